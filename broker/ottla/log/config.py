@@ -1,0 +1,102 @@
+"""What one partition's log is told to do: the topic configuration, already resolved and typed.
+
+`config/` parses and documents the keys; this is the value that the log reads. A change of a topic's configuration is
+a new `LogConfig` handed to `PartitionLog.update_config`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ottla.errors import ConfigurationError
+
+DAY_MS = 24 * 60 * 60 * 1000
+GIBIBYTE = 1024 * 1024 * 1024
+UNLIMITED = -1
+LONG_MAX = (1 << 63) - 1
+
+OFFSET_INDEX_ENTRY_SIZE_BYTES = 8
+TIME_INDEX_ENTRY_SIZE_BYTES = 12
+
+CompressionType = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+TimestampType = Literal["CreateTime", "LogAppendTime"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """One topic's storage settings; the defaults are Kafka 4.3's.
+
+    Attributes:
+        segment_bytes: a segment is rolled before it would grow above this.
+        segment_ms: a segment is rolled once its records span more than this.
+        segment_jitter_ms: taken from ``segment_ms`` for this partition; the owner draws it from
+            ``segment.jitter.ms`` so that segments do not roll all at once.
+        segment_index_bytes: room for one index file; a full index rolls the segment.
+        index_interval_bytes: an index entry is added after more than this many bytes of records.
+        retention_ms: delete segments whose newest record is older; -1 keeps for ever.
+        retention_bytes: delete oldest segments while the log stays at least this large; -1 keeps everything.
+        cleanup_policy: "delete" and/or "compact"; "compact" makes every record need a key. Empty keeps everything.
+        max_message_bytes: limit of one record batch, as it is stored.
+        message_timestamp_type: whether the producer's or the broker's clock stamps records.
+        message_timestamp_before_max_ms: how old a producer's timestamp may be.
+        message_timestamp_after_max_ms: how far in the future a producer's timestamp may be.
+        compression_type: "producer" keeps batches as they come; any other re-encodes batches that differ.
+        file_delete_delay_ms: a deleted file keeps its bytes for this long, for reads that are under way.
+        flush_messages: fsync after this many records.
+        flush_ms: fsync records at most this long after they were appended.
+        min_insync_replicas: read by replication, not by the log; kept here because it is a topic setting.
+        unclean_leader_election_enable: read by the controller; as above.
+        preallocate: reserve a new segment's bytes on creation. Accepted; Ottla's appends do not need it.
+        delete_retention_ms: how long compaction keeps tombstones.
+        min_cleanable_dirty_ratio: how much of the log must be uncompacted before compaction runs.
+        min_compaction_lag_ms: records younger than this are not compacted.
+        max_compaction_lag_ms: records older than this are compacted whatever the ratio.
+    """
+
+    segment_bytes: int = GIBIBYTE
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = UNLIMITED
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    max_message_bytes: int = 1024 * 1024 + 12
+    message_timestamp_type: TimestampType = "CreateTime"
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 60 * 60 * 1000
+    compression_type: CompressionType = "producer"
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    preallocate: bool = False
+    delete_retention_ms: int = DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+
+    def __post_init__(self) -> None:
+        unknown = self.cleanup_policy - {"delete", "compact"}
+        if unknown:
+            raise ConfigurationError(f"cleanup.policy has {sorted(unknown)}; it may hold 'delete' and 'compact'")
+        if self.segment_index_bytes < TIME_INDEX_ENTRY_SIZE_BYTES:
+            raise ConfigurationError(
+                f"segment.index.bytes is {self.segment_index_bytes}; one entry needs {TIME_INDEX_ENTRY_SIZE_BYTES}"
+            )
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def offset_index_entries_max(self) -> int:
+        return self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES
+
+    @property
+    def time_index_entries_max(self) -> int:
+        return self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES
