@@ -1,0 +1,72 @@
+"""Record batches, the bytes that a log is made of: parsed in place, walked, read, built and compressed.
+
+`batch` is the broker's hot path (a view on a header); `record` reads what is inside; `builder` and `control`
+write; `compression` and `crc32c` serve them; `legacy` reads the formats before magic 2. Errors are
+`ottla.errors.CorruptRecordError` and, for records that contradict their batch, `InvalidRecordError`.
+"""
+
+from ottla.wire.records.batch import (
+    HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RecordBatch,
+    TimestampType,
+    increment_sequence,
+    iterate_batches,
+    parse_batch,
+)
+from ottla.wire.records.builder import RecordBatchBuilder, build_batch
+from ottla.wire.records.compression import Compression, compress, decompress
+from ottla.wire.records.control import (
+    ControlRecordType,
+    build_end_transaction_marker,
+    control_key,
+    end_transaction_value,
+    parse_control_key,
+    parse_end_transaction_value,
+)
+from ottla.wire.records.crc32c import crc32c
+from ottla.wire.records.legacy import LegacyMessage, read_message_set
+from ottla.wire.records.record import Header, Record, RecordsSummary, read_records, validate_records
+
+__all__ = [
+    "HEADER_SIZE_BYTES",
+    "LOG_OVERHEAD_BYTES",
+    "MAGIC",
+    "MAGIC_POSITION",
+    "NO_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "Compression",
+    "ControlRecordType",
+    "Header",
+    "LegacyMessage",
+    "Record",
+    "RecordBatch",
+    "RecordBatchBuilder",
+    "RecordsSummary",
+    "TimestampType",
+    "build_batch",
+    "build_end_transaction_marker",
+    "compress",
+    "control_key",
+    "crc32c",
+    "decompress",
+    "end_transaction_value",
+    "increment_sequence",
+    "iterate_batches",
+    "parse_batch",
+    "parse_control_key",
+    "parse_end_transaction_value",
+    "read_message_set",
+    "read_records",
+    "validate_records",
+]
