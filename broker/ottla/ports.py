@@ -1,0 +1,139 @@
+"""The four ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`.
+
+Everything from `server` down reaches the outside only through these, so that the real runtime and the simulator can
+drive the very same objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
+Nothing here blocks for long except `File.sync`, which is why the data path uses `Disk.sync_later`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from ottla.types import Endpoint, Uuid
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+ConnectionId: TypeAlias = int
+"""Names one connection within a node for as long as the node runs; never reused."""
+
+
+class Clock(Protocol):
+    """Two clocks: one that only goes forward, one that people read."""
+
+    def monotonic_ms(self) -> int:
+        """Return milliseconds since some fixed moment; never goes back."""
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since 1970-01-01 UTC; may step either way."""
+
+
+class Random(Protocol):
+    """The only source of chance."""
+
+    def randrange(self, stop: int) -> int:
+        """Return an integer, 0 <= n < ``stop``."""
+
+    def uuid(self) -> Uuid:
+        """Return a random (version 4) id that is none of Kafka's reserved ones and prints without a leading dash."""
+
+
+class File(Protocol):
+    """An open file. Every method may raise OSError; the caller turns it into a StorageError that names the file."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size_bytes(self) -> int: ...
+
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        """Return up to ``size_bytes`` from ``position``; fewer only at the end of the file."""
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Write all of ``buffers``, one after the other, at ``position``; return their total size in bytes."""
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return once everything written is on stable storage (fsync). May take long."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that `sendfile` reads from; -1 when this is not a file of the operating system."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file system below the node's log directories. Paths are strings as the configuration gives them."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
+        """Open a file, for reading and writing unless ``read_only``; ``create`` makes it when it is missing.
+
+        Raises:
+            FileNotFoundError: it is missing and ``create`` is false.
+        """
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in ``path``, sorted, so that every run sees the same order."""
+
+    def make_directory(self, path: str) -> None:
+        """Make ``path`` and its missing parents; no error when it is there."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Replace ``target`` by ``source`` in one step."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make renames, creations and removals in ``path`` durable."""
+
+    def lock(self, path: str) -> None:
+        """Take an exclusive lock on the file at ``path`` for as long as this process lives.
+
+        Raises:
+            BlockingIOError: another process holds it.
+        """
+
+    def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        """Sync ``files`` off the loop, then call ``done`` on the loop with None or the first error."""
+
+
+class FileSlice:
+    """``size_bytes`` of ``file`` from ``position``: record bytes that go from the disk to a socket uncopied."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read(self) -> bytes:
+        """Return the bytes themselves: for readers that are not a socket."""
+        return self.file.pread(self.size_bytes, self.position)
+
+
+Chunk: TypeAlias = Buffer | FileSlice
+"""One piece of an outgoing frame."""
+
+
+class Network(Protocol):
+    """Connections, seen from the core: numbered, in order, and already decrypted."""
+
+    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> None:
+        """Queue ``chunks`` to be sent in order; a connection that is gone swallows them."""
+
+    def close(self, connection: ConnectionId) -> None:
+        """Send what is queued, then close; `Node.closed` is not called for it."""
+
+    def pause_reading(self, connection: ConnectionId) -> None: ...
+
+    def resume_reading(self, connection: ConnectionId) -> None: ...
+
+    def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
+        """Start to connect; `Node.connected` or `Node.closed` reports how it went."""

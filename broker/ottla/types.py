@@ -1,0 +1,81 @@
+"""The words that every part shares: ids, offsets, times and places, in Kafka's terms.
+
+The plain aliases (`Offset`, `LeaderEpoch`, ...) are `int` to the interpreter: they name what a number means.
+"""
+
+import base64
+import binascii
+from typing import NamedTuple, NewType, TypeAlias
+
+Offset: TypeAlias = int
+"""A record's position in a partition's log, from 0; -1 where there is none."""
+
+LeaderEpoch: TypeAlias = int
+"""Counts a partition's (or the quorum's) leaders, from 0; -1 where there is none."""
+
+NodeId: TypeAlias = int
+"""``node.id`` of a broker or controller, from 0; -1 where there is none."""
+
+ProducerId: TypeAlias = int
+ProducerEpoch: TypeAlias = int
+
+Uuid = NewType("Uuid", bytes)
+"""16 bytes, big-endian, as on the wire; topics, directories and incarnations have one."""
+
+ZERO_UUID = Uuid(bytes(16))
+UUID_SIZE_BYTES = 16
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+
+
+def format_uuid(value: Uuid) -> str:
+    """Return the 22 characters of base64url without padding that Kafka prints."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
+
+
+def parse_uuid(text: str) -> Uuid:
+    """Read what `format_uuid` writes.
+
+    Raises:
+        ValueError: ``text`` is not the base64url of 16 bytes.
+    """
+    try:
+        value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"{text!r} is not a base64url id: {error}") from error
+    if len(value) != UUID_SIZE_BYTES:
+        raise ValueError(f"{text!r} holds {len(value)} bytes; an id has {UUID_SIZE_BYTES}")
+    return Uuid(value)
+
+
+class TopicPartition(NamedTuple):
+    """One partition by its topic's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return Kafka's directory name, ``<topic>-<partition>``."""
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndEpoch(NamedTuple):
+    """A position in a log together with the leader epoch that it belongs to."""
+
+    offset: Offset
+    epoch: LeaderEpoch
+
+
+class Endpoint(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return ``host:port``, with brackets around an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

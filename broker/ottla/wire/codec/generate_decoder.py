@@ -1,0 +1,227 @@
+"""Writes the decode function of one message class in one version.
+
+Runs of fixed-size fields become one `struct.unpack_from` straight into the slots. Every claimed length is compared
+with the bytes that are left before anything is allocated for it. Running off the end raises IndexError or struct.error, which
+`Message.decode_from` turns into a ProtocolError.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.wire.codec import primitives
+from ottla.wire.codec.fields import FIXED_KINDS, Field
+from ottla.wire.codec.source import FunctionSource
+
+if TYPE_CHECKING:
+    from ottla.wire.codec.message import Decoder, Message, Struct
+
+
+def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
+    """Return ``decode(buffer, position, end) -> (message, position)`` for ``version``."""
+    source = FunctionSource(f"decode_{message_type.__name__}_v{version}", "buffer, position, end")
+    source.scope.update(
+        new=object.__new__,
+        read_uvarint=primitives.read_uvarint,
+        unpack_many=primitives.unpack_many,
+        refuse_null=primitives.refuse_null,
+        refuse_length=primitives.refuse_length,
+        refuse_tag=primitives.refuse_tag,
+        refuse_tag_size=primitives.refuse_tag_size,
+        keep_unknown_tag=primitives.keep_unknown_tag,
+        read_unknown_tags=primitives.read_unknown_tags,
+    )
+    reader = _StructReader(source, version, flexible=version in message_type.flexible)
+    source.line(f"message = new({source.constant('type', message_type)})")
+    reader.struct("message", message_type)
+    source.line("return message, position")
+    made: Decoder = source.compile()
+    return made
+
+
+class _StructReader:
+    """Reads structs, field by field; ``_run`` holds the fixed-size targets that wait to be unpacked together."""
+
+    def __init__(self, source: FunctionSource, version: int, *, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self._run: list[tuple[str, str, int]] = []
+
+    def struct(self, owner: str, struct_type: "type[Struct]") -> None:
+        """Fill the new object in local ``owner``; fields that the version lacks get their default."""
+        self.source.line(f"{owner}.unknown_tags = None")
+        tagged: list[tuple[str, Field]] = []
+        other_versions_tags: dict[int, str] = {}
+        for key, field in struct_type.fields.items():
+            if self.version in field.versions and self.version not in field.tagged:
+                self._field(f"{owner}.{key}", field)
+                continue
+            self._default(f"{owner}.{key}", field)
+            if self.version in field.tagged:
+                tagged.append((key, field))
+            elif field.tag >= 0:
+                other_versions_tags[field.tag] = key
+        self._flush()
+        if self.flexible:
+            self._tagged_section(owner, tagged, other_versions_tags)
+
+    def min_size_bytes(self, struct_type: "type[Struct]") -> int:
+        """Return the fewest bytes that one such struct takes, at least 1: bounds an array's claimed count."""
+        size = 1 if self.flexible else 0
+        for field in struct_type.fields.values():
+            if self.version in field.versions and self.version not in field.tagged:
+                size += self._min_field_size_bytes(field)
+        return max(size, 1)
+
+    def _min_field_size_bytes(self, field: Field) -> int:
+        if field.kind in FIXED_KINDS:
+            return FIXED_KINDS[field.kind][1]
+        if field.kind == "struct":
+            assert field.struct_type is not None
+            return 1 if self.version in field.nullable else self.min_size_bytes(field.struct_type)
+        if self.flexible:
+            return 1
+        return 2 if field.kind == "string" else 4
+
+    def _flush(self) -> None:
+        if self._run:
+            form = "".join(form for form, _, _ in self._run)
+            targets = ", ".join(target for _, target, _ in self._run)
+            self.source.line(f"{targets}, = {self.source.unpack(form)}(buffer, position)")
+            self.source.line(f"position += {sum(size for _, _, size in self._run)}")
+            self._run = []
+
+    def _default(self, target: str, field: Field) -> None:
+        default = field.fresh_default()
+        if default == []:
+            self.source.line(f"{target} = []")
+        elif default is not None and field.kind == "struct":
+            self.source.line(f"{target} = {self.source.constant('type', field.struct_type)}()")
+        else:
+            self.source.line(f"{target} = {self.source.constant('default', default)}")
+
+    def _field(self, target: str, field: Field) -> None:
+        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
+        nullable = self.version in field.nullable
+        if field.kind in FIXED_KINDS:
+            form, size = FIXED_KINDS[field.kind]
+            self._run.append((form, target, size))
+        elif field.kind == "struct":
+            self._nested(target, field, nullable=nullable)
+        elif field.kind == "array":
+            self._array(target, field, flexible=flexible, nullable=nullable)
+        else:
+            self._sized(target, field.kind, flexible=flexible, nullable=nullable)
+
+    def _length(self, form: str, *, flexible: bool) -> str:
+        """Read a length into a new local, -1 or less for null; return its name."""
+        size = self.source.local("n")
+        if flexible:
+            self._flush()
+            self.source.line(f"{size} = buffer[position]")
+            self.source.line("position += 1")
+            with self.source.block(f"if {size} > 127:"):
+                self.source.line(f"{size}, position = read_uvarint(buffer, position - 1)")
+            self.source.line(f"{size} -= 1")
+        else:
+            self._run.append((form, size, 2 if form == "h" else 4))
+            self._flush()
+        return size
+
+    def _null_case(self, target: str, size: str, *, nullable: bool) -> None:
+        name = target.split(".", 1)[-1]
+        with self.source.block(f"if {size} < 0:"):
+            self.source.line(f"{target} = None" if nullable else f"refuse_null({name!r})")
+
+    def _sized(self, target: str, kind: str, *, flexible: bool, nullable: bool) -> None:
+        size = self._length("h" if kind == "string" else "i", flexible=flexible)
+        self._null_case(target, size, nullable=nullable)
+        with self.source.block("else:"):
+            stop = self.source.local("e")
+            self.source.line(f"{stop} = position + {size}")
+            with self.source.block(f"if {stop} > end:"):
+                self.source.line(f"refuse_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
+            read = {
+                "string": f"str(buffer[position:{stop}], 'utf-8')",
+                "bytes": f"bytes(buffer[position:{stop}])",
+                "records": f"memoryview(buffer)[position:{stop}]",
+            }[kind]
+            self.source.line(f"{target} = {read}")
+            self.source.line(f"position = {stop}")
+
+    def _nested(self, target: str, field: Field, *, nullable: bool) -> None:
+        assert field.struct_type is not None
+        nested = self.source.local("m")
+        make = f"{nested} = {target} = new({self.source.constant('type', field.struct_type)})"
+        if not nullable:
+            self._flush()
+            self.source.line(make)
+            self.struct(nested, field.struct_type)
+            return
+        marker = self.source.local("n")
+        self._run.append(("b", marker, 1))
+        self._flush()
+        with self.source.block(f"if {marker} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.source.line(make)
+            self.struct(nested, field.struct_type)
+
+    def _array(self, target: str, field: Field, *, flexible: bool, nullable: bool) -> None:
+        size = self._length("i", flexible=flexible)
+        self._null_case(target, size, nullable=nullable)
+        with self.source.block("else:"):
+            unit = self._element_min_size_bytes(field, flexible=flexible)
+            with self.source.block(f"if {size} * {unit} > end - position:"):
+                self.source.line(f"refuse_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
+            if field.element in FIXED_KINDS:
+                form = FIXED_KINDS[field.element][0]
+                self.source.line(f"{target} = unpack_many({form!r}, {unit}, {size}, buffer, position)")
+                self.source.line(f"position += {size} * {unit}")
+                return
+            items, item = self.source.local("a"), self.source.local("m")
+            self.source.line(f"{target} = {items} = []")
+            with self.source.block(f"for _ in range({size}):"):
+                if field.struct_type is not None:
+                    self.source.line(f"{item} = new({self.source.constant('type', field.struct_type)})")
+                    self.struct(item, field.struct_type)
+                else:
+                    self._sized(item, "string", flexible=flexible, nullable=False)
+                self.source.line(f"{items}.append({item})")
+
+    def _element_min_size_bytes(self, field: Field, *, flexible: bool) -> int:
+        if field.element in FIXED_KINDS:
+            return FIXED_KINDS[field.element][1]
+        if field.struct_type is not None:
+            return self.min_size_bytes(field.struct_type)
+        return 1 if flexible else 2
+
+    def _tagged_section(self, owner: str, tagged: list[tuple[str, Field]], other_versions_tags: dict[int, str]) -> None:
+        others = self.source.constant("other_tags", other_versions_tags)
+        if not tagged:
+            with self.source.block("if buffer[position]:"):
+                self.source.line(
+                    f"position = read_unknown_tags({owner}, buffer, position, end, {self.version}, {others})"
+                )
+            with self.source.block("else:"):
+                self.source.line("position += 1")
+            return
+        count, tag, size, stop = (self.source.local(prefix) for prefix in ("n", "t", "n", "e"))
+        self.source.line(f"{count}, position = read_uvarint(buffer, position)")
+        with self.source.block(f"for _ in range({count}):"):
+            self.source.line(f"{tag}, position = read_uvarint(buffer, position)")
+            self.source.line(f"{size}, position = read_uvarint(buffer, position)")
+            self.source.line(f"{stop} = position + {size}")
+            with self.source.block(f"if {stop} > end:"):
+                self.source.line(f"refuse_length(f'tag {{{tag}}}', {size}, end - position)")
+            for index, (key, field) in enumerate(tagged):
+                with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
+                    start = self.source.local("p")
+                    self.source.line(f"{start} = position")
+                    self._field(f"{owner}.{key}", field)
+                    self._flush()
+                    with self.source.block(f"if position != {stop}:"):
+                        self.source.line(f"refuse_tag_size({key!r}, {tag}, {size}, position - {start})")
+            with self.source.block(f"elif {tag} in {others}:"):
+                self.source.line(f"refuse_tag({others}[{tag}], {tag}, {self.version})")
+            with self.source.block("else:"):
+                self.source.line(f"position = keep_unknown_tag({owner}, buffer, {tag}, position, {size}, end)")

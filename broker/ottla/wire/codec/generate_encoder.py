@@ -1,0 +1,190 @@
+"""Writes the encode function of one message class in one version.
+
+Runs of fixed-size fields become one `struct.pack`; lengths of non-flexible strings and arrays join the run before them.
+Nested structs are written in line. Record bytes never enter ``out``: they are noted as splices.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from ottla.wire.codec import primitives
+from ottla.wire.codec.fields import FIXED_KINDS, Field
+from ottla.wire.codec.source import FunctionSource
+
+if TYPE_CHECKING:
+    from ottla.wire.codec.message import Encoder, Message, Struct
+
+
+def make_encoder(message_type: "type[Message]", version: int) -> "Encoder":
+    """Return ``encode(message, out, splices)`` for ``version``."""
+    source = FunctionSource(f"encode_{message_type.__name__}_v{version}", "message, out, splices")
+    source.scope.update(
+        UV=primitives.UVARINT_BYTES,
+        uvarint=primitives.uvarint,
+        pack_many=primitives.pack_many,
+        refuse_field=primitives.refuse_field,
+        write_tags=primitives.write_tags,
+    )
+    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
+    writer.struct("message", message_type)
+    source.line("return None")
+    made: Encoder = source.compile()
+    return made
+
+
+class _StructWriter:
+    """Writes structs, field by field; ``_run`` holds the fixed-size values that wait to be packed together."""
+
+    def __init__(self, source: FunctionSource, version: int, *, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self._run: list[tuple[str, str]] = []
+
+    def struct(self, owner: str, struct_type: "type[Struct]") -> None:
+        """Write all fields of the struct in local ``owner`` and, in flexible versions, its tagged section."""
+        tagged: list[tuple[str, Field]] = []
+        for key, field in struct_type.fields.items():
+            if self.version in field.tagged:
+                tagged.append((key, field))
+            elif self.version in field.versions:
+                self._field(f"{owner}.{key}", field)
+            elif not field.ignorable:
+                self._refuse_unless_default(f"{owner}.{key}", field)
+        if not self.flexible:
+            self._flush()
+        elif tagged:
+            self._flush()
+            self._tagged_section(owner, tagged)
+        else:
+            run = list(self._run)
+            with self.source.block(f"if {owner}.unknown_tags is None:"):
+                self._run.append(("b", "0"))
+                self._flush()
+            with self.source.block("else:"):
+                self._run = run
+                self._flush()
+                self.source.line(f"write_tags(out, list({owner}.unknown_tags.items()))")
+
+    def _flush(self) -> None:
+        if self._run:
+            form = "".join(form for form, _ in self._run)
+            values = ", ".join(value for _, value in self._run)
+            self.source.line(f"out += {self.source.pack(form)}({values})")
+            self._run = []
+
+    def _refuse_unless_default(self, value: str, field: Field) -> None:
+        with self.source.block(f"if {self._differs(value, field)}:"):
+            self.source.line(f"refuse_field({value.split('.', 1)[1]!r}, {self.version})")
+
+    def _differs(self, value: str, field: Field) -> str:
+        """Return the condition that ``value`` is not the field's default."""
+        default = field.fresh_default()
+        if default is None:
+            return f"{value} is not None"
+        if default == []:
+            return f"{value} is None or {value}" if field.nullable.last >= 0 else value
+        return f"{value} != {self.source.constant('default', default)}"
+
+    def _field(self, value: str, field: Field) -> None:
+        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
+        nullable = self.version in field.nullable
+        if field.kind in FIXED_KINDS:
+            self._run.append((FIXED_KINDS[field.kind][0], value))
+        elif field.kind == "string":
+            self._string(value, flexible=flexible, nullable=nullable)
+        elif field.kind in ("bytes", "records"):
+            self._bytes(value, field.kind, flexible=flexible, nullable=nullable)
+        elif field.kind == "struct":
+            self._nested(value, field, nullable=nullable)
+        else:
+            self._array(value, field, flexible=flexible, nullable=nullable)
+
+    def _length(self, size: str, form: str, *, flexible: bool) -> None:
+        if flexible:
+            self._flush()
+            count = self.source.local("n")
+            self.source.line(f"{count} = {size} + 1")
+            self.source.line(f"out += UV[{count}] if {count} < 128 else uvarint({count})")
+        else:
+            self._run.append((form, size))
+            self._flush()
+
+    def _or_null(self, local: str, form: str, *, flexible: bool, nullable: bool) -> AbstractContextManager[None]:
+        """Open the block for a value that is there; where null is allowed, write the null case before it."""
+        if not nullable:
+            return nullcontext()
+        self._flush()
+        null = b"\x00" if flexible else b"\xff" * (2 if form == "h" else 4)
+        with self.source.block(f"if {local} is None:"):
+            self.source.line(f"out += {null!r}")
+        return self.source.block("else:")
+
+    def _string(self, value: str, *, flexible: bool, nullable: bool) -> None:
+        text = self.source.local("s")
+        if nullable:
+            self.source.line(f"{text} = {value}")
+            with self._or_null(text, "h", flexible=flexible, nullable=True):
+                self.source.line(f"{text} = {text}.encode()")
+                self._length(f"len({text})", "h", flexible=flexible)
+                self.source.line(f"out += {text}")
+        else:
+            self.source.line(f"{text} = {value}.encode()")
+            self._length(f"len({text})", "h", flexible=flexible)
+            self.source.line(f"out += {text}")
+
+    def _bytes(self, value: str, kind: str, *, flexible: bool, nullable: bool) -> None:
+        data = self.source.local("b")
+        self.source.line(f"{data} = {value}")
+        with self._or_null(data, "i", flexible=flexible, nullable=nullable):
+            self._length(f"len({data})", "i", flexible=flexible)
+            self.source.line(f"splices.append((len(out), {data}))" if kind == "records" else f"out += {data}")
+
+    def _nested(self, value: str, field: Field, *, nullable: bool) -> None:
+        nested = self.source.local("m")
+        self.source.line(f"{nested} = {value}")
+        assert field.struct_type is not None
+        if not nullable:
+            self.struct(nested, field.struct_type)
+            return
+        self._flush()
+        with self.source.block(f"if {nested} is None:"):
+            self.source.line(r"out += b'\xff'")
+        with self.source.block("else:"):
+            self.source.line(r"out += b'\x01'")
+            self.struct(nested, field.struct_type)
+
+    def _array(self, value: str, field: Field, *, flexible: bool, nullable: bool) -> None:
+        items = self.source.local("a")
+        self.source.line(f"{items} = {value}")
+        with self._or_null(items, "i", flexible=flexible, nullable=nullable):
+            self._length(f"len({items})", "i", flexible=flexible)
+            if field.element in FIXED_KINDS:
+                with self.source.block(f"if {items}:"):
+                    self.source.line(f"out += pack_many({FIXED_KINDS[field.element][0]!r}, {items})")
+                return
+            item = self.source.local("m")
+            with self.source.block(f"for {item} in {items}:"):
+                if field.struct_type is not None:
+                    self.struct(item, field.struct_type)
+                    self._flush()
+                    self.source.line("pass")  # for a struct that has nothing in this version
+                else:
+                    self._string(item, flexible=flexible, nullable=False)
+
+    def _tagged_section(self, owner: str, tagged: list[tuple[str, Field]]) -> None:
+        tags = self.source.local("tags")
+        self.source.line(f"{tags} = [] if {owner}.unknown_tags is None else list({owner}.unknown_tags.items())")
+        for key, field in tagged:
+            with self.source.block(f"if {self._differs(f'{owner}.{key}', field)}:"):
+                outer = self.source.local("outer")
+                self.source.line(f"{outer} = out")
+                self.source.line("out = bytearray()")
+                self._field(f"{owner}.{key}", field)
+                self._flush()
+                self.source.line(f"{tags}.append(({field.tag}, out))")
+                self.source.line(f"out = {outer}")
+        with self.source.block(f"if {tags}:"):
+            self.source.line(f"write_tags(out, {tags})")
+        with self.source.block("else:"):
+            self.source.line(r"out += b'\x00'")

@@ -1,0 +1,212 @@
+"""`Struct` and `Message`: what the declared classes are made of.
+
+The metaclass takes the `Field` declarations out of the class body, puts slots in their place and writes a
+keyword-only ``__init__``. Every field has a default, as in Kafka's messages; decoding leaves fields that a version
+lacks at theirs.
+"""
+
+import struct as struct_module
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_transform
+
+from ottla.errors import ProtocolError
+from ottla.ports import Buffer, Chunk, FileSlice
+from ottla.wire.codec.fields import Field
+from ottla.wire.codec.versions import VersionRange, parse_versions
+
+Records: TypeAlias = Buffer | FileSlice
+"""Record batches: a view on the request they came in, or a piece of a segment on its way out."""
+
+Splice: TypeAlias = tuple[int, Records]
+"""Record bytes to insert at a position of the encoded bytes."""
+
+Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice]], None]
+Decoder: TypeAlias = Callable[[Buffer, int, int], tuple[Any, int]]
+
+
+@dataclass_transform(kw_only_default=True)
+class StructMeta(type):
+    """Turns `Field` declarations into slots and an ``__init__``."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> "StructMeta":
+        fields = {key: value for key, value in namespace.items() if isinstance(value, Field)}
+        for key in fields:
+            del namespace[key]
+        namespace["__slots__"] = tuple(fields) if bases else ("unknown_tags",)
+        namespace["fields"] = fields
+        namespace["__init__"] = _make_init(name, fields)
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+
+def _make_init(name: str, fields: dict[str, Field]) -> Callable[..., None]:
+    """Return an ``__init__`` that takes every field by keyword."""
+    scope: dict[str, Any] = {"MISSING": ...}
+    parameters, lines = [], []
+    for key, field in fields.items():
+        if field.default is not None and field.kind in ("array", "struct"):
+            scope[f"fresh_{key}"] = list if field.kind == "array" else field.struct_type
+            parameters.append(f"{key}=MISSING")
+            lines.append(f"    self.{key} = fresh_{key}() if {key} is MISSING else {key}")
+        else:
+            scope[f"default_{key}"] = field.default
+            parameters.append(f"{key}=default_{key}")
+            lines.append(f"    self.{key} = {key}")
+    star = "*, " if parameters else ""
+    source = f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(
+        [*lines, "    self.unknown_tags = None"]
+    )
+    exec(compile(source, f"<init of {name}>", "exec"), scope)  # noqa: S102 - our own source, as dataclasses does
+    made: Callable[..., None] = scope["__init__"]
+    return made
+
+
+class Struct(metaclass=StructMeta):
+    """A group of fields. Compares by value; ``unknown_tags`` keeps tagged fields that this release does not know."""
+
+    fields: ClassVar[dict[str, Field]]
+    if TYPE_CHECKING:
+        unknown_tags: dict[int, bytes] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, key) == getattr(other, key) for key in self.fields) and (
+            (self.unknown_tags or None) == (other.unknown_tags or None)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = []
+        for key, field in self.fields.items():
+            value = getattr(self, key)
+            if isinstance(value, memoryview):
+                shown.append(f"{key}=<{len(value)} bytes>")
+            elif value != field.fresh_default():
+                shown.append(f"{key}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Message(Struct):
+    """A struct that travels on its own: a request, response, header or record value.
+
+    ``api_key`` is -1 for what has none. ``versions`` are those Kafka 4.3 defines; ``flexible`` those with compact
+    lengths and tagged fields (KIP-482). ``served_on`` names the listeners, broker or controller, that answer it.
+    ``latest_version_unstable``: the last version is defined but not to be advertised.
+    """
+
+    api_key: ClassVar[int] = -1
+    versions: ClassVar[VersionRange]
+    flexible: ClassVar[VersionRange]
+    served_on: ClassVar[tuple[str, ...]] = ()
+    latest_version_unstable: ClassVar[bool] = False
+    _encoders: ClassVar[dict[int, Encoder]]
+    _decoders: ClassVar[dict[int, Decoder]]
+
+    def __init_subclass__(
+        cls,
+        *,
+        versions: str,
+        flexible: str,
+        api_key: int = -1,
+        served_on: str = "",
+        latest_version_unstable: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        cls.api_key = api_key
+        cls.versions = parse_versions(versions)
+        cls.flexible = parse_versions(flexible)
+        cls.served_on = tuple(served_on.split())
+        cls.latest_version_unstable = latest_version_unstable
+        cls._encoders = {}
+        cls._decoders = {}
+
+    def write(self, version: int, out: bytearray, splices: list[Splice]) -> None:
+        """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
+
+        Raises:
+            ValueError: a value that the version cannot carry: a null, a number out of range, a field that it lacks.
+        """
+        encode = self._encoders.get(version) or self._make_encoder(version)
+        try:
+            encode(self, out, splices)
+        except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}") from error
+
+    def encode(self, version: int) -> bytes:
+        """Return this message's bytes, records included; raises ValueError as `write` does."""
+        out = bytearray()
+        splices: list[Splice] = []
+        self.write(version, out, splices)
+        if not splices:
+            return bytes(out)
+        return b"".join(
+            chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in splice_chunks(out, splices)
+        )
+
+    @classmethod
+    def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
+        """Read a message at ``position``; return it and the position behind it.
+
+        Raises:
+            ProtocolError: the bytes are not such a message; nothing was allocated for a length that they do not have.
+        """
+        decode = cls._decoders.get(version) or cls._make_decoder(version)
+        try:
+            return decode(buffer, position, len(buffer))
+        except (IndexError, struct_module.error) as error:
+            raise ProtocolError(f"{cls.__name__} v{version} ends too early: {error}") from error
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}") from error
+        except ProtocolError as error:
+            raise ProtocolError(f"{cls.__name__} v{version}: {error}") from error
+
+    @classmethod
+    def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
+        """Read a message that fills the rest of ``buffer``.
+
+        Raises:
+            ProtocolError: as `decode_from`, or bytes are left over.
+        """
+        message, position = cls.decode_from(buffer, version, position)
+        if position != len(buffer):
+            raise ProtocolError(f"{cls.__name__} v{version} is followed by {len(buffer) - position} bytes too many")
+        return message
+
+    @classmethod
+    def _make_encoder(cls, version: int) -> Encoder:
+        from ottla.wire.codec.generate_encoder import make_encoder
+
+        cls._require(version)
+        made = cls._encoders[version] = make_encoder(cls, version)
+        return made
+
+    @classmethod
+    def _make_decoder(cls, version: int) -> Decoder:
+        from ottla.wire.codec.generate_decoder import make_decoder
+
+        cls._require(version)
+        made = cls._decoders[version] = make_decoder(cls, version)
+        return made
+
+    @classmethod
+    def _require(cls, version: int) -> None:
+        if version not in cls.versions:
+            raise ValueError(f"{cls.__name__} has versions {cls.versions}, not {version}")
+
+
+def splice_chunks(out: bytearray, splices: list[Splice]) -> list[Chunk]:
+    """Return ``out`` cut at the splices with their bytes in between, in the order they are to be sent."""
+    if not splices:
+        return [out]
+    view = memoryview(out)
+    chunks: list[Chunk] = []
+    start = 0
+    for position, data in splices:
+        chunks.append(view[start:position])
+        if len(data):
+            chunks.append(data)
+        start = position
+    if start < len(out):
+        chunks.append(view[start:])
+    return chunks

@@ -1,0 +1,144 @@
+"""What the generated functions call where a line of their own would not do: varints, compact lengths, errors."""
+
+import struct
+from typing import NoReturn, Protocol
+
+from ottla.errors import ProtocolError
+from ottla.ports import Buffer
+
+_UVARINT_BYTES_MAX = 5
+
+
+class TagOwner(Protocol):
+    """A struct, as far as its unknown tagged fields go."""
+
+    unknown_tags: dict[int, bytes] | None
+
+
+UVARINT_BYTES = tuple(bytes((n,)) for n in range(128))
+"""The one-byte varints: nearly every length on the wire."""
+
+
+def uvarint(value: int) -> bytes:
+    """Return ``value`` (0 <= value < 2**32) as an unsigned LEB128 varint."""
+    if value < 128:
+        return UVARINT_BYTES[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return the varint at ``position`` and the position behind it.
+
+    Raises:
+        ProtocolError: it has more than five bytes.
+        IndexError: the buffer ends within it.
+    """
+    value = 0
+    for shift in range(0, _UVARINT_BYTES_MAX * 7, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+    raise ProtocolError("a varint is longer than five bytes")
+
+
+def refuse_null(field: str) -> NoReturn:
+    """Raise for a null where the version has none."""
+    raise ProtocolError(f"{field} is null, which this version does not allow")
+
+
+def refuse_length(field: str, size: int, left: int) -> NoReturn:
+    """Raise for a length that is negative or beyond the bytes that are left; nothing was allocated for it."""
+    raise ProtocolError(f"{field} claims a length of {size} with {left} bytes left")
+
+
+def refuse_tag(field: str, tag: int, version: int) -> NoReturn:
+    """Raise for a known tag that this version does not have (KIP-482)."""
+    raise ProtocolError(f"tag {tag} ({field}) is not valid in version {version}")
+
+
+def refuse_tag_size(field: str, tag: int, claimed: int, used: int) -> NoReturn:
+    raise ProtocolError(f"tag {tag} ({field}) claims {claimed} bytes and holds {used}")
+
+
+def refuse_field(field: str, version: int) -> NoReturn:
+    """Raise when a value would be lost because the version has no such field."""
+    raise ValueError(f"{field} has a value, but version {version} cannot carry it")
+
+
+def read_unknown_tags(
+    owner: "TagOwner",
+    buffer: Buffer,
+    position: int,
+    end: int,
+    version: int,
+    other_versions_tags: dict[int, str],
+) -> int:
+    """Keep the tagged section at ``position`` on ``owner``; return the position behind it.
+
+    For structs that have no tag in this version: whatever is here is unknown, or, when listed in
+    ``other_versions_tags``, refused.
+    """
+    count, position = read_uvarint(buffer, position)
+    if count > end - position:
+        refuse_length("the tagged section", count, end - position)
+    for _ in range(count):
+        tag, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        if tag in other_versions_tags:
+            refuse_tag(other_versions_tags[tag], tag, version)
+        position = keep_unknown_tag(owner, buffer, tag, position, size, end)
+    return position
+
+
+def keep_unknown_tag(owner: "TagOwner", buffer: Buffer, tag: int, position: int, size: int, end: int) -> int:
+    """Copy an unknown tag's bytes to ``owner``, to be written again; return the position behind them."""
+    if size > end - position:
+        refuse_length(f"tag {tag}", size, end - position)
+    if owner.unknown_tags is None:
+        owner.unknown_tags = {}
+    owner.unknown_tags[tag] = bytes(buffer[position : position + size])
+    return position + size
+
+
+def write_tags(out: bytearray, tags: list[tuple[int, bytes | bytearray]]) -> None:
+    """Append a tagged section; ``tags`` in any order."""
+    tags.sort()
+    out += uvarint(len(tags))
+    for tag, data in tags:
+        out += uvarint(tag)
+        out += uvarint(len(data))
+        out += data
+
+
+PACKERS: dict[str, struct.Struct] = {}
+
+
+def packer(form: str) -> struct.Struct:
+    """Return the big-endian `struct.Struct` of ``form``, made once."""
+    found = PACKERS.get(form)
+    if found is None:
+        found = PACKERS[form] = struct.Struct(">" + form)
+    return found
+
+
+def pack_many(form: str, values: "list[int] | list[bytes]") -> bytes:
+    """Pack a list of one fixed kind."""
+    count = len(values)
+    # Short lists (replicas, ISR) come again and again; long ones would only fill the cache.
+    if count <= 16:
+        return packer(form * count).pack(*values)
+    return struct.pack(">" + form * count, *values) if form == "16s" else struct.pack(f">{count}{form}", *values)
+
+
+def unpack_many(form: str, size: int, count: int, buffer: Buffer, position: int) -> list[object]:
+    """Unpack ``count`` values of one fixed kind of ``size`` bytes; the caller has checked that they are there."""
+    if form == "16s":
+        return [bytes(buffer[at : at + 16]) for at in range(position, position + count * size, size)]
+    return list(struct.unpack_from(f">{count}{form}", buffer, position))

@@ -1,0 +1,60 @@
+"""A Python function being written: lines, names for its locals, and the constants that it closes over."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.wire.codec.primitives import packer
+
+
+class FunctionSource:
+    """Collects the body of one generated function and compiles it."""
+
+    def __init__(self, name: str, parameters: str) -> None:
+        self.name = name
+        self.scope: dict[str, Any] = {}
+        self._lines = [f"def {name}({parameters}):"]
+        self._depth = 1
+        self._names = 0
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write ``head`` and indent what is written inside the with statement."""
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def local(self, prefix: str) -> str:
+        """Return a name for a local variable that no other has."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def constant(self, prefix: str, value: object) -> str:
+        """Make ``value`` visible to the function; return its name there."""
+        for name, known in self.scope.items():
+            if known is value:
+                return name
+        name = f"{prefix}_{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def pack(self, form: str) -> str:
+        return self._bound(f"pack_{form}", packer(form).pack)
+
+    def unpack(self, form: str) -> str:
+        return self._bound(f"unpack_{form}", packer(form).unpack_from)
+
+    def _bound(self, name: str, method: object) -> str:
+        # Bound methods are new objects at each look-up, so they are known by name. "?" is no part of a name.
+        name = name.replace("?", "B")
+        self.scope.setdefault(name, method)
+        return name
+
+    def compile(self) -> Any:
+        source = "\n".join(self._lines)
+        exec(compile(source, f"<{self.name}>", "exec"), self.scope)  # noqa: S102 - our own source, as dataclasses does
+        return self.scope[self.name]

@@ -1,0 +1,35 @@
+"""IncrementalAlterConfigs (api key 44, v0-v1): set, delete, append or subtract configuration values.
+
+Source: IncrementalAlterConfigsRequest.json, IncrementalAlterConfigsResponse.json (Kafka 4.3).
+"""
+
+from ottla.wire.codec import Message, Struct, array, boolean, int8, int16, int32, string
+
+
+class AlterableConfig(Struct):
+    name: str = string("0+")
+    config_operation: int = int8("0+")
+    value: str | None = string("0+", nullable="0+")
+
+
+class AlterConfigsResource(Struct):
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[AlterableConfig] = array(AlterableConfig, "0+")
+
+
+class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+", served_on="broker controller"):
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
+    validate_only: bool = boolean("0+")
+
+
+class AlterConfigsResourceResponse(Struct):
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+
+
+class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
+    throttle_time_ms: int = int32("0+")
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
