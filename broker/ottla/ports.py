@@ -73,6 +73,13 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def size_bytes(self, path: str) -> int:
+        """Return the size of the file at ``path`` without opening it.
+
+        Raises:
+            FileNotFoundError: it is missing.
+        """
+
     def list_directory(self, path: str) -> list[str]:
         """Return the names in ``path``, sorted, so that every run sees the same order."""
 
@@ -95,6 +102,9 @@ class Disk(Protocol):
         Raises:
             BlockingIOError: another process holds it.
         """
+
+    def unlock(self, path: str) -> None:
+        """Give back what `lock` took; no error when it is not held."""
 
     def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
         """Sync ``files`` off the loop, then call ``done`` on the loop with None or the first error."""

@@ -1,0 +1,186 @@
+"""The real disk: `ottla.ports.Disk` and `File` over system calls.
+
+Syncs run on a small thread pool, because one may take seconds; their completions go back to the loop through ``post``.
+Everything else is a single short system call on the page cache and is made where it is asked for.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.ports import Buffer, File
+
+BUFFERS_PER_CALL_MAX = 1024
+"""IOV_MAX of Linux and macOS: more buffers in one pwritev are refused."""
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+"""fdatasync also writes the file's size, which is all of the metadata that a log needs."""
+
+
+class OsFile:
+    """One descriptor. It is closed by `close`, or when the last reference goes.
+
+    The second way matters: a segment whose descriptor the log gives up may still be on its way to a socket, held by a
+    `FileSlice`, and must stay readable until that is gone.
+    """
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"OsFile({self._path!r}, descriptor {self._descriptor})"
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, size_bytes, position)
+        if len(data) == size_bytes or not data:
+            return data
+        # The kernel may return less than there is (above 2 GiB, or interrupted); only an empty read is the end.
+        pieces = [data]
+        missing = size_bytes - len(data)
+        while missing > 0 and data:
+            data = os.pread(self._descriptor, missing, position + size_bytes - missing)
+            pieces.append(data)
+            missing -= len(data)
+        return b"".join(pieces)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> int:
+        size_bytes = sum(map(len, buffers))
+        if len(buffers) <= BUFFERS_PER_CALL_MAX:
+            written = os.pwritev(self._descriptor, buffers, position)
+            if written == size_bytes:
+                return size_bytes
+        else:
+            written = 0
+        self._write_rest(buffers, position, written)
+        return size_bytes
+
+    def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        """Write what one call did not: after a signal, a full disk (which then raises), or too many buffers."""
+        skip = written
+        for buffer in buffers:
+            view = memoryview(buffer).cast("B")
+            if skip >= len(view):
+                skip -= len(view)
+                continue
+            view = view[skip:]
+            skip = 0
+            while view:
+                count = os.pwrite(self._descriptor, view, position + written)
+                written += count
+                view = view[count:]
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+
+    def sync(self) -> None:
+        _sync_data(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class OsDisk:
+    """See the module.
+
+    Args of the constructor:
+        post: called from a sync thread with a function that the loop must call, e.g. ``loop.call_soon_threadsafe``.
+        sync_threads: how many syncs may run at once.
+    """
+
+    def __init__(self, post: Callable[[Callable[[], None]], object], *, sync_threads: int = 2) -> None:
+        self._post = post
+        self._sync_threads = sync_threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._locks: dict[str, int] = {}
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size_bytes(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> None:
+        """Take both kinds of lock: the JVM's Kafka sees only POSIX locks, and these do not see this same process."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._locks[path] = descriptor
+
+    def unlock(self, path: str) -> None:
+        descriptor = self._locks.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._sync_threads, thread_name_prefix="ottla-sync")
+        self._executor.submit(self._sync_all, tuple(files), done)
+
+    def _sync_all(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
+        error: OSError | None = None
+        try:
+            for file in files:
+                file.sync()
+        except OSError as caught:
+            error = caught
+        self._post(lambda: done(error))
+
+    def close(self) -> None:
+        """Wait for the syncs under way, end the threads and give back the locks."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+        for path in tuple(self._locks):
+            self.unlock(path)
