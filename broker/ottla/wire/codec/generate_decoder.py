@@ -1,8 +1,8 @@
 """Writes the decode function of one message class in one version.
 
 Runs of fixed-size fields become one `struct.unpack_from` straight into the slots. Every claimed length is compared
-with the bytes that are left before anything is allocated for it. Running off the end raises IndexError or struct.error, which
-`Message.decode_from` turns into a ProtocolError.
+with the bytes that are left before anything is allocated for it. Running off the end raises IndexError or
+struct.error, which `Message.decode_from` turns into a ProtocolError.
 """
 
 from typing import TYPE_CHECKING

@@ -1,0 +1,75 @@
+"""What every handler shares: `serves` registers it, `RequestContext` is all that it may touch.
+
+A handler takes the context and the decoded request and returns the response, a `Delayed` of it, or None for "no
+response at all" (Produce with acks=0). It has no state, no clock and does no I/O.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from ottla.ports import ConnectionId
+from ottla.purgatory import Delayed
+from ottla.types import Endpoint
+from ottla.wire.codec import Message
+
+if TYPE_CHECKING:
+    from ottla.handlers.services import Services
+
+Answer: TypeAlias = "Message | Delayed[Any] | None"
+Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
+
+
+@dataclass(slots=True, kw_only=True)
+class ConnectionInfo:
+    """Who is at the other end, and of which of our doors."""
+
+    connection: ConnectionId
+    peer: Endpoint
+    listener: str
+    security_protocol: str
+    dialled: Endpoint
+    """The address of ours that the peer connected to."""
+    principal: str = "User:ANONYMOUS"
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestContext:
+    """One request, seen by its handler."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    connection: ConnectionInfo
+    services: "Services"
+    received_at_ms: int
+    """Monotonic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One API as this node serves it."""
+
+    api_key: int
+    first_version: int
+    last_version: int
+    handler: Handler
+
+
+SERVED: dict[int, Served] = {}
+"""Every API whose handler module has been imported; `handlers.catalog` imports them on first use."""
+
+
+def serves(*, api_key: int, versions: range) -> Callable[[HandlerT], HandlerT]:
+    """Register a handler for ``api_key`` in ``versions`` (a range: its stop is one past the last version)."""
+
+    def register(handler: HandlerT) -> HandlerT:
+        assert api_key not in SERVED, f"API key {api_key} has a handler already"
+        SERVED[api_key] = Served(api_key, versions.start, versions.stop - 1, handler)
+        return handler
+
+    return register

@@ -1,0 +1,46 @@
+"""The APIs that this release serves: one row per API key. A handler's module is imported when its first request comes.
+
+The versions stand here as well as at the handler so that ApiVersions can answer without importing sixty modules;
+`find` refuses to serve when the two differ, and a test walks every row.
+"""
+
+from importlib import import_module
+from typing import NamedTuple
+
+from ottla.handlers.api import SERVED, Served
+from ottla.wire.messages.registry import ApiKey
+
+
+class Row(NamedTuple):
+    """A served API: the module below `ottla.handlers` and the versions that it answers."""
+
+    module: str
+    first_version: int
+    last_version: int
+
+
+CATALOG: dict[ApiKey, Row] = {
+    ApiKey.PRODUCE: Row("produce", 3, 13),
+    ApiKey.FETCH: Row("fetch", 4, 18),
+    ApiKey.LIST_OFFSETS: Row("list_offsets", 1, 11),
+    ApiKey.API_VERSIONS: Row("api_versions", 0, 4),
+    ApiKey.DELETE_RECORDS: Row("delete_records", 0, 2),
+    ApiKey.INIT_PRODUCER_ID: Row("init_producer_id", 0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Row("offset_for_leader_epoch", 2, 4),
+    ApiKey.DESCRIBE_LOG_DIRS: Row("describe_log_dirs", 1, 5),
+    ApiKey.DESCRIBE_PRODUCERS: Row("describe_producers", 0, 0),
+}
+
+
+def find(api_key: int, api_version: int) -> Served | None:
+    """Return the handler of an API, or None where this release does not serve that key in that version."""
+    served = SERVED.get(api_key)
+    if served is None:
+        try:
+            row = CATALOG[ApiKey(api_key)]
+        except (ValueError, KeyError):
+            return None
+        import_module(f"ottla.handlers.{row.module}")
+        served = SERVED[api_key]
+        assert (served.first_version, served.last_version) == (row.first_version, row.last_version), row
+    return served if served.first_version <= api_version <= served.last_version else None

@@ -1,0 +1,33 @@
+"""The parts of a node that handlers ask. One object per node, made by `server.node`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.ports import Clock, Random
+
+if TYPE_CHECKING:
+    from ottla.config.node_config import NodeConfig
+    from ottla.controller.channel import ControllerChannel
+    from ottla.groups.coordinator import GroupCoordinator
+    from ottla.log.manager import LogManager
+    from ottla.metadata.cache import MetadataCache
+    from ottla.raft.client import RaftClient
+    from ottla.replication.fetch_session import FetchSessions
+    from ottla.replication.replica_manager import ReplicaManager
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """Who owns what: each part is the only one that changes its state."""
+
+    clock: Clock
+    random: Random
+    config: "NodeConfig"
+    cluster_id: str
+    metadata: "MetadataCache"
+    raft: "RaftClient"
+    controller: "ControllerChannel"
+    logs: "LogManager"
+    replicas: "ReplicaManager"
+    fetch_sessions: "FetchSessions"
+    groups: "GroupCoordinator"

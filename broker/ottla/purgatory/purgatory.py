@@ -1,0 +1,134 @@
+"""Operations that wait for a condition on some keys, or for their deadline. No timers: the owner calls `expire`.
+
+An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline.
+Deadlines are kept in a heap; completed operations are dropped from it and from the key lists lazily.
+
+Source: DelayedOperationPurgatory of Apache Kafka, without its timer wheel and threads.
+"""
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from ottla.purgatory.delayed import Delayed
+
+T = TypeVar("T")
+
+_PURGE_AT_LEAST = 1_000
+
+
+class _Operation(Generic[T]):
+    __slots__ = ("delayed", "keys", "on_deadline", "try_complete")
+
+    def __init__(
+        self, keys: tuple[Hashable, ...], try_complete: Callable[[], T | None], on_deadline: Callable[[], T]
+    ) -> None:
+        self.keys = keys
+        self.try_complete = try_complete
+        self.on_deadline = on_deadline
+        self.delayed: Delayed[T] = Delayed()
+
+
+class Purgatory(Generic[T]):
+    """Waiting operations of one kind (produce, fetch, ...), by key and by deadline."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, list[_Operation[T]]] = {}
+        self._deadlines: list[tuple[int, int, _Operation[T]]] = []
+        self._sequence = 0
+        self._waiting = 0
+        self._completed_in_heap = 0
+
+    def __len__(self) -> int:
+        """Return how many operations wait."""
+        return self._waiting
+
+    def watch(
+        self,
+        keys: Iterable[Hashable],
+        *,
+        deadline_ms: int,
+        try_complete: Callable[[], T | None],
+        on_deadline: Callable[[], T],
+    ) -> Delayed[T]:
+        """Wait until ``try_complete`` returns a value, or ``deadline_ms`` (monotonic) passes.
+
+        ``try_complete`` is called now and at every `check` of one of ``keys``; it returns None to go on waiting.
+        ``on_deadline`` gives the value when time is up.
+        """
+        operation = _Operation(tuple(keys), try_complete, on_deadline)
+        value = try_complete()
+        if value is not None:
+            operation.delayed.complete(value)
+            return operation.delayed
+        for key in operation.keys:
+            self._by_key.setdefault(key, []).append(operation)
+        self._sequence += 1
+        heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
+        self._waiting += 1
+        return operation.delayed
+
+    def check(self, key: Hashable) -> int:
+        """Try every operation that waits for ``key``; return how many completed."""
+        waiting = self._by_key.pop(key, None)
+        if waiting is None:
+            return 0
+        completed = 0
+        remaining = []
+        for operation in waiting:
+            if operation.delayed.is_complete:
+                continue
+            value = operation.try_complete()
+            if value is None:
+                remaining.append(operation)
+            elif operation.delayed.complete(value):
+                self._finished()
+                completed += 1
+        if remaining:
+            # What a completion added for this key meanwhile comes after those that waited before.
+            self._by_key[key] = remaining + self._by_key.get(key, [])
+        return completed
+
+    def next_deadline_ms(self) -> int | None:
+        """Return the earliest deadline of a waiting operation."""
+        while self._deadlines and self._deadlines[0][2].delayed.is_complete:
+            heapq.heappop(self._deadlines)
+            self._completed_in_heap -= 1
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expire(self, now_ms: int) -> int:
+        """Complete every operation whose deadline is at or before ``now_ms``; return how many."""
+        expired = 0
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            _, _, operation = heapq.heappop(self._deadlines)
+            if operation.delayed.complete(operation.on_deadline()):
+                self._waiting -= 1
+                expired += 1
+            self._forget(operation)
+        return expired
+
+    def _finished(self) -> None:
+        self._waiting -= 1
+        self._completed_in_heap += 1
+        if self._completed_in_heap > max(_PURGE_AT_LEAST, self._waiting):
+            self._purge()
+
+    def _purge(self) -> None:
+        """Drop completed operations: without it a busy key's long deadlines would pile up."""
+        self._deadlines = [entry for entry in self._deadlines if not entry[2].delayed.is_complete]
+        heapq.heapify(self._deadlines)
+        self._completed_in_heap = 0
+        for key in list(self._by_key):
+            alive = [operation for operation in self._by_key[key] if not operation.delayed.is_complete]
+            if alive:
+                self._by_key[key] = alive
+            else:
+                del self._by_key[key]
+
+    def _forget(self, operation: _Operation[T]) -> None:
+        for key in operation.keys:
+            waiting = self._by_key.get(key)
+            if waiting is not None:
+                waiting[:] = [other for other in waiting if other is not operation]
+                if not waiting:
+                    del self._by_key[key]
