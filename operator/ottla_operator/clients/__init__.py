@@ -1,0 +1,1 @@
+"""Who the operator talks to: the Kubernetes API server, and brokers by Kafka's Admin protocol."""

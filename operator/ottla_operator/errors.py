@@ -1,0 +1,69 @@
+"""What can go wrong around a manifest, and whose turn it is next.
+
+- `ManifestError`: the user's: the manifest is refused before anything is done.
+- `HostError`: the place where nodes run refused; waiting will not help.
+- `BrokerUnreachableError`: nobody answers at the bootstrap address (yet): try again.
+- `ApiError`: the Kubernetes API server's answer, with its HTTP status.
+"""
+
+from dataclasses import dataclass
+
+from ottla.errors import OttlaError
+
+
+class OperatorError(OttlaError):
+    """Base of every error of the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is wrong with one field of a manifest."""
+
+    field: str
+    """Dotted path from the root, such as ``spec.partitions``; empty for the whole document."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class ManifestError(OperatorError):
+    """A manifest that no host would take; ``violations`` has at least one entry."""
+
+    def __init__(self, subject: str, violations: tuple[Violation, ...]) -> None:
+        super().__init__(f"{subject} is refused: " + "; ".join(str(violation) for violation in violations))
+        self.subject = subject
+        self.violations = violations
+
+
+class HostError(OperatorError):
+    """The host cannot do a step; ``reason`` is CamelCase, for a condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class BrokerUnreachableError(OperatorError):
+    """No broker answered; the message names the address and what was heard."""
+
+
+class ApiError(OperatorError):
+    """The API server answered with an error.
+
+    ``status`` is the HTTP status; ``reason`` its word for it, such as ``Conflict``.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+
+    @property
+    def is_missing(self) -> bool:
+        return self.status == 404
+
+    @property
+    def is_conflict(self) -> bool:
+        return self.status == 409

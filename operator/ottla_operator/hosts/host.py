@@ -1,0 +1,34 @@
+"""The port through which nodes are run."""
+
+from typing import Protocol
+
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+
+
+class Host(Protocol):
+    """Runs nodes. Every method may be called again after a crash in its middle, and then finishes the work.
+
+    Methods raise `HostError` when the host refuses for good, and `ApiError` or OSError when it may do so later.
+    """
+
+    async def desired(self, cluster: Cluster) -> DesiredCluster:
+        """Return ``cluster`` with the places that this host gives its nodes, and the id that its volumes carry."""
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        """Return what is there of the cluster, nodes that are not desired any more included."""
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        """Return where clients begin, as ``host:port[,host:port]``."""
+
+    async def publish(self, desired: DesiredCluster) -> None:
+        """Make configuration, endpoints and storage as desired."""
+
+    async def start_node(self, node: DesiredNode) -> None: ...
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        """Stop the node cleanly, then run it with its published configuration."""
+
+    async def stop_node(self, name: str) -> None:
+        """Stop the node cleanly; its data stays."""

@@ -1,0 +1,161 @@
+"""Admitted manifests as typed values: what the planner reads instead of nested dictionaries."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.types import Uuid, format_uuid
+from ottla_operator.model.document import Document, Json
+
+TOPIC_FINALIZER = "ottla.dev/topic"
+"""On a Topic whose deletion must delete the topic too; on no other object."""
+
+
+class ObjectKey(NamedTuple):
+    """Names one object of ours, on every host."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What the store (API server or state directory) adds to a manifest."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 1
+    created_at: str = ""
+    """RFC 3339, UTC, whole seconds: sorts as text."""
+    is_deleting: bool = False
+    finalizers: tuple[str, ...] = ()
+    resource_version: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.kind, self.namespace, self.name)
+
+    @classmethod
+    def of(cls, document: Document) -> "Metadata":
+        metadata = document["metadata"]
+        return cls(
+            kind=document["kind"],
+            name=metadata["name"],
+            namespace=metadata.get("namespace", ""),
+            uid=metadata.get("uid", ""),
+            generation=metadata.get("generation", 1),
+            created_at=metadata.get("creationTimestamp", ""),
+            is_deleting=bool(metadata.get("deletionTimestamp")),
+            finalizers=tuple(metadata.get("finalizers", ())),
+            resource_version=metadata.get("resourceVersion", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A Topic manifest, admitted."""
+
+    metadata: Metadata
+    cluster: str
+    topic_name: str
+    partitions: int
+    replication_factor: int | None
+    """None: the brokers' ``default.replication.factor``."""
+    config: Mapping[str, str]
+    deletes_topic: bool
+    """Whether the topic goes when its object goes (``deletionPolicy: Delete``)."""
+    known_topic_id: str | None
+    """The id that the topic had when it was last seen (``status.topicId``)."""
+
+    @classmethod
+    def parse(cls, document: Document) -> "Topic":
+        spec, metadata = document["spec"], Metadata.of(document)
+        return cls(
+            metadata=metadata,
+            cluster=spec["clusterRef"]["name"],
+            topic_name=spec.get("topicName", metadata.name),
+            partitions=spec["partitions"],
+            replication_factor=spec.get("replicationFactor"),
+            config=dict(sorted(spec.get("config", {}).items())),
+            deletes_topic=spec.get("deletionPolicy") == "Delete",
+            known_topic_id=document.get("status", {}).get("topicId"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The volume of each node of a pool."""
+
+    size: str
+    storage_class_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A group of equal nodes."""
+
+    name: str
+    nodes: int
+    storage: Storage
+    resources: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A Cluster manifest, admitted."""
+
+    metadata: Metadata
+    image: str | None
+    pools: tuple[Pool, ...]
+    config: Mapping[str, str]
+    annotations: Mapping[str, str]
+    known_cluster_id: str | None
+    """The id that the cluster was given before (``status.clusterId``)."""
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def nodes(self) -> int:
+        return sum(pool.nodes for pool in self.pools)
+
+    @property
+    def cluster_id(self) -> str:
+        """The known id, else one that follows from the object's uid: the same however often it is asked for.
+
+        It never begins with a dash, so that it can be typed as an argument: the first byte's top bit is cleared.
+        """
+        if self.known_cluster_id:
+            return self.known_cluster_id
+        digest = hashlib.sha256(f"cluster-id {self.metadata.uid or self.metadata.key}".encode()).digest()
+        return format_uuid(Uuid(bytes([digest[0] & 0x7F]) + digest[1:16]))
+
+    @classmethod
+    def parse(cls, document: Document) -> "Cluster":
+        spec = document["spec"]
+        return cls(
+            metadata=Metadata.of(document),
+            image=spec.get("image"),
+            pools=tuple(
+                Pool(
+                    name=pool["name"],
+                    nodes=pool["nodes"],
+                    storage=Storage(
+                        size=pool["storage"]["size"], storage_class_name=pool["storage"].get("storageClassName")
+                    ),
+                    resources=pool.get("resources", {}),
+                )
+                for pool in spec["pools"]
+            ),
+            config=dict(sorted(spec.get("config", {}).items())),
+            annotations=document["metadata"].get("annotations") or {},
+            known_cluster_id=document.get("status", {}).get("clusterId"),
+        )

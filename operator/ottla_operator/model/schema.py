@@ -1,0 +1,186 @@
+"""The CRDs of ``crds/`` as the one source of what a manifest may say, also where there is no API server.
+
+`admit` does what the API server does with an object of ours: refuse fields that the schema does not name, check types
+and bounds, fill in defaults, and evaluate the CEL rules, those about changes too.
+The CRD files are found beside a source checkout or inside an installed wheel.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from ottla_operator.errors import ManifestError, OperatorError, Violation
+from ottla_operator.model import rules
+from ottla_operator.model.document import API_VERSION, KINDS, Document, Json, Schema
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+_NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+
+def crd_directory() -> Path:
+    """Return the folder of ``<kind>.yaml``: inside the installed package, else beside the checkout's ``operator/``."""
+    package = Path(__file__).parent.parent
+    for candidate in (package / "crds", package.parent.parent / "crds"):
+        if (candidate / "topic.yaml").is_file():
+            return candidate
+    raise OperatorError(f"the CRD files are missing from {package}; reinstall the package ottla")
+
+
+@cache
+def definition(kind: str) -> Document:
+    """Return the CustomResourceDefinition of ``kind``; treat it as read-only."""
+    text = (crd_directory() / f"{kind.lower()}.yaml").read_text(encoding="utf-8")
+    loaded: Document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    return loaded
+
+
+def structural_schema(kind: str) -> Schema:
+    """Return the ``openAPIV3Schema`` of ``kind``; treat it as read-only."""
+    version: Schema = definition(kind)["spec"]["versions"][0]
+    schema: Schema = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def admit(document: Document, stored: Document | None = None) -> Document:
+    """Return ``document`` with its defaults filled in, if the API server would take it.
+
+    Args:
+        document: a manifest; left as it is.
+        stored: what is stored under the same name now, with its status; None for a new one.
+
+    Raises:
+        ManifestError: it would be refused; names every field that is wrong.
+    """
+    subject = _subject(document)
+    _require_known_kind(document, subject)
+    schema = structural_schema(document["kind"])
+    violations = [*_metadata_violations(document), *_schema_violations(document, schema)]
+    if violations:
+        raise ManifestError(subject, tuple(violations))
+    admitted = copy.deepcopy(document)
+    _fill_defaults(admitted, schema)
+    if stored is not None and "status" in stored:
+        admitted["status"] = copy.deepcopy(stored["status"])
+    violations = list(rules.violations(admitted, stored, schema))
+    if violations:
+        raise ManifestError(subject, tuple(violations))
+    return admitted
+
+
+def _subject(document: Document) -> str:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"{document.get('kind') or 'document'} {name or 'without a name'}"
+
+
+def _require_known_kind(document: Document, subject: str) -> None:
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version != API_VERSION:
+        raise ManifestError(subject, (Violation("apiVersion", f"is {version!r}; it must be {API_VERSION}"),))
+    if kind not in KINDS:
+        raise ManifestError(subject, (Violation("kind", f"is {kind!r}; it must be {' or '.join(KINDS)}"),))
+
+
+def _metadata_violations(document: Document) -> Iterator[Violation]:
+    import jsonschema
+
+    metadata = document.get("metadata")
+    schema = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "maxLength": 253, "pattern": _NAME_PATTERN},
+            "namespace": {"type": "string"},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    }
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(metadata):
+        yield Violation(_path("metadata", *error.absolute_path), _explain(error))
+
+
+def _schema_violations(document: Document, schema: Schema) -> list[Violation]:
+    import jsonschema
+
+    closed = _closed(schema)
+    found = jsonschema.Draft202012Validator(closed).iter_errors(
+        {name: value for name, value in document.items() if name not in ("metadata", "status")}
+    )
+    return sorted((Violation(_path(*error.absolute_path), _explain(error)) for error in found), key=str)
+
+
+def _closed(schema: Schema) -> Schema:
+    """Return ``schema`` in JSON Schema's words, where what is not named is forbidden.
+
+    The API server prunes unknown fields or, asked for strict validation as kubectl does, refuses them.
+    """
+    closed = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "format"}
+    if schema.get("x-kubernetes-int-or-string"):
+        closed.pop("type", None)
+    if "properties" in schema:
+        closed["properties"] = {name: _closed(child) for name, child in schema["properties"].items()}
+        if not schema.get("x-kubernetes-preserve-unknown-fields"):
+            closed["additionalProperties"] = False
+    elif isinstance(schema.get("additionalProperties"), dict):
+        closed["additionalProperties"] = _closed(schema["additionalProperties"])
+    if "items" in schema:
+        closed["items"] = _closed(schema["items"])
+    if schema.get("nullable"):
+        closed["type"] = [schema["type"], "null"]
+    return closed
+
+
+def _fill_defaults(value: Json, schema: Schema) -> None:
+    """Set, in place, each absent field that has a default, inside objects that are there."""
+    if isinstance(value, dict):
+        for name, child in schema.get("properties", {}).items():
+            if name not in value and "default" in child:
+                value[name] = copy.deepcopy(child["default"])
+            if name in value:
+                _fill_defaults(value[name], child)
+    elif isinstance(value, list) and "items" in schema:
+        for element in value:
+            _fill_defaults(element, schema["items"])
+
+
+def _path(*parts: str | int) -> str:
+    text = ""
+    for part in parts:
+        if isinstance(part, int) or "." in part:
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _explain(error: "ValidationError") -> str:
+    """Say a jsonschema error as what the user should write instead."""
+    value: Json = error.instance
+    limit: Json = error.validator_value
+    schema: Json = error.schema
+    match error.validator:
+        case "type":
+            wanted = limit if isinstance(limit, str) else " or ".join(limit)
+            quote = f', quote it: "{value}"' if wanted == "string" and isinstance(value, int | float) else ""
+            return f"is {value!r}; it must be of type {wanted}{quote}"
+        case "required":
+            return f"{error.message.split(' ')[0]} is missing"
+        case "additionalProperties":
+            known = ", ".join(sorted(schema.get("properties", {})))
+            return f"{error.message.split('(')[-1].rstrip(')')}; known fields: {known}"
+        case "minimum":
+            return f"is {value}; it must be at least {limit}"
+        case "maximum":
+            return f"is {value}; it must be at most {limit}"
+        case "enum":
+            return f"is {value!r}; it must be one of {', '.join(map(str, limit))}"
+        case "pattern":
+            return f"is {value!r}; it must match {limit}"
+        case _:
+            return str(error.message)

@@ -1,0 +1,105 @@
+"""The steps that reconciliation consists of; each is one call of a port and prints as what it does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    name: str
+    partitions: int
+    replication_factor: int | None
+    config: Mapping[str, str]
+
+    def __str__(self) -> str:
+        factor = "" if self.replication_factor is None else f", replication factor {self.replication_factor}"
+        return f"create topic {self.name} ({self.partitions} partitions{factor})"
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopicConfigs:
+    """Set what ``upserts`` holds and put ``deletions`` back to the brokers' defaults, all or nothing."""
+
+    name: str
+    upserts: Mapping[str, str]
+    deletions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        changes = [f"{key}={value}" for key, value in self.upserts.items()]
+        changes += [f"{key} to its default" for key in self.deletions]
+        return f"set on topic {self.name}: {', '.join(changes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    name: str
+    total: int
+
+    def __str__(self) -> str:
+        return f"grow topic {self.name} to {self.total} partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    name: str
+
+    def __str__(self) -> str:
+        return f"delete topic {self.name} with its records"
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Make the host's configuration of the cluster the desired one; starts nothing on a host that has no scheduler."""
+
+    cluster: DesiredCluster
+    outdated: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"publish {', '.join(self.outdated)}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartNode:
+    node: DesiredNode
+
+    def __str__(self) -> str:
+        return f"start node {self.node.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartNode:
+    node: DesiredNode
+    reason: str
+
+    def __str__(self) -> str:
+        return f"restart node {self.node.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class StopNode:
+    name: str
+
+    def __str__(self) -> str:
+        return f"stop node {self.name}"
+
+
+TopicStep = CreateTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic
+ClusterStep = Publish | StartNode | RestartNode | StopNode
+Step = TopicStep | ClusterStep
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in order and, where they do not lead all the way, what is waited for or refused.
+
+    A refusal comes without steps: what cannot become as the spec asks is left as it is.
+    """
+
+    steps: tuple[Step, ...] = ()
+    obstacle: Waiting | Refused | None = None
+
+    def __post_init__(self) -> None:
+        assert not (self.steps and isinstance(self.obstacle, Refused)), "a refused spec changes nothing"

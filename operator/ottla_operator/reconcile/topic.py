@@ -1,0 +1,77 @@
+"""What to do about one Topic: pure planning from its spec and what the brokers hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla_operator.model.conditions import Refused
+from ottla_operator.model.manifest import ObjectKey, Topic
+from ottla_operator.reconcile.steps import AlterTopicConfigs, CreatePartitions, CreateTopic, DeleteTopic, Plan, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedTopic:
+    """A topic as the brokers describe it."""
+
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+    """Only what was set on this topic, not what it inherits."""
+
+
+def plan_topic(topic: Topic, observed: ObservedTopic | None, *, claimed_by: ObjectKey | None = None) -> Plan:
+    """Return the steps that make the topic what ``topic`` asks.
+
+    Args:
+        topic: the manifest.
+        observed: the topic of that name; None when there is none.
+        claimed_by: an older Topic object that has the same topic name in the same cluster; it wins.
+    """
+    if claimed_by is not None:
+        message = f"topic {topic.topic_name} belongs to {claimed_by}, which is older; delete one of the two objects"
+        return Plan(obstacle=Refused("TopicClaimedElsewhere", message))
+    if observed is None:
+        return Plan((CreateTopic(topic.topic_name, topic.partitions, topic.replication_factor, topic.config),))
+    refusal = _refusal(topic, observed)
+    if refusal is not None:
+        return Plan(obstacle=refusal)
+    return Plan(tuple(_changes(topic, observed)))
+
+
+def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
+    """Return the steps before the object ``topic`` may go.
+
+    Only the very topic that this object looked after is deleted: one of the same name that somebody made since then has
+    another id, and is kept.
+    """
+    if topic.deletes_topic and observed is not None and observed.topic_id == topic.known_topic_id:
+        return Plan((DeleteTopic(topic.topic_name),))
+    return Plan()
+
+
+def _refusal(topic: Topic, observed: ObservedTopic) -> Refused | None:
+    if topic.partitions < observed.partitions:
+        return Refused(
+            "PartitionsCannotDecrease",
+            f"topic {topic.topic_name} has {observed.partitions} partitions and the spec asks for {topic.partitions}; "
+            f"Kafka cannot remove partitions: set spec.partitions to {observed.partitions} or more",
+        )
+    if topic.replication_factor not in (None, observed.replication_factor):
+        return Refused(
+            "ReplicationFactorFixed",
+            f"topic {topic.topic_name} has replication factor {observed.replication_factor} and the spec asks for "
+            f"{topic.replication_factor}; set spec.replicationFactor to {observed.replication_factor}",
+        )
+    return None
+
+
+def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:
+    steps: list[Step] = []
+    upserts = {key: value for key, value in topic.config.items() if observed.config.get(key) != value}
+    deletions = tuple(sorted(observed.config.keys() - topic.config.keys()))
+    # Configs first: they are what a broker refuses, and then no partition has been added yet.
+    if upserts or deletions:
+        steps.append(AlterTopicConfigs(topic.topic_name, upserts, deletions))
+    if topic.partitions > observed.partitions:
+        steps.append(CreatePartitions(topic.topic_name, topic.partitions))
+    return steps
