@@ -310,12 +310,8 @@ def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
 def _header_error(buffer: Buffer, position: int, left_bytes: int) -> CorruptRecordError:
     """Say what is wrong with the header at ``position``; magic first: older messages may be shorter."""
     if left_bytes > MAGIC_POSITION and buffer[position + MAGIC_POSITION] != MAGIC:
-        magic = int.from_bytes(
-            bytes(buffer[position + MAGIC_POSITION : position + MAGIC_POSITION + 1]), signed=True
-        )
-        return CorruptRecordError(
-            f"record batch at byte {position} has magic {magic}; a record batch has {MAGIC}"
-        )
+        magic = int.from_bytes(bytes(buffer[position + MAGIC_POSITION : position + MAGIC_POSITION + 1]), signed=True)
+        return CorruptRecordError(f"record batch at byte {position} has magic {magic}; a record batch has {MAGIC}")
     if left_bytes < HEADER_SIZE_BYTES:
         return CorruptRecordError(
             f"record batch at byte {position} has {left_bytes} bytes; a header has {HEADER_SIZE_BYTES}"

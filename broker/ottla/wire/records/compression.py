@@ -66,9 +66,7 @@ class Compression(IntEnum):
         for codec in cls:
             if codec.label == label:
                 return codec
-        raise ValueError(
-            f"{label!r} is not a compression type; choose {', '.join(codec.label for codec in cls)}"
-        )
+        raise ValueError(f"{label!r} is not a compression type; choose {', '.join(codec.label for codec in cls)}")
 
 
 def compress(kind: Compression, data: Buffer, *, level: int | None = None) -> bytes:

@@ -71,9 +71,7 @@ def parse_end_transaction_value(value: bytes | None) -> int:
     """
     if value is None or len(value) < _MARKER.size:
         held = "is null" if value is None else f"has {len(value)} bytes"
-        raise InvalidRecordError(
-            f"a transaction marker's value {held}; version and epoch take {_MARKER.size}"
-        )
+        raise InvalidRecordError(f"a transaction marker's value {held}; version and epoch take {_MARKER.size}")
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
         raise InvalidRecordError(f"a transaction marker's value has version {version}; versions start at 0")
@@ -91,12 +89,8 @@ def build_end_transaction_marker(
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> bytes:
     """Return the batch with the one record that ends a producer's transaction: ABORT or COMMIT."""
-    assert record_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT), (
-        "only these two end a transaction"
-    )
-    record = Record(
-        base_offset, timestamp_ms, control_key(record_type), end_transaction_value(coordinator_epoch)
-    )
+    assert record_type in (ControlRecordType.ABORT, ControlRecordType.COMMIT), "only these two end a transaction"
+    record = Record(base_offset, timestamp_ms, control_key(record_type), end_transaction_value(coordinator_epoch))
     return build_batch(
         [record],
         base_offset=base_offset,

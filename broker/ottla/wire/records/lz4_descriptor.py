@@ -38,12 +38,7 @@ def with_correct_checksum(frame: Buffer) -> bytes:
     if len(fixed) <= _MAGIC_SIZE_BYTES:
         return bytes(fixed)
     flags = fixed[_MAGIC_SIZE_BYTES]
-    end = (
-        _MAGIC_SIZE_BYTES
-        + 2
-        + (8 if flags & _CONTENT_SIZE_BIT else 0)
-        + (4 if flags & _DICTIONARY_BIT else 0)
-    )
+    end = _MAGIC_SIZE_BYTES + 2 + (8 if flags & _CONTENT_SIZE_BIT else 0) + (4 if flags & _DICTIONARY_BIT else 0)
     if len(fixed) > end:
         fixed[end] = (xxhash32_of_short(fixed[_MAGIC_SIZE_BYTES:end]) >> 8) & 0xFF
     return bytes(fixed)
