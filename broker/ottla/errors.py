@@ -218,8 +218,8 @@ class KafkaError(OttlaError):
 class CorruptRecordError(KafkaError):
     """Record bytes that fail their CRC or contradict themselves."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
+        super().__init__(code, message)
 
 
 class InvalidRecordError(CorruptRecordError):
@@ -229,8 +229,7 @@ class InvalidRecordError(CorruptRecordError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.code = ErrorCode.INVALID_RECORD
+        super().__init__(message, ErrorCode.INVALID_RECORD)
 
 
 class OffsetOutOfRangeError(KafkaError):
