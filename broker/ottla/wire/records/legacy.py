@@ -22,13 +22,31 @@ LogAppendTime, the timestamp of all of them. A wrapped message is never itself c
 Source: AbstractLegacyRecordBatch, LegacyRecord and ByteBufferLogInputStream of Kafka; KIP-31, KIP-32.
 """
 
+import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
+from ottla.errors import CorruptRecordError
 from ottla.ports import Buffer
-from ottla.wire.records.batch import TimestampType
-from ottla.wire.records.compression import Compression
+from ottla.types import Offset
+from ottla.wire.records.batch import (
+    COMPRESSION_MASK,
+    LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TimestampType,
+)
+from ottla.wire.records.compression import Compression, decompress
 from ottla.wire.records.record import Record
+
+_HEADER = Struct(">qiIbb")
+_SIZE = Struct(">i")
+_TIMESTAMP = Struct(">q")
+_CRC_END: Final = 16
+"""Where, in a message, the bytes start that its CRC covers."""
+_SIZE_MIN_BYTES: Final = (14, 22)
+"""``message_size`` of a message with null key and null value, by magic."""
 
 
 class LegacyMessage(NamedTuple):
@@ -38,6 +56,7 @@ class LegacyMessage(NamedTuple):
     magic: int
     crc: int
     is_crc_valid: bool
+    """Whether the message's CRC, and its wrapper's, match the bytes."""
     compression: Compression
     """How the wrapper compressed it; NONE for a message on its own."""
     timestamp_type: TimestampType | None
@@ -48,14 +67,30 @@ class LegacyMessage(NamedTuple):
     """The whole message, or its wrapper, with offset and size."""
 
 
+class _Message(NamedTuple):
+    """One message as it is stored, a wrapper or not."""
+
+    position: int
+    end: int
+    offset: Offset
+    magic: int
+    crc: int
+    is_crc_valid: bool
+    compression: Compression
+    timestamp_type: TimestampType | None
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
 def read_message_set(
     buffer: Buffer, position: int = 0, *, size_bytes_max: int, strict: bool = False
 ) -> Iterator[LegacyMessage]:
     """Yield every message of ``buffer`` from ``position``, those in compressed messages one by one.
 
     A message that the end of the buffer cuts off ends the iteration, as fetch responses cut them; with
-    ``strict`` it is an error. A CRC that does not match is reported, not raised; a damaged wrapper then
-    usually raises.
+    ``strict`` it is an error. A CRC that does not match is reported, not raised; a damaged wrapper then usually
+    raises.
 
     Args:
         buffer: only messages of magic 0 and 1; batches of magic 2 are `iterate_batches`' business.
@@ -68,4 +103,124 @@ def read_message_set(
             cannot be decompressed or is more than ``size_bytes_max``, or the wrapped messages break the rules
             above.
     """
-    raise NotImplementedError
+    for message in _iterate_messages(buffer, position, strict=strict):
+        if message.compression is Compression.NONE:
+            yield _explain(message, message)
+        else:
+            yield from _unwrap(message, size_bytes_max)
+
+
+def _explain(message: _Message, wrapper: _Message) -> LegacyMessage:
+    return LegacyMessage(
+        record=Record(message.offset, message.timestamp_ms, message.key, message.value),
+        magic=message.magic,
+        crc=message.crc,
+        is_crc_valid=message.is_crc_valid and wrapper.is_crc_valid,
+        compression=wrapper.compression,
+        timestamp_type=wrapper.timestamp_type,
+        position=wrapper.position,
+        size_bytes=wrapper.end - wrapper.position,
+    )
+
+
+def _unwrap(wrapper: _Message, size_bytes_max: int) -> Iterator[LegacyMessage]:
+    """Yield the messages in ``wrapper`` with absolute offsets and the timestamps that readers see."""
+    if wrapper.value is None:
+        raise CorruptRecordError(f"compressed message at offset {wrapper.offset} has no value to decompress")
+    data = decompress(wrapper.compression, wrapper.value, size_bytes_max=size_bytes_max, magic=wrapper.magic)
+    messages = list(_iterate_messages(data, 0, strict=True))
+    if not messages:
+        raise CorruptRecordError(f"compressed message at offset {wrapper.offset} wraps no messages")
+    base_offset = wrapper.offset - messages[-1].offset if wrapper.magic else 0
+    if base_offset < 0:
+        raise CorruptRecordError(
+            f"compressed message at offset {wrapper.offset} wraps messages up to relative offset "
+            f"{messages[-1].offset}: they would start below 0"
+        )
+    is_append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
+    for message in messages:
+        if message.magic != wrapper.magic or message.compression is not Compression.NONE:
+            raise CorruptRecordError(
+                f"compressed message at offset {wrapper.offset} (magic {wrapper.magic}) wraps a message of magic "
+                f"{message.magic}, compression {message.compression.label}; it may wrap plain ones of its magic"
+            )
+        timestamp_ms = wrapper.timestamp_ms if is_append_time else message.timestamp_ms
+        absolute = message._replace(offset=base_offset + message.offset, timestamp_ms=timestamp_ms)
+        yield _explain(absolute, wrapper)
+
+
+def _iterate_messages(buffer: Buffer, position: int, *, strict: bool) -> Iterator[_Message]:
+    """Yield the messages that are stored in ``buffer``, wrappers as they are."""
+    end = len(buffer)
+    while position < end:
+        if not strict and _is_cut_off(buffer, position, end):
+            return
+        message = _parse_message(buffer, position)
+        yield message
+        position = message.end
+
+
+def _is_cut_off(buffer: Buffer, position: int, end: int) -> bool:
+    """Whether the message at ``position`` may be sound, but does not end in ``buffer``."""
+    left_bytes = end - position
+    if left_bytes < LOG_OVERHEAD_BYTES:
+        return True
+    (size_bytes,) = _SIZE.unpack_from(buffer, position + 8)
+    return bool(size_bytes >= _SIZE_MIN_BYTES[0] and size_bytes > left_bytes - LOG_OVERHEAD_BYTES)
+
+
+def _parse_message(buffer: Buffer, position: int) -> _Message:
+    left_bytes = len(buffer) - position
+    if left_bytes < _HEADER.size:
+        raise CorruptRecordError(f"message at byte {position} has {left_bytes} bytes; its header has {_HEADER.size}")
+    offset, size_bytes, crc, magic, attributes = _HEADER.unpack_from(buffer, position)
+    if magic not in (0, 1):
+        raise CorruptRecordError(f"message at byte {position} has magic {magic}; message sets have 0 and 1")
+    if not _SIZE_MIN_BYTES[magic] <= size_bytes <= left_bytes - LOG_OVERHEAD_BYTES:
+        raise CorruptRecordError(
+            f"message at byte {position} gives its size as {size_bytes}; the least for magic {magic} is "
+            f"{_SIZE_MIN_BYTES[magic]}, and {left_bytes - LOG_OVERHEAD_BYTES} bytes are left"
+        )
+    end = position + LOG_OVERHEAD_BYTES + size_bytes
+    data = bytes(memoryview(buffer)[position:end])
+    codec = attributes & COMPRESSION_MASK
+    if codec > max(Compression):
+        raise CorruptRecordError(f"message at byte {position} names compression codec {codec}; Kafka has 0 to 4")
+    timestamp_type, timestamp_ms, at = None, NO_TIMESTAMP, _HEADER.size
+    if magic == 1:
+        timestamp_type = TimestampType(attributes & TIMESTAMP_TYPE_BIT != 0)
+        (timestamp_ms,) = _TIMESTAMP.unpack_from(data, at)
+        at += _TIMESTAMP.size
+    key, at = _read_bytes(data, at, position)
+    value, at = _read_bytes(data, at, position)
+    if at != len(data):
+        raise CorruptRecordError(f"message at byte {position} has {len(data) - at} bytes after its value")
+    return _Message(
+        position=position,
+        end=end,
+        offset=offset,
+        magic=magic,
+        crc=crc,
+        is_crc_valid=zlib.crc32(memoryview(data)[_CRC_END:]) == crc,
+        compression=Compression(codec),
+        timestamp_type=timestamp_type,
+        timestamp_ms=timestamp_ms,
+        key=key,
+        value=value,
+    )
+
+
+def _read_bytes(data: bytes, at: int, position: int) -> tuple[bytes | None, int]:
+    """Return a field with an int32 size, None when that is negative, and where it ends."""
+    left_bytes = len(data) - at - _SIZE.size
+    if left_bytes < 0:
+        raise CorruptRecordError(f"message at byte {position} ends before the size of its key or value")
+    (size_bytes,) = _SIZE.unpack_from(data, at)
+    at += _SIZE.size
+    if size_bytes < 0:
+        return None, at
+    if size_bytes > left_bytes:
+        raise CorruptRecordError(
+            f"message at byte {position} has a key or value of {size_bytes} bytes; {left_bytes} are left in it"
+        )
+    return data[at : at + size_bytes], at + size_bytes
