@@ -1,0 +1,29 @@
+"""What the group coordinator is told by the node's configuration; keys and defaults are Kafka's."""
+
+from dataclasses import dataclass
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Limits and times of the group coordinator, by the keys of ``server.properties``."""
+
+    min_session_timeout_ms: int = 6_000
+    """``group.min.session.timeout.ms``"""
+    max_session_timeout_ms: int = 1_800_000
+    """``group.max.session.timeout.ms``"""
+    initial_rebalance_delay_ms: int = 3_000
+    """``group.initial.rebalance.delay.ms``: how long the first generation of a group waits for more members."""
+    max_size: int = 2**31 - 1
+    """``group.max.size``: members of one group, the pending ones included."""
+    offset_metadata_max_bytes: int = 4_096
+    """``offset.metadata.max.bytes``"""
+    offsets_retention_ms: int = 10_080 * MINUTE_MS
+    """``offsets.retention.minutes``"""
+    offsets_retention_check_interval_ms: int = 600_000
+    """``offsets.retention.check.interval.ms``"""
+    offset_commit_timeout_ms: int = 5_000
+    """``offsets.commit.timeout.ms``: how long a response waits for its records to be committed."""
+    new_member_join_timeout_ms: int = 300_000
+    """Kafka's constant: the session of a new member, which has no id to send heartbeats with until its join ends."""
