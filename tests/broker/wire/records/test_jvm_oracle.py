@@ -1,0 +1,195 @@
+"""Kafka's own classes read what we write and we read what they write, for every codec, format and header field."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import CorruptRecordError
+from ottla.wire.records import (
+    Compression,
+    ControlRecordType,
+    Record,
+    TimestampType,
+    build_batch,
+    build_end_transaction_marker,
+    parse_batch,
+    parse_control_key,
+    parse_end_transaction_value,
+    read_message_set,
+    read_records,
+    validate_records,
+)
+
+pytestmark = pytest.mark.interop
+
+NOW_MS = 1_763_700_000_000
+RECORDS = [
+    Record(500, NOW_MS, b"key", b"value"),
+    Record(501, NOW_MS - 5_000, None, b"a null key and a timestamp that goes back"),
+    Record(502, NOW_MS + 1, b"tombstone", None),
+    Record(503, NOW_MS + 86_400_000, None, None),
+    Record(504, NOW_MS, b"", b"", (("trace", b"\x00\x01"), ("empty", b""), ("null", None), ("trace", b"again"))),
+    Record(505, 0, b"\xff" * 200, bytes(range(256)) * 300, (("gr\u00fc\u00df \u2713", b"x" * 100),)),
+    Record(506, 2**62, b"far future", b"v"),
+]
+PLAIN_RECORDS = [record._replace(headers=()) for record in RECORDS]
+CODECS = pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.label)
+HEADERS = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="producer-without-id"),
+        pytest.param({"producer_id": 4_000, "producer_epoch": 3, "base_sequence": 17}, id="idempotent"),
+        pytest.param(
+            {"producer_id": 2**62, "producer_epoch": 32_767, "base_sequence": 2**31 - 3}, id="sequence-wraps"
+        ),
+        pytest.param(
+            {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True},
+            id="transactional",
+        ),
+        pytest.param({"leader_epoch": 12}, id="leader-epoch"),
+        pytest.param({"log_append_time_ms": NOW_MS + 7}, id="log-append-time"),
+    ],
+)
+
+
+def ours(codec: Compression, options: dict[str, Any]) -> bytes:
+    is_append_time = "log_append_time_ms" in options
+    timestamp_type = TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+    return build_batch(RECORDS, base_offset=500, compression=codec, timestamp_type=timestamp_type, **options)
+
+
+def theirs(jvm: Any, codec: Compression, options: dict[str, Any]) -> bytes:
+    is_append_time = "log_append_time_ms" in options
+    data: bytes = jvm.write(
+        RECORDS, codec=codec.label, base_offset=500, is_append_time=is_append_time, **options
+    )
+    return data
+
+
+def as_read(options: dict[str, Any]) -> list[Record]:
+    append_time_ms = options.get("log_append_time_ms")
+    if append_time_ms is None:
+        return RECORDS
+    return [record._replace(timestamp_ms=append_time_ms) for record in RECORDS]
+
+
+@HEADERS
+def test_a_plain_batch_has_the_jvms_very_bytes(jvm: Any, options: dict[str, Any]) -> None:
+    assert ours(Compression.NONE, options).hex() == theirs(jvm, Compression.NONE, options).hex()
+
+
+@CODECS
+@HEADERS
+def test_we_read_what_the_jvm_writes(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
+    batch = parse_batch(theirs(jvm, codec, options))
+    batch.check_crc()
+
+    assert batch.compression is codec
+    assert read_records(batch, size_bytes_max=1 << 20) == as_read(options)
+    assert validate_records(batch, size_bytes_max=1 << 20).max_timestamp_offset == 506
+
+
+@CODECS
+@HEADERS
+def test_the_jvm_reads_what_we_write(jvm: Any, codec: Compression, options: dict[str, Any]) -> None:
+    data = ours(codec, options)
+    batch = parse_batch(data)
+
+    (facts,) = jvm.read(data)
+
+    assert facts.pop("records") == as_read(options)
+    assert facts == {
+        "magic": batch.magic,
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "next_offset": batch.next_offset,
+        "size_bytes": batch.size_bytes,
+        "crc": batch.crc,
+        "leader_epoch": batch.leader_epoch,
+        "codec": batch.compression.label,
+        "timestamp_type": batch.timestamp_type.label,
+        "max_timestamp_ms": batch.max_timestamp_ms,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+        "last_sequence": batch.last_sequence,
+        "is_transactional": batch.is_transactional,
+        "is_control": batch.is_control,
+        "delete_horizon_ms": batch.delete_horizon_ms,
+    }
+
+
+def test_the_jvm_sees_a_delete_horizon(jvm: Any) -> None:
+    data = build_batch(RECORDS, base_offset=500, delete_horizon_ms=NOW_MS + 60_000)
+
+    (facts,) = jvm.read(data)
+
+    assert facts["delete_horizon_ms"] == parse_batch(data).delete_horizon_ms == NOW_MS + 60_000
+    assert facts["records"] == RECORDS
+
+
+def test_the_jvm_sees_the_last_offset_of_a_compacted_batch(jvm: Any) -> None:
+    data = build_batch([RECORDS[1], RECORDS[4]], base_offset=498, last_offset=510)
+
+    (facts,) = jvm.read(data)
+
+    assert (facts["base_offset"], facts["last_offset"]) == (498, 510)
+    assert facts["records"] == read_records(parse_batch(data), size_bytes_max=1 << 20)
+
+
+@pytest.mark.parametrize("record_type", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
+def test_transaction_markers_have_the_jvms_very_bytes(jvm: Any, record_type: ControlRecordType) -> None:
+    facts = {"base_offset": 77, "timestamp_ms": NOW_MS, "producer_id": 9, "producer_epoch": 4, "leader_epoch": 2}
+    data = build_end_transaction_marker(record_type, coordinator_epoch=31, **facts)
+
+    assert data.hex() == jvm.write_marker(type=record_type.name, coordinator_epoch=31, **facts).hex()
+    (record,) = read_records(parse_batch(data), size_bytes_max=1 << 20)
+    assert parse_control_key(record.key) is record_type
+    assert parse_end_transaction_value(record.value) == 31
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+def test_we_read_the_message_sets_that_the_jvm_writes(jvm: Any, magic: int, codec: Compression) -> None:
+    data = jvm.write(PLAIN_RECORDS, magic=magic, codec=codec.label, base_offset=500)
+
+    messages = list(read_message_set(data, size_bytes_max=1 << 20, strict=True))
+
+    expected = PLAIN_RECORDS if magic else [record._replace(timestamp_ms=-1) for record in PLAIN_RECORDS]
+    assert [message.record for message in messages] == expected
+    assert all(message.is_crc_valid and message.magic == magic for message in messages)
+    assert {message.compression for message in messages} == {codec}
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_messages_with_log_append_time_have_the_brokers_time(jvm: Any, codec: Compression) -> None:
+    data = jvm.write(
+        PLAIN_RECORDS,
+        magic=1,
+        codec=codec.label,
+        base_offset=500,
+        is_append_time=True,
+        log_append_time_ms=NOW_MS + 9,
+    )
+
+    messages = list(read_message_set(data, size_bytes_max=1 << 20))
+
+    assert {message.record.timestamp_ms for message in messages} == {NOW_MS + 9}
+    assert {message.timestamp_type for message in messages} == {TimestampType.LOG_APPEND_TIME}
+
+
+@CODECS
+def test_the_jvm_and_we_refuse_the_same_cut_payloads(jvm: Any, codec: Compression) -> None:
+    from ottla.wire.records.batch import HEADER_SIZE_BYTES
+
+    whole = build_batch(RECORDS[:3], base_offset=500, compression=codec)
+    for size_bytes in range(HEADER_SIZE_BYTES, len(whole)):
+        cut = bytearray(whole[:size_bytes])
+        cut[8:12] = (size_bytes - 12).to_bytes(4, "big")
+        batch = parse_batch(cut)
+        cut[17:21] = batch.compute_crc().to_bytes(4, "big")
+        try:
+            read_records(parse_batch(cut), size_bytes_max=1 << 20)
+        except CorruptRecordError:
+            continue
+        assert jvm.refuses(bytes(cut)) is None, f"we read {size_bytes} of {len(whole)} bytes, the JVM does not"
