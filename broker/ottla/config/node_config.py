@@ -1,0 +1,213 @@
+"""`NodeConfig`: one node's ``server.properties``, read and checked as a whole. What the rest of the node reads.
+
+A field is named as its key with underscores for dots (``broker.session.timeout.ms`` is ``broker_session_timeout_ms``)
+and has the key's unit. Settings that topics inherit (``log.segment.bytes`` ...) are not fields: they go through
+`layers`. Dynamic changes of the fields marked dynamic in `broker_keys` come as a new `NodeConfig` (`with_dynamic`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.key import parse_value
+from ottla.config.listeners import Listener, QuorumVoter
+from ottla.config.properties import parse_properties
+from ottla.types import Endpoint, NodeId
+
+BROKER_ROLE = "broker"
+CONTROLLER_ROLE = "controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """One node's settings; make it with `from_text` or `from_properties`."""
+
+    originals: Mapping[str, str]
+    """What ``server.properties`` says, text by key: the static layer of DescribeConfigs."""
+    warnings: tuple[str, ...] = ()
+    """One sentence per key that is accepted but not acted on; the runtime logs them."""
+
+    # Who this node is, and where it listens.
+    node_id: NodeId
+    process_roles: frozenset[str]
+    broker_rack: str | None
+    listeners: tuple[Listener, ...]
+    """Every door that this node opens, in the order of the file."""
+    advertised_listeners: tuple[Listener, ...]
+    """What brokers tell clients to dial; an empty host stands for this machine's name, which the runtime knows."""
+    advertised_controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str
+    listener_security_protocol_map: Mapping[str, str]
+    controller_quorum_voters: tuple[QuorumVoter, ...]
+    """Static voters (kraft.version 0); empty where the voter set is in the metadata log."""
+    controller_quorum_bootstrap_servers: tuple[Endpoint, ...]
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+
+    # Ottla's own.
+    ottla_acks_fsync: bool
+    ottla_admin_listener: Endpoint | None
+    """Where the admin HTTP server listens; None turns it off."""
+    ottla_advertise_dialled_address: bool
+
+    # Connections and requests.
+    socket_request_max_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_send_buffer_bytes: int
+    socket_listen_backlog_size: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    queued_max_requests: int
+    queued_max_request_bytes: int
+    request_timeout_ms: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+
+    # Being a broker of a cluster.
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+
+    # Replication.
+    replica_lag_time_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+
+    # The log manager.
+    log_retention_check_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+
+    # The metadata quorum and its log.
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
+    controller_quorum_append_linger_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_max_idle_interval_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
+
+    # Groups and offsets.
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+
+    @classmethod
+    def from_text(cls, text: str) -> "NodeConfig":
+        """Read and check the text of a ``server.properties``.
+
+        Raises:
+            ConfigurationError: the first thing wrong, naming the key, the value and what is allowed.
+        """
+        return cls.from_properties(parse_properties(text))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "NodeConfig":
+        """Check ``properties`` and apply Kafka's defaulting rules.
+
+        Raises:
+            ConfigurationError: as `from_text`.
+        """
+        from ottla.config.validation import read_node_config
+
+        return read_node_config(properties)
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER_ROLE in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER_ROLE in self.process_roles
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """The doors for clients and other brokers."""
+        return tuple(door for door in self.listeners if door.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        """The doors of the quorum."""
+        return tuple(door for door in self.listeners if door.name in self.controller_listener_names)
+
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> "NodeConfig":
+        """Return these settings with a running broker's changes laid over them.
+
+        ``dynamic`` is dynamic defaults and this broker's dynamic values, merged; keys that are not fields are ignored
+        here (topics' inherited settings are read by `layers`).
+
+        Raises:
+            InvalidConfigError: a value that its key does not take.
+        """
+        names = plain_fields()
+        changes: dict[str, Any] = {
+            names[key]: parse_value(BROKER_KEYS[key], text) for key, text in dynamic.items() if key in names
+        }
+        return replace(self, **changes) if changes else self
+
+
+@cache
+def plain_fields() -> dict[str, str]:
+    """Return key -> field for every field whose value is just the parsed value of its key."""
+    dotted = {field.name.replace("_", "."): field.name for field in fields(NodeConfig)}
+    return {key: name for key, name in dotted.items() if key in BROKER_KEYS and key not in COMPUTED_KEYS}
+
+
+COMPUTED_KEYS = frozenset(
+    {
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "log.dirs",
+        "metadata.log.dir",
+        "ottla.admin.listener",
+        "max.connections.per.ip.overrides",
+    }
+)
+"""Keys whose field is worked out in `validation` from more than their own text."""
