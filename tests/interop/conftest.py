@@ -1,0 +1,410 @@
+"""A real node as a process, Kafka's command-line tools, and librdkafka: what the interop tests hold together.
+
+Environment:
+    OTTLA_KAFKA_LIBS: a folder with Kafka's jars; without it the tests that need a JVM tool are skipped.
+    OTTLA_INTEROP_BOOTSTRAP: the address of a running cluster to judge, instead of a node started here.
+    OTTLA_INTEROP_NODE: the command that runs one node in the foreground, with ``{port}`` and ``{dir}`` in it. The same
+        tests then judge another implementation: JVM Kafka passes them, so they claim Kafka's behaviour.
+"""
+
+import contextlib
+import itertools
+import os
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+HERE = Path(__file__).parent
+OTTLA_DEV = f"{shlex.quote(sys.executable)} -m ottla dev --port {{port}} --data-dir {{dir}}"
+START_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 90
+
+TOOLS = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+JVM_FLAGS = ["-Xmx1g", "-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.interop)
+
+
+@dataclass(kw_only=True)
+class Node:
+    """One node, run in the foreground by ``command`` in a session of its own; without one, somebody else's."""
+
+    bootstrap: str
+    command: list[str] | None = None
+    directory: Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.bootstrap.split(",")[0].rsplit(":", 1)
+        return host, int(port)
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            pytest.skip("the node is not ours: its process id is unknown")
+        return self.process.pid
+
+    @property
+    def data_dir(self) -> Path:
+        """The log directory, which holds the partitions' folders."""
+        if self.directory is None:
+            pytest.skip("the node is not ours: its files are unknown")
+        return next(self.directory.rglob("meta.properties")).parent
+
+    @property
+    def rss_kb(self) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0])
+
+    def log_text(self) -> str:
+        """Everything that the node has said on stdout and stderr."""
+        assert self.directory is not None
+        return (self.directory / "node.out").read_text(errors="replace")
+
+    def start(self) -> None:
+        """Run the node and wait until it answers Metadata with a broker."""
+        assert self.command is not None
+        assert self.directory is not None
+        with (self.directory / "node.out").open("ab") as output:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers_metadata(self.address):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                pytest.fail(f"the node did not start: {self.command}\n{self.log_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it as a power cut would end it, as far as a process can: SIGKILL to all of its session."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to shut down cleanly; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, how)
+        try:
+            return self.process.wait(timeout=START_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            pytest.fail(f"the node did not end within {START_TIMEOUT_S} s of {how.name}\n{self.log_text()[-4000:]}")
+
+
+def answers_metadata(address: tuple[str, int]) -> bool:
+    """Whether a Metadata request (v1, no topics) is answered with at least one broker."""
+    body = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 0)
+    with contextlib.suppress(OSError), socket.create_connection(address, timeout=2) as connection:
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        head = b""
+        while len(head) < 12:
+            piece = connection.recv(12 - len(head))
+            if not piece:
+                return False
+            head += piece
+        return struct.unpack(">iii", head)[2] > 0
+    return False
+
+
+@pytest.fixture(scope="session")
+def new_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Node]]:
+    """Return a function that starts one more node, on a free port and an empty directory."""
+    nodes: list[Node] = []
+
+    def start() -> Node:
+        if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
+            pytest.skip("OTTLA_INTEROP_BOOTSTRAP names a cluster that this test may not end")
+        directory = tmp_path_factory.mktemp("node")
+        port = free_port()
+        template = os.environ.get("OTTLA_INTEROP_NODE", OTTLA_DEV)
+        command = shlex.split(template.format(port=port, dir=shlex.quote(str(directory))))
+        node = Node(bootstrap=f"127.0.0.1:{port}", command=command, directory=directory)
+        nodes.append(node)
+        node.start()
+        return node
+
+    yield start
+    for node in nodes:
+        if node.process is not None and node.process.poll() is None:
+            node.kill()
+        assert node.directory is not None
+        shutil.rmtree(node.directory, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> Node:
+    """The node that most tests share; each test makes its own topics and groups in it."""
+    if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
+        return Node(bootstrap=os.environ["OTTLA_INTEROP_BOOTSTRAP"])
+    return request.getfixturevalue("new_node")()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolResult:
+    command: str
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of stdout, without those that are empty."""
+        return [line for line in self.stdout.splitlines() if line.strip()]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The lines of stdout, each split at white space: what a table says, whatever its column widths."""
+        return [line.split() for line in self.lines]
+
+
+@dataclass
+class ToolHost:
+    """The long-lived JVM of ToolHost.java: a tool takes some 0.2 s in it, and 1.5 s in a JVM of its own."""
+
+    libs: Path
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    def run(self, command: list[str], stdin: str, timeout_s: float) -> ToolResult:
+        if self.process is None:
+            self.process = self._start()
+        assert self.process.stdin is not None
+        request = struct.pack(">i", len(command)) + b"".join(map(block, [*command, stdin]))
+        self.process.stdin.write(request)
+        self.process.stdin.flush()
+        deadline = _Deadline(self.process, timeout_s)
+        with deadline:
+            header = self._read(4)
+            stdout, stderr = self._block(), self._block()
+        if not header:
+            self.close()
+            pytest.fail(f"{command} gave no answer within {timeout_s} s; its threads were:\n{deadline.threads}")
+        code = struct.unpack(">i", header)[0]
+        return ToolResult(command=shlex.join(command), code=code, stdout=stdout.decode(), stderr=stderr.decode())
+
+    def close(self) -> None:
+        if self.process is not None:
+            assert self.process.stdin is not None
+            assert self.process.stdout is not None
+            self.process.kill()
+            self.process.wait()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+            self.process.stdout.close()
+            self.process = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        tools_jar = next(jar for jar in self.libs.glob("kafka-tools-[0-9]*.jar"))
+        command = ["java", *JVM_FLAGS, f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"]
+        command += ["-cp", f"{self.libs}/*", str(HERE / "ToolHost.java"), str(tools_jar)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def _read(self, size_bytes: int) -> bytes:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        return self.process.stdout.read(size_bytes)
+
+    def _block(self) -> bytes:
+        length = self._read(4)
+        return self._read(struct.unpack(">i", length)[0]) if length else b""
+
+
+class _Deadline:
+    """Kills a JVM that is still at work after ``timeout_s``, so that a read from its pipe comes back."""
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        self.threads = "unknown: the JVM had ended"
+        self._process = process
+        self._timer = threading.Timer(timeout_s, self._expire)
+
+    def _expire(self) -> None:
+        dump = subprocess.run(["jstack", str(self._process.pid)], capture_output=True, text=True)
+        self.threads = dump.stdout
+        self._process.kill()
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+
+def block(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">i", len(encoded)) + encoded
+
+
+@pytest.fixture(scope="session")
+def kafka_tool() -> Iterator[Callable[..., ToolResult]]:
+    """Return ``kafka_tool(name, *args, input="", code=0)``: run one of Kafka's tools and check its exit status.
+
+    ``code=None`` accepts any status.
+    """
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    if shutil.which("javac") is None:
+        pytest.skip("no JDK (javac) on the path to run Kafka's tools with")
+    host = ToolHost(Path(libs))
+
+    def run(name: str, *args: str, input: str = "", code: int | None = 0) -> ToolResult:
+        result = host.run([TOOLS[name], *args], input, TOOL_TIMEOUT_S)
+        assert code is None or result.code == code, f"{name} {args} ended with {result}"
+        return result
+
+    yield run
+    host.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_tool: Callable[..., ToolResult], broker: Node) -> Callable[..., ToolResult]:
+    """Return ``kafka_tool`` with ``--bootstrap-server`` filled in."""
+    return lambda name, *args, **more: kafka_tool(name, "--bootstrap-server", broker.bootstrap, *args, **more)
+
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Return a function that makes a name which no other test uses."""
+    return lambda prefix: f"{prefix}-{os.getpid()}-{next(_names)}"
+
+
+@pytest.fixture(scope="session")
+def admin(broker: Node) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+@pytest.fixture
+def new_topic(admin: AdminClient, unique: Callable[[str], str]) -> Iterator[Callable[..., str]]:
+    """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), give its name."""
+    created: list[str] = []
+
+    def create(partitions: int = 1, **config: object) -> str:
+        name = unique("topic")
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        request = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        admin.create_topics([request])[name].result(timeout=30)
+        created.append(name)
+        return name
+
+    yield create
+    if created:
+        for future in admin.delete_topics(created).values():
+            future.exception(timeout=30)
+
+
+@pytest.fixture
+def produce(broker: Node) -> Callable[..., list[Message]]:
+    """Return ``produce(topic, values, key=None, partition=-1, config=None, **more)``: send, wait, give the reports."""
+
+    def send(topic: str, values: list[bytes], config: dict[str, object] | None = None, **more: object) -> list[Message]:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5} | (config or {}))
+        reports: list[Message] = []
+
+        def on_delivery(error: object, message: Message) -> None:
+            assert error is None, error
+            reports.append(message)
+
+        for value in values:
+            producer.produce(topic, value, on_delivery=on_delivery, **more)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        return reports
+
+    return send
+
+
+@pytest.fixture
+def consume(broker: Node, unique: Callable[[str], str]) -> Callable[..., list[Message]]:
+    """Return ``consume(topic, count, config=None)``: every partition from the start, until ``count`` records came."""
+
+    def receive(topic: str, count: int, config: dict[str, object] | None = None) -> list[Message]:
+        settings = {"bootstrap.servers": broker.bootstrap, "group.id": unique("reader"), "enable.auto.commit": False}
+        consumer = Consumer(settings | (config or {}))
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        try:
+            return poll_records(consumer, count)
+        finally:
+            consumer.close()
+
+    return receive
+
+
+def poll_records(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
+    """Return the next ``count`` records; fail after ``timeout_s`` with those that came."""
+    records: list[Message] = []
+    deadline = time.monotonic() + timeout_s
+    while len(records) < count:
+        assert time.monotonic() < deadline, f"{len(records)} of {count} records came in {timeout_s} s"
+        message = consumer.poll(0.2)
+        if message is not None:
+            assert message.error() is None, message.error()
+            records.append(message)
+    return records
+
+
+@pytest.fixture
+def take() -> Callable[..., list[Message]]:
+    """Return ``take(consumer, count)``: the next records of a consumer that the test made itself."""
+    return poll_records
+
+
+@pytest.fixture
+def eventually() -> Callable[..., object]:
+    """Return ``eventually(check)``: call ``check`` until it answers something true; give the answer, or fail."""
+
+    def wait(check: Callable[[], object], timeout_s: float = 30) -> object:
+        deadline = time.monotonic() + timeout_s
+        while not (answer := check()):
+            assert time.monotonic() < deadline, f"still {answer!r} after {timeout_s} s: {check}"
+            time.sleep(0.1)
+        return answer
+
+    return wait
