@@ -1,0 +1,93 @@
+"""`MetadataCache`: the newest published image, and the questions that handlers ask about it.
+
+Source: KRaftMetadataCache of Apache Kafka.
+"""
+
+from collections.abc import Mapping
+
+from ottla.metadata.cluster import BrokerRegistration
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.types import Endpoint, NodeId, Offset, TopicPartition, Uuid
+
+
+class MetadataCache:
+    """Reads of one immutable image at a time; ``image`` never changes under a reader, it is replaced."""
+
+    def __init__(self) -> None:
+        self.image: MetadataImage = EMPTY_IMAGE
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take the next image; a publisher of `MetadataLoader`."""
+        self.image = image
+
+    @property
+    def offset(self) -> Offset:
+        """Offset of the last record in the image; -1 before the first."""
+        return self.image.provenance.last_contained_offset
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.image.topics.by_name.get(name)
+
+    def topic_by_id(self, topic_id: Uuid) -> TopicImage | None:
+        return self.image.topics.by_id.get(topic_id)
+
+    def topic_id(self, name: str) -> Uuid | None:
+        topic = self.image.topics.by_name.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        topic = self.image.topics.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_names(self) -> list[str]:
+        """Every topic, sorted."""
+        return sorted(self.image.topics.by_name)
+
+    def partition_count(self, name: str) -> int | None:
+        """How many partitions the topic has; None when there is no such topic."""
+        topic = self.image.topics.by_name.get(name)
+        return None if topic is None else len(topic.partitions)
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        return self.image.topics.partition(topic_partition)
+
+    def broker(self, broker_id: NodeId) -> BrokerRegistration | None:
+        return self.image.cluster.brokers.get(broker_id)
+
+    def is_alive(self, broker_id: NodeId) -> bool:
+        """Whether the broker is registered and not fenced; one that shuts down in order still is."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced
+
+    def alive_brokers(self) -> list[BrokerRegistration]:
+        """Every registered broker that is not fenced, by id."""
+        return [broker for _, broker in sorted(self.image.cluster.brokers.items()) if not broker.is_fenced]
+
+    def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
+        """Where an alive broker advertises ``listener``; None when it is not alive or has no such listener."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        if broker is None or broker.is_fenced:
+            return None
+        found = broker.listeners.get(listener)
+        return None if found is None else found.endpoint
+
+    def leader_endpoint(self, topic_partition: TopicPartition, listener: str) -> Endpoint | None:
+        """Where the partition's leader listens, when it has one that is alive."""
+        partition = self.partition(topic_partition)
+        return None if partition is None else self.broker_endpoint(partition.leader, listener)
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """What was set on the topic itself; defaults not included."""
+        return self.image.configs.of_topic(name)
+
+    def broker_config(self, broker_id: NodeId) -> Mapping[str, str]:
+        """Dynamic settings of one broker: its own over those of every broker; static ones not included."""
+        own = self.image.configs.of(ConfigResource(ConfigResourceType.BROKER, str(broker_id)))
+        return {**self.image.configs.of(EVERY_BROKER), **own}
+
+    def feature_level(self, name: str) -> int:
+        """The finalized level of a feature; 0 when it is not finalized."""
+        return self.image.features.levels.get(name, 0)
