@@ -6,6 +6,7 @@ The CRD files are found beside a source checkout or inside an installed wheel.
 """
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,11 @@ def admit(document: Document, stored: Document | None = None) -> Document:
     if violations:
         raise ManifestError(subject, tuple(violations))
     return admitted
+
+
+def is_name(value: Json) -> bool:
+    """Tell whether an object could be named so, and its name be part of a path."""
+    return isinstance(value, str) and len(value) <= 253 and re.fullmatch(_NAME_PATTERN, value) is not None
 
 
 def _subject(document: Document) -> str:

@@ -1,0 +1,217 @@
+"""Nodes as processes of this machine: ``python -m ottla run`` for each, below a state directory.
+
+Per node, in ``nodes/<name>/``: ``server.properties``, ``data/`` (its log directory), ``node.log`` (its output) and,
+while it runs, ``process.json`` (process id, its birth, and the revision that it was started with).
+
+Node ``n`` of a cluster listens at ``port + 10 n`` for clients, and at the two ports above for controllers and for HTTP;
+``port`` is the annotation ``ottla.dev/local-port`` of the Cluster, 9092 when absent.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ottla_operator.errors import HostError
+from ottla_operator.hosts import http_probe, processes
+from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
+from ottla_operator.model.manifest import Cluster, Pool
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+
+PORT_ANNOTATION = "ottla.dev/local-port"
+DEFAULT_PORT = 9092
+
+_HOST = "localhost"
+_PORTS_PER_NODE = 10
+_ALIVE_TIMEOUT_S = 30.0
+_PROBE_TIMEOUT_S = 2.0
+_STOP_GRACE_S = 30.0
+_POLL_S = 0.02
+_LOG_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcess:
+    """What ``process.json`` holds."""
+
+    pid: int
+    born: str
+    revision: str
+    admin_port: int
+
+    @property
+    def is_running(self) -> bool:
+        return processes.is_running(self.pid, self.born)
+
+
+class LocalHost:
+    """The `Host` port over child processes; ``program`` is the command line of the ottla command."""
+
+    def __init__(self, directory: StateDirectory, program: Sequence[str] = (sys.executable, "-m", "ottla")) -> None:
+        self._directory = directory
+        self._program = tuple(program)
+        self._started: set[str] = set()
+
+    async def desired(self, cluster: Cluster) -> DesiredCluster:
+        port = _base_port(cluster)
+
+        def place(pool: Pool, ordinal: int, node_id: int) -> Place:
+            first = port + node_id * _PORTS_PER_NODE
+            return Place(
+                listen_host=_HOST,
+                client_host=_HOST,
+                client_port=first,
+                controller_port=first + 1,
+                admin_port=first + 2,
+                log_directory=str(self.node_directory(f"{cluster.name}-{pool.name}-{ordinal}") / "data"),
+            )
+
+        return desired_cluster(cluster, place)
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return desired.bootstrap_servers
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        prefix = f"{desired.cluster.name}-"
+        names = [name for name in self._directory.node_names() if name.startswith(prefix)]
+        seen = [await self._observe_node(name) for name in names]
+        outdated = tuple(node.name for node in desired.nodes if not self._is_published(node))
+        return ObservedCluster(
+            outdated=tuple(f"server.properties of {name}" for name in outdated),
+            nodes={node.name: node for node in seen},
+        )
+
+    async def publish(self, desired: DesiredCluster) -> None:
+        for node in desired.nodes:
+            directory = self.node_directory(node.name)
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / "server.properties"
+            if not self._is_published(node):
+                candidate = directory / "server.properties.new"
+                write_in_one_step(candidate, node.properties)
+                # Formatting reads the whole configuration: what it refuses is never published.
+                await self._format(candidate, desired.cluster.cluster_id)
+                candidate.replace(path)
+
+    async def start_node(self, node: DesiredNode) -> None:
+        """Start the process and return when its HTTP answers; readiness comes later.
+
+        Raises:
+            HostError: a port is taken, or the process ended (again), with its last words.
+        """
+        if node.name in self._started:
+            raise HostError("NodeExited", self._last_words(node.name))
+        place = node.place
+        for port in (place.client_port, place.controller_port, place.admin_port):
+            _require_free(port)
+        directory = self.node_directory(node.name)
+        arguments = [*self._program, "run", "--config", str(directory / "server.properties")]
+        pid = processes.spawn(arguments, log=directory / "node.log")
+        self._started.add(node.name)
+        process = NodeProcess(pid, processes.birth(pid), node.revision, place.admin_port)
+        write_in_one_step(directory / "process.json", json.dumps(asdict(process)))
+        await self._wait_until_alive(node.name, process)
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        await self.stop_node(node.name)
+        self._started.discard(node.name)
+        await self.start_node(node)
+
+    async def stop_node(self, name: str) -> None:
+        process = self.process(name)
+        if process is not None:
+            await processes.stop(process.pid, process.born, grace_s=_STOP_GRACE_S)
+        (self.node_directory(name) / "process.json").unlink(missing_ok=True)
+
+    def process(self, name: str) -> NodeProcess | None:
+        """Return the process that was started for this node, running or not; None after a clean stop."""
+        path = self.node_directory(name) / "process.json"
+        try:
+            return NodeProcess(**json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            raise HostError("StateDamaged", f"{path} is damaged ({error}); stop the node and remove it") from error
+
+    def node_directory(self, name: str) -> Path:
+        return self._directory.node_directory(name)
+
+    async def _observe_node(self, name: str) -> ObservedNode:
+        process = self.process(name)
+        if process is None or not process.is_running:
+            return ObservedNode(name=name, state=NodeState.STOPPED)
+        answer = await http_probe.get(_HOST, process.admin_port, "/readyz", timeout_s=_PROBE_TIMEOUT_S)
+        return ObservedNode(
+            name=name,
+            state=NodeState.READY if answer.is_good else NodeState.STARTING,
+            revision=process.revision,
+            reason="NodeNotReady",
+            message=answer.body.strip() or "it does not answer yet",
+        )
+
+    def _is_published(self, node: DesiredNode) -> bool:
+        directory = self.node_directory(node.name)
+        try:
+            text = (directory / "server.properties").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        return text == node.properties and (directory / "data" / "meta.properties").is_file()
+
+    async def _format(self, configuration: Path, cluster_id: str) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *self._program,
+            "format",
+            *("-t", cluster_id, "-c", str(configuration), "--standalone", "--ignore-formatted"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            words = output.decode("utf-8", "replace").strip() or f"exit code {process.returncode}"
+            raise HostError("FormatFailed", words)
+
+    async def _wait_until_alive(self, name: str, process: NodeProcess) -> None:
+        deadline = asyncio.get_running_loop().time() + _ALIVE_TIMEOUT_S
+        while asyncio.get_running_loop().time() < deadline:
+            if not process.is_running:
+                raise HostError("NodeExited", self._last_words(name))
+            answer = await http_probe.get(_HOST, process.admin_port, "/healthz", timeout_s=_PROBE_TIMEOUT_S)
+            if answer.status:
+                return
+            await asyncio.sleep(_POLL_S)
+        raise HostError("NodeSilent", f"node {name} does not answer; its log: {self.node_directory(name) / 'node.log'}")
+
+    def _last_words(self, name: str) -> str:
+        path = self.node_directory(name) / "node.log"
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                lines = [line.rstrip() for line in deque(file, maxlen=_LOG_LINES)]
+        except FileNotFoundError:
+            lines = []
+        return f"node {name} ended: {' | '.join(lines) or 'it said nothing'} (log: {path})"
+
+
+def _base_port(cluster: Cluster) -> int:
+    text = cluster.annotations.get(PORT_ANNOTATION, str(DEFAULT_PORT))
+    last = cluster.nodes * _PORTS_PER_NODE
+    if not text.isdecimal() or not 1 <= int(text) <= 65_535 - last:
+        raise HostError("InvalidPort", f"annotation {PORT_ANNOTATION} is {text!r}; it must be 1 to {65_535 - last}")
+    return int(text)
+
+
+def _require_free(port: int) -> None:
+    """Raise `HostError` when somebody listens at ``port``."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise HostError(
+                "PortInUse", f"port {port} is taken by another program; choose another with --port"
+            ) from error

@@ -1,0 +1,83 @@
+"""Child processes that outlive the command which started them: spawn, recognise again, stop."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_POLL_S = 0.02
+
+
+def spawn(arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> int:
+    """Start a program in a session of its own, its output appended to ``log``; return its process id."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    return os.posix_spawn(
+        arguments[0],
+        list(arguments),
+        dict(os.environ if environment is None else environment),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+
+def birth(pid: int) -> str:
+    """Return something that no later process with the same id will have; empty where the system does not tell."""
+    if not sys.platform.startswith("linux"):
+        return ""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return fields[19]
+
+
+def is_running(pid: int, born: str = "") -> bool:
+    """Tell whether the process still runs; ``born`` is what `birth` said of it."""
+    _reap(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return not born
+    return not born or birth(pid) == born
+
+
+async def stop(pid: int, born: str, *, grace_s: float) -> bool:
+    """Ask the process to end and wait for it; kill it after ``grace_s`` seconds.
+
+    Returns:
+        True when it ended by itself.
+    """
+    if not is_running(pid, born):
+        return True
+    os.kill(pid, signal.SIGTERM)
+    if await _ended(pid, born, grace_s):
+        return True
+    os.kill(pid, signal.SIGKILL)
+    await _ended(pid, born, grace_s)
+    return False
+
+
+async def _ended(pid: int, born: str, timeout_s: float) -> bool:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while is_running(pid, born):
+        if loop.time() >= deadline:
+            return False
+        await asyncio.sleep(_POLL_S)
+    return True
+
+
+def _reap(pid: int) -> None:
+    """Collect the exit of a child of ours, which would otherwise look alive as a zombie."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

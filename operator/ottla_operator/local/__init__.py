@@ -1,0 +1,218 @@
+"""Apply, get and delete manifests, and run a cluster, on this machine: what the command line calls.
+
+The same documents as on Kubernetes go through the same schemas, planner and executor; a state directory stands in
+for the API server, and child processes for pods. One state directory holds at most one cluster, so every
+``clusterRef`` in it means that one, whatever its name; with an explicit ``bootstrap`` it means the brokers there.
+
+These functions block (inside an event loop, run them in a thread), and none of them prints.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla_operator.clients.broker_admin import Connect
+from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
+from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests
+from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
+from ottla_operator.local.session import Session
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.reconcile.cluster import NodeState
+
+__all__ = [
+    "DEFAULT_CLUSTER_NAME",
+    "DEFAULT_PORT",
+    "DEFAULT_TIMEOUT_S",
+    "Action",
+    "ClusterStatus",
+    "ExitCode",
+    "NodeStatus",
+    "Outcome",
+    "apply",
+    "canonical_kind",
+    "delete",
+    "down",
+    "get",
+    "read_manifests",
+    "status",
+    "up",
+]
+
+DEFAULT_TIMEOUT_S = 30.0
+DEFAULT_CLUSTER_NAME = "ottla"
+
+
+def apply(
+    documents: Sequence[Document],
+    *,
+    state_dir: Path,
+    bootstrap: str | None = None,
+    dry_run: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    connect: Connect | None = None,
+) -> list[Outcome]:
+    """Make each object as its manifest asks; Clusters first, otherwise in the given order.
+
+    Args:
+        documents: parsed manifests (`read_manifests`).
+        state_dir: where objects, and the nodes of a Cluster, are kept.
+        bootstrap: ``host:port[,host:port]`` of the brokers that Topics go to; None: the cluster of ``state_dir``.
+        dry_run: only validate and plan; nothing is changed and nothing is stored.
+        timeout_s: how long, per object, to wait for what will do without a change of its manifest.
+        connect: the way to brokers, for tests; None: Kafka's protocol.
+
+    Returns:
+        One outcome per document; a refused one does not keep the others from being applied.
+    """
+    directory = StateDirectory(state_dir)
+    session = _session(directory, bootstrap, connect, timeout_s)
+    ordered = sorted(documents, key=lambda document: document.get("kind") != "Cluster")
+
+    async def run() -> list[Outcome]:
+        return [await session.apply(document, dry_run=dry_run) for document in ordered]
+
+    if dry_run:
+        return asyncio.run(run())
+    with directory.locked():
+        return asyncio.run(run())
+
+
+def get(
+    kind: str,
+    name: str | None = None,
+    *,
+    state_dir: Path,
+    bootstrap: str | None = None,
+    connect: Connect | None = None,
+) -> list[Document]:
+    """Return stored objects, Kubernetes-shaped, sorted by name, each with its status as of now.
+
+    Args:
+        kind: in any form that kubectl knows: ``Topic``, ``topic``, ``topics``, ``ot``.
+        name: one object, and the list is empty when it is not there; None: all of the kind.
+        state_dir: as in `apply`, as are ``bootstrap`` and ``connect``.
+        bootstrap: without an answer from there, the status says so.
+        connect: as in `apply`.
+
+    Raises:
+        OperatorError: the kind is unknown.
+    """
+    directory = StateDirectory(state_dir)
+    session = _session(directory, bootstrap, connect, timeout_s=0)
+    found = directory.objects(canonical_kind(kind))
+
+    async def run() -> list[Document]:
+        return [await session.refreshed(it) for it in found if name in (None, it["metadata"]["name"])]
+
+    return asyncio.run(run())
+
+
+def delete(
+    kind: str,
+    name: str,
+    *,
+    state_dir: Path,
+    bootstrap: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    connect: Connect | None = None,
+) -> Outcome:
+    """Carry out an object's deletionPolicy and forget it. A Cluster's nodes are stopped; their data stays.
+
+    Raises:
+        OperatorError: the kind is unknown.
+    """
+    canonical = canonical_kind(kind)
+    directory = StateDirectory(state_dir)
+    session = _session(directory, bootstrap, connect, timeout_s)
+    with directory.locked():
+        return asyncio.run(session.delete(canonical, name))
+
+
+def up(
+    *,
+    state_dir: Path,
+    brokers: int | None = None,
+    port: int | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    connect: Connect | None = None,
+) -> Outcome:
+    """Start the cluster of ``state_dir``; ``unchanged`` if it runs so already.
+
+    Args:
+        state_dir: where it is kept.
+        brokers: how many nodes; None: as before, or 1.
+        port: of the first node's clients; None: as before, or 9092.
+        timeout_s: how long to wait until it is ready.
+        connect: as in `apply`.
+
+    Returns:
+        On success, ``outcome.manifest["status"]["bootstrapServers"]`` is where clients begin.
+    """
+    stored = StateDirectory(state_dir).objects("Cluster")
+    document = desired_by_user(stored[0]) if stored else cluster_manifest(DEFAULT_CLUSTER_NAME)
+    if brokers is not None:
+        document["spec"]["pools"][0]["nodes"] = brokers
+    if port is not None:
+        document["metadata"].setdefault("annotations", {})[PORT_ANNOTATION] = str(port)
+    return apply([document], state_dir=state_dir, timeout_s=timeout_s, connect=connect)[0]
+
+
+def down(*, state_dir: Path) -> list[str]:
+    """Stop every node of ``state_dir`` cleanly; return the names of those that ran. Data and objects stay."""
+    directory = StateDirectory(state_dir)
+    host = LocalHost(directory)
+
+    async def run() -> list[str]:
+        names = directory.node_names()
+        running = [name for name in names if (process := host.process(name)) and process.is_running]
+        await asyncio.gather(*(host.stop_node(name) for name in names))
+        return running
+
+    if not state_dir.is_dir():
+        return []
+    with directory.locked():
+        return asyncio.run(run())
+
+
+def status(*, state_dir: Path) -> ClusterStatus | None:
+    """Return how the cluster of ``state_dir`` is; None when there is none."""
+    directory = StateDirectory(state_dir)
+    for stored in directory.objects("Cluster"):
+        return asyncio.run(_cluster_status(Cluster.parse(stored), LocalHost(directory)))
+    return None
+
+
+async def _cluster_status(cluster: Cluster, host: LocalHost) -> ClusterStatus:
+    desired = await host.desired(cluster)
+    observed = await host.observe(desired)
+    nodes = []
+    for node in desired.nodes:
+        seen = observed.nodes.get(node.name)
+        process = host.process(node.name)
+        nodes.append(
+            NodeStatus(
+                name=node.name,
+                state=seen.state.value if seen else NodeState.STOPPED.value,
+                pid=process.pid if process and process.is_running else None,
+                message=seen.message if seen else "",
+                client_address=f"{node.place.client_host}:{node.place.client_port}",
+                http_address=f"http://{node.place.client_host}:{node.place.admin_port}",
+                log=host.node_directory(node.name) / "node.log",
+            )
+        )
+    return ClusterStatus(
+        name=cluster.name,
+        cluster_id=cluster.cluster_id,
+        bootstrap_servers=host.bootstrap_servers(desired),
+        nodes=tuple(nodes),
+    )
+
+
+def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect | None, timeout_s: float) -> Session:
+    if connect is None:
+        from ottla_operator.clients.ottla_admin import connect as kafka_protocol
+
+        connect = kafka_protocol
+    return Session(directory, LocalHost(directory), connect, bootstrap=bootstrap, timeout_s=timeout_s)

@@ -1,0 +1,93 @@
+"""Manifests between files and the state directory: reading them, and what the API server would stamp on them."""
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+import yaml
+
+from ottla_operator.errors import ManifestError, OperatorError, Violation
+from ottla_operator.model import schema
+from ottla_operator.model.document import API_VERSION, GROUP, KINDS, Document
+
+_USER_METADATA = ("name", "namespace", "labels", "annotations")
+
+
+def read_manifests(sources: Iterable[Path | TextIO]) -> list[Document]:
+    """Return every document of YAML (or JSON) files, of the ``*.yaml`` files of folders, and of open streams, in order.
+
+    Raises:
+        ManifestError: a document is not a mapping, or a file is not YAML.
+        OSError: a file cannot be read.
+    """
+    documents: list[Document] = []
+    for source in sources:
+        if isinstance(source, Path):
+            for file in sorted(source.glob("*.yaml")) if source.is_dir() else [source]:
+                documents += _parse(file.read_text(encoding="utf-8"), str(file))
+        else:
+            documents += _parse(source.read(), str(getattr(source, "name", "the given text")))
+    return documents
+
+
+def canonical_kind(text: str) -> str:
+    """Return the kind that ``text`` names, in any form that kubectl knows: ``Topic``, ``topics``, ``ot``.
+
+    Raises:
+        OperatorError: it names none.
+    """
+    for kind in KINDS:
+        names = schema.definition(kind)["spec"]["names"]
+        if text.lower().removesuffix(f".{GROUP}") in {names["singular"], names["plural"], *names["shortNames"]}:
+            return kind
+    raise OperatorError(f"there is no kind {text!r}; kinds: {', '.join(kind.lower() for kind in KINDS)}")
+
+
+def desired_by_user(document: Document) -> Document:
+    """Return ``document`` without what the store adds, so that the output of ``get`` can be applied again."""
+    metadata = document.get("metadata")
+    kept = {name: document[name] for name in document if name != "status"}
+    if isinstance(metadata, dict):
+        kept["metadata"] = {name: metadata[name] for name in _USER_METADATA if name in metadata}
+    return kept
+
+
+def stamped(admitted: Document, stored: Document | None, *, now: str) -> Document:
+    """Return ``admitted`` with uid, creation time and a generation that counts changes of the spec."""
+    fresh: Document = {"uid": str(uuid.uuid4()), "creationTimestamp": now, "generation": 1}
+    before: Document = stored["metadata"] if stored else fresh
+    is_changed = stored is not None and stored["spec"] != admitted["spec"]
+    return {
+        "apiVersion": admitted["apiVersion"],
+        "kind": admitted["kind"],
+        "metadata": {
+            **admitted["metadata"],
+            "uid": before["uid"],
+            "creationTimestamp": before["creationTimestamp"],
+            "generation": before["generation"] + is_changed,
+        },
+        "spec": admitted["spec"],
+        **({"status": admitted["status"]} if "status" in admitted else {}),
+    }
+
+
+def cluster_manifest(name: str) -> Document:
+    """Return the smallest Cluster: one pool of one node."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Cluster",
+        "metadata": {"name": name},
+        "spec": {"pools": [{"name": "main", "nodes": 1, "storage": {"size": "10Gi"}}]},
+    }
+
+
+def _parse(text: str, origin: str) -> list[Document]:
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        raise ManifestError(origin, (Violation("", f"not YAML: {error}"),)) from error
+    for document in documents:
+        if not isinstance(document, dict):
+            raise ManifestError(origin, (Violation("", f"a manifest is a mapping, not {document!r:.40}"),))
+    return documents

@@ -1,0 +1,175 @@
+"""One command on one state directory: from manifests to passes of the reconciler and back to stored status."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
+from ottla_operator.errors import ManifestError, Violation
+from ottla_operator.hosts.local import LocalHost
+from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.local.manifests import desired_by_user, stamped
+from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
+from ottla_operator.model import schema
+from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.reconcile.claims import older_claim
+from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+
+_POLL_S = 0.05
+
+
+class Session:
+    """Applies, refreshes and deletes objects of a state directory."""
+
+    def __init__(
+        self,
+        directory: StateDirectory,
+        host: LocalHost,
+        connect: Connect,
+        *,
+        bootstrap: str | None,
+        timeout_s: float,
+    ) -> None:
+        self._directory = directory
+        self._host = host
+        self._connect = connect
+        self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
+
+    async def apply(self, document: Document, *, dry_run: bool) -> Outcome:
+        """Admit the manifest, store it, and make passes until it is settled or the time is over."""
+        try:
+            stored = self._stored(document)
+            admitted = stamped(schema.admit(desired_by_user(document), stored), stored, now=_now())
+            self._require_only_cluster(admitted)
+        except ManifestError as error:
+            return _refused(document, error)
+        if dry_run:
+            return planned_outcome(admitted, await self._pass(admitted, dry_run=True))
+        self._directory.write(admitted)
+        result = await self._until_settled(lambda: self._pass(admitted))
+        admitted["status"] = status(admitted, result, now=_now())
+        self._directory.write(admitted)
+        is_changed = stored is None or _spec_changed(stored, admitted) or bool(result.done)
+        return outcome_of(admitted, result, is_new=stored is None, is_changed=is_changed)
+
+    async def refreshed(self, document: Document) -> Document:
+        """Return ``document`` with the status that a look at the world, which touches nothing, gives."""
+        result = await self._pass(document, dry_run=True)
+        if result.planned:
+            steps = "; ".join(str(step) for step in result.planned)
+            result = replace(result, verdict=Waiting("OutOfSync", f"the next apply will {steps}"))
+        return {**document, "status": status(document, result, now=_now())}
+
+    async def delete(self, kind: str, name: str) -> Outcome:
+        """Carry out the deletionPolicy, then forget the object."""
+        document = self._directory.read(kind, name)
+        if document is None:
+            return Outcome(
+                kind=kind,
+                name=name,
+                action="missing",
+                reason="NotFound",
+                message=f"there is no {kind.lower()} {name} in {self._directory.path}",
+                exit_code=ExitCode.NOT_FOUND,
+            )
+        result = await self._until_settled(lambda: self._deletion_pass(document))
+        if not isinstance(result.verdict, Reached):
+            return outcome_of(document, result, is_new=False, is_changed=False)
+        self._directory.remove(kind, name)
+        return Outcome(
+            kind=kind,
+            name=name,
+            action="retained" if result.verdict.reason == "Retained" else "deleted",
+            reason=result.verdict.reason,
+            message=result.verdict.message,
+            steps=tuple(str(step) for step in result.done),
+        )
+
+    async def _pass(self, document: Document, *, dry_run: bool = False) -> Pass:
+        if document["kind"] == "Cluster":
+            return await reconcile_cluster(Cluster.parse(document), self._host, self._connect, dry_run=dry_run)
+        topic = Topic.parse(document)
+        claimed_by = older_claim(topic, map(Topic.parse, self._directory.objects("Topic")))
+        return await self._with_brokers(
+            lambda broker: reconcile_topic(topic, broker, claimed_by=claimed_by, dry_run=dry_run)
+        )
+
+    async def _deletion_pass(self, document: Document) -> Pass:
+        if document["kind"] == "Cluster":
+            names = self._directory.node_names()
+            await asyncio.gather(*(self._host.stop_node(name) for name in names))
+            return Pass(Reached("Stopped", f"its nodes are stopped; their data stays in {self._directory.path}"), {})
+        topic = Topic.parse(document)
+        if not topic.deletes_topic:
+            return Pass(Reached("Retained", f"topic {topic.topic_name} and its records stay"), {})
+        return await self._with_brokers(lambda broker: delete_topic(topic, broker))
+
+    async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+        bootstrap = self._bootstrap or self._local_bootstrap()
+        if bootstrap is None:
+            message = "there is no cluster here: start one with `ottla up`, or name one with --bootstrap"
+            return Pass(Refused("ClusterMissing", message), {})
+        try:
+            async with self._connect(bootstrap) as broker:
+                return await work(broker)
+        except EXPECTED_ERRORS as error:
+            return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
+
+    async def _until_settled(self, make_pass: Callable[[], Awaitable[Pass]]) -> Pass:
+        """Repeat passes while waiting may help and there is time; return the last one, with all steps done."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        result = await make_pass()
+        done = result.done
+        while isinstance(result.verdict, Waiting) and loop.time() < deadline:
+            await asyncio.sleep(_POLL_S)
+            result = await make_pass()
+            done += result.done
+        return replace(result, done=done)
+
+    def _local_bootstrap(self) -> str | None:
+        for cluster in self._directory.objects("Cluster"):
+            bootstrap: str | None = cluster.get("status", {}).get("bootstrapServers")
+            return bootstrap
+        return None
+
+    def _stored(self, document: Document) -> Document | None:
+        kind, metadata = document.get("kind"), document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(kind, str) or not schema.is_name(name):
+            return None
+        return self._directory.read(kind, str(name))
+
+    def _require_only_cluster(self, admitted: Document) -> None:
+        if admitted["kind"] != "Cluster":
+            return
+        name = admitted["metadata"]["name"]
+        for other in self._directory.objects("Cluster"):
+            if other["metadata"]["name"] != name:
+                message = f"{self._directory.path} already has cluster {other['metadata']['name']}; use another --dir"
+                raise ManifestError(f"Cluster {name}", (Violation("metadata.name", message),))
+
+
+def _spec_changed(stored: Document, admitted: Document) -> bool:
+    return bool(stored["metadata"]["generation"] != admitted["metadata"]["generation"])
+
+
+def _refused(document: Document, error: ManifestError) -> Outcome:
+    metadata = document.get("metadata")
+    return Outcome(
+        kind=str(document.get("kind", "")),
+        name=str(metadata.get("name", "")) if isinstance(metadata, dict) else "",
+        action="refused",
+        reason="Invalid",
+        message="; ".join(str(violation) for violation in error.violations),
+        exit_code=ExitCode.ERROR,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

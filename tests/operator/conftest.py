@@ -1,0 +1,147 @@
+"""Builders of manifests, and brokers that live in memory."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla_operator.clients.broker_admin import BrokerAdmin, ClusterDescription, TopicDescription
+from ottla_operator.errors import BrokerUnreachableError
+
+Document = dict[str, Any]
+
+
+class FakeBrokers:
+    """Brokers as the reconciler sees them: topics in a dictionary, Kafka's refusals, and a diary of changes."""
+
+    def __init__(self) -> None:
+        self.cluster_id = "c2FtZS1jbHVzdGVyLWlkIQ"
+        self.broker_ids = (0,)
+        self.controller_id = 0
+        self.topics: dict[str, TopicDescription] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.known_configs = {"retention.ms", "cleanup.policy", "segment.bytes"}
+        self.partitions_max = 1_000
+        self.changes: list[str] = []
+        self.is_reachable = True
+        self.addresses: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self._created = 0
+
+    @asynccontextmanager
+    async def connect(self, bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
+        self.addresses.append(bootstrap_servers)
+        if not self.is_reachable:
+            raise BrokerUnreachableError(f"nobody answers at {bootstrap_servers}")
+        yield self
+
+    def add_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        self._created += 1
+        topic_id = f"id-{self._created}"
+        self.topics[name] = TopicDescription(name=name, topic_id=topic_id, partitions=partitions, replication_factor=1)
+        self.configs[name] = dict(config or {})
+        return topic_id
+
+    async def describe_cluster(self) -> ClusterDescription:
+        self._fail("describe_cluster")
+        return ClusterDescription(
+            cluster_id=self.cluster_id, controller_id=self.controller_id, broker_ids=self.broker_ids
+        )
+
+    async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
+        self._fail("describe_topics")
+        return {name: self.topics[name] for name in names if name in self.topics}
+
+    async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return {name: dict(self.configs[name]) for name in names}
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int | None,
+        config: Mapping[str, str],
+        validate_only: bool = False,
+    ) -> None:
+        self._fail("create_topic")
+        if name in self.topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if (replication_factor or 1) > len(self.broker_ids):
+            message = f"Unable to replicate the partition {replication_factor} time(s)"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        self._check_configs(config)
+        if not validate_only:
+            self.changes.append(f"create {name} {partitions}")
+            self.add_topic(name, partitions=partitions, config=config)
+
+    async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
+        self._fail("create_partitions")
+        if total > self.partitions_max:
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{total} partitions are too many")
+        if not validate_only:
+            self.changes.append(f"partitions {name} {total}")
+            before = self.topics[name]
+            self.topics[name] = TopicDescription(
+                name=name, topic_id=before.topic_id, partitions=total, replication_factor=1
+            )
+
+    async def alter_topic_configs(
+        self, name: str, *, upserts: Mapping[str, str], deletions: Sequence[str], validate_only: bool = False
+    ) -> None:
+        self._fail("alter_topic_configs")
+        self._check_configs(upserts)
+        if not validate_only:
+            self.changes.append(f"configs {name} {dict(upserts)} -{list(deletions)}")
+            self.configs[name].update(upserts)
+            for key in deletions:
+                self.configs[name].pop(key, None)
+
+    async def delete_topic(self, name: str) -> None:
+        self._fail("delete_topic")
+        self.changes.append(f"delete {name}")
+        del self.topics[name]
+
+    def _check_configs(self, config: Mapping[str, str]) -> None:
+        for key in config:
+            if key not in self.known_configs:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
+
+    def _fail(self, call: str) -> None:
+        if call in self.fails:
+            raise self.fails[call]
+
+
+@pytest.fixture
+def brokers() -> FakeBrokers:
+    return FakeBrokers()
+
+
+@pytest.fixture
+def topic_manifest() -> Callable[..., Document]:
+    """Return a builder: ``topic_manifest(name="flights", partitions=6, **spec)``."""
+
+    def build(name: str = "flights", partitions: int = 6, **spec: Any) -> Document:
+        return {
+            "apiVersion": "ottla.dev/v1",
+            "kind": "Topic",
+            "metadata": {"name": name},
+            "spec": {"clusterRef": {"name": "demo"}, "partitions": partitions, **spec},
+        }
+
+    return build
+
+
+@pytest.fixture
+def cluster_manifest() -> Callable[..., Document]:
+    """Return a builder: ``cluster_manifest(name="demo", config={...}, **pool)``."""
+
+    def build(name: str = "demo", config: Mapping[str, str] | None = None, **pool: Any) -> Document:
+        spec: Document = {"pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}, **pool}]}
+        if config is not None:
+            spec["config"] = dict(config)
+        return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+
+    return build
