@@ -135,10 +135,15 @@ Chunk: TypeAlias = Buffer | FileSlice
 class Network(Protocol):
     """Connections, seen from the core: numbered, in order, and already decrypted."""
 
-    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> None:
-        """Queue ``chunks`` to be sent in order; a connection that is gone swallows them."""
+    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
+        """Send ``chunks`` in order, queueing what the peer does not take yet; a connection that is gone swallows them.
 
-    def close(self, connection: ConnectionId) -> None:
+        Returns:
+            Whether more may be sent. After False the caller waits for `Node.drained`; buffers in ``chunks`` belong to
+            the network until then.
+        """
+
+    def close_connection(self, connection: ConnectionId) -> None:
         """Send what is queued, then close; `Node.closed` is not called for it."""
 
     def pause_reading(self, connection: ConnectionId) -> None: ...

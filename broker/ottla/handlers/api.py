@@ -16,7 +16,15 @@ from ottla.wire.codec import Message
 if TYPE_CHECKING:
     from ottla.handlers.services import Services
 
-Answer: TypeAlias = "Message | Delayed[Any] | None"
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """An answer: close the connection, because the protocol has no other way to say ``reason``."""
+
+    reason: str
+
+
+Answer: TypeAlias = "Message | Delayed[Any] | CloseConnection | None"
 Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.raft.client import RaftClient
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
+    from ottla.transactions.producer_ids import ProducerIds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,3 +32,4 @@ class Services:
     replicas: "ReplicaManager"
     fetch_sessions: "FetchSessions"
     groups: "GroupCoordinator"
+    producer_ids: "ProducerIds"

@@ -1,0 +1,95 @@
+"""ApiVersions (api key 18, v0-v4): what this node serves, and the features of its cluster.
+
+v3 flexible body, client software name and version (KIP-511), features (KIP-584); v4 lists features whose minimum is 0.
+The response header is always version 0, and a version that we do not know is answered in version 0 with error 35, so
+that every client can go on from there. Produce is listed from version 0 although 0-2 are not served: librdkafka
+otherwise believes that compressed batches are not understood (KAFKA-18659).
+
+Source: ApiVersionsRequest.json, ApiVersionManager and ApiVersionsRequest.isValid of Apache Kafka 4.3.
+"""
+
+import re
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.catalog import CATALOG
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ottla.wire.messages.registry import ApiKey
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_VERSION_WITH_SOFTWARE = 3
+_FIRST_VERSION_WITH_ZERO_MINIMUM = 4
+
+
+@serves(api_key=18, versions=range(0, 5))
+def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Note who the client is; list APIs and features."""
+    if context.api_version >= _FIRST_VERSION_WITH_SOFTWARE:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.client_software_name = name
+        context.connection.client_software_version = version
+    metadata = context.services.metadata
+    return ApiVersionsResponse(
+        api_keys=_served_apis(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=first, max_version=last)
+            for name, (first, last) in sorted(SUPPORTED_FEATURES.items())
+            if first > 0 or context.api_version >= _FIRST_VERSION_WITH_ZERO_MINIMUM
+        ],
+        finalized_features_epoch=metadata.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in sorted(metadata.image.features.levels.items())
+        ],
+    )
+
+
+def unsupported_version_response() -> ApiVersionsResponse:
+    """Return the answer, to be encoded in version 0, for a version that is not served."""
+    mine = CATALOG[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=mine.first_version, max_version=mine.last_version)
+        ],
+    )
+
+
+def _served_apis() -> list[ApiVersion]:
+    return [
+        ApiVersion(
+            api_key=key,
+            min_version=0 if key is ApiKey.PRODUCE else row.first_version,
+            max_version=row.last_version,
+        )
+        for key, row in sorted(CATALOG.items())
+        if key not in _CONTROLLER_ONLY
+    ]
+
+
+_CONTROLLER_ONLY = frozenset(
+    {
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.ENVELOPE,
+    }
+)
+"""Spoken between nodes, on the controller's listener only."""

@@ -1,0 +1,51 @@
+"""DescribeLogDirs (api key 35, v1-v5): this node's log directories and the size of the logs in them.
+
+v2 flexible; v3 top-level error; v4 total and usable bytes (KIP-827); v5 cordoned directories (KIP-1066).
+Source: DescribeLogDirsRequest.json; ReplicaManager.describeLogDirs of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext, serves
+from ottla.log.partition_log import PartitionLog
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+@serves(api_key=35, versions=range(1, 6))
+def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """List every directory; of the wanted topics' logs (all when none is named) their size and lag."""
+    logs = context.services.logs
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    response = DescribeLogDirsResponse()
+    by_directory: dict[str, list[PartitionLog]] = {}
+    for log in logs.logs():
+        if wanted is None or log.topic_partition in wanted:
+            by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
+    for path in logs.directory_ids():
+        space = logs.space_of(path)
+        result = DescribeLogDirsResult(log_dir=path, total_bytes=space.total_bytes, usable_bytes=space.usable_bytes)
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for log in by_directory.get(path, []):
+            topic, partition = log.topic_partition
+            described = topics.get(topic)
+            if described is None:
+                described = topics[topic] = DescribeLogDirsTopic(name=topic)
+            described.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(0, log.log_end_offset - log.high_watermark),
+                )
+            )
+        result.topics = list(topics.values())
+        response.results.append(result)
+    for path in logs.offline_directories():
+        response.results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path))
+    return response

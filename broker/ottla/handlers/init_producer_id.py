@@ -1,0 +1,35 @@
+"""InitProducerId (api key 22, v0-v5): a producer id and epoch for an idempotent producer.
+
+v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED; v5 KIP-890.
+Not done: transactional ids are answered with COORDINATOR_NOT_AVAILABLE, as FindCoordinator does for them.
+Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.types import ProducerId
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_NO_ID = -1
+
+
+@serves(api_key=22, versions=range(0, 6))
+def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> Answer:
+    """Hand out the next id with epoch 0."""
+    if request.transactional_id is not None:
+        # Kafka refuses the empty id as a malformed request, and any other where it does not coordinate it.
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST
+        return _refuse(code)
+    if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_ID):
+        return _refuse(ErrorCode.INVALID_REQUEST)
+    return context.services.producer_ids.take().then(_respond)
+
+
+def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:
+    if isinstance(taken, ErrorCode):
+        return _refuse(taken)
+    return InitProducerIdResponse(producer_id=taken, producer_epoch=0)
+
+
+def _refuse(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=_NO_ID, producer_epoch=_NO_ID)

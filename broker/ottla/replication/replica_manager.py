@@ -1,0 +1,224 @@
+"""All partitions that have a replica on this node: made and removed as the metadata says, appended to and read from.
+
+The manager owns the waiting rooms of the data path: produces that wait for the high watermark, and fetches that wait
+for records. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.log.partition_log import AppendOrigin, AppendResult
+from ottla.metadata.configs import ConfigResourceType
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.topics import LocalReplica
+from ottla.ports import Buffer, Clock
+from ottla.purgatory import Delayed, Purgatory
+from ottla.replication.partition import NO_LEADER, Partition
+from ottla.types import NodeId, TopicPartition
+from ottla.wire.codec import Message
+
+logger = logging.getLogger(__name__)
+
+COMMIT_TIMEOUT_MS = 5_000
+"""How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
+
+
+@dataclass(slots=True)
+class TrafficCounters:
+    """What went in and out of one topic's partitions on this node, in records' bytes and batches."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    produce_requests: int = 0
+    fetch_requests: int = 0
+    failed_produce_requests: int = 0
+    failed_fetch_requests: int = 0
+
+
+class ReplicaManager:
+    """See the module.
+
+    ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
+    """
+
+    def __init__(
+        self, *, node_id: NodeId, logs: LogManager, clock: Clock, config_of_topic: Callable[[str], LogConfig]
+    ) -> None:
+        self.node_id = node_id
+        self.produce_purgatory: Purgatory[Message] = Purgatory()
+        self.fetch_purgatory: Purgatory[Message] = Purgatory()
+        self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
+        self.traffic: dict[str, TrafficCounters] = {}
+        self._logs = logs
+        self._clock = clock
+        self._config_of_topic = config_of_topic
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._image = EMPTY_IMAGE
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def find(self, topic: str, partition: int) -> Partition | None:
+        return self._partitions.get(TopicPartition(topic, partition))
+
+    def get(self, topic: str, partition: int) -> Partition:
+        """Return the partition.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER when it lives on other nodes, KAFKA_STORAGE_ERROR when its disk failed,
+                UNKNOWN_TOPIC_OR_PARTITION when the cluster has none such.
+        """
+        found = self._partitions.get((topic, partition))  # type: ignore[call-overload]
+        if found is not None:
+            assert isinstance(found, Partition)
+            return found
+        wanted = TopicPartition(topic, partition)
+        registration = self._image.topics.partition(wanted)
+        if registration is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.node_id in registration.replicas:
+            raise StorageError(f"{wanted} is on a log directory that failed")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def traffic_of(self, topic: str) -> TrafficCounters:
+        """Return the topic's counters, made on first use."""
+        counters = self.traffic.get(topic)
+        if counters is None:
+            counters = self.traffic[topic] = TrafficCounters()
+        return counters
+
+    def append(
+        self, partition: Partition, records: Buffer, *, origin: AppendOrigin, required_acks: int
+    ) -> AppendResult:
+        """Append one batch to a partition that this node leads, and wake the fetches that wait for it.
+
+        Raises:
+            KafkaError: what `Partition.append_as_leader` raises.
+        """
+        result = partition.append_as_leader(
+            records, origin=origin, required_acks=required_acks, now_ms=self._clock.wall_ms()
+        )
+        self.fetch_purgatory.check(partition.topic_partition)
+        return result
+
+    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
+        """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
+        try:
+            partition = self.get(*topic_partition)
+            result = self.append(partition, bytearray(batch), origin=AppendOrigin.COORDINATOR, required_acks=-1)
+        except KafkaError as error:
+            return Delayed.of(error.code)
+        return self.commit_purgatory.watch(
+            (topic_partition,),
+            deadline_ms=self._clock.monotonic_ms() + COMMIT_TIMEOUT_MS,
+            try_complete=lambda: partition.committed_error() if partition.is_committed(result.last_offset) else None,
+            on_deadline=lambda: ErrorCode.REQUEST_TIMED_OUT,
+        )
+
+    # --- what the metadata says ----------------------------------------------------------------------------------
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Make, change and remove this node's partitions as the next image has them; a publisher of the loader."""
+        self._image = image
+        changes = delta.topics.local_changes(self.node_id)
+        for topic_partition in changes.deletes:
+            self._remove(topic_partition)
+        for topic_partition, local in changes.leaders.items():
+            self._assign(topic_partition, local)
+        for topic_partition, local in changes.followers.items():
+            self._assign(topic_partition, local)
+        for resource in delta.configs.changes:
+            if resource.type is ConfigResourceType.TOPIC and resource.name in image.topics.by_name:
+                self._logs.update_config(resource.name, self._config_of_topic(resource.name))
+            elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self.node_id)):
+                self._update_all_configs()
+
+    def remove_strays(self) -> list[TopicPartition]:
+        """Move aside the logs that the metadata gives to nobody here; to be called once, after the first image."""
+        return self._logs.move_aside_strays(lambda log: log.topic_partition not in self._partitions)
+
+    def _update_all_configs(self) -> None:
+        for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
+            self._logs.update_config(topic, self._config_of_topic(topic))
+
+    def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
+        registration = local.partition
+        partition = self._partitions.get(topic_partition)
+        if partition is None or partition.topic_id != local.topic_id:
+            try:
+                log = self._logs.get_or_create(
+                    topic_partition,
+                    topic_id=local.topic_id,
+                    config=self._config_of_topic(topic_partition.topic),
+                    directory_id=registration.directory_of(self.node_id),
+                )
+            except StorageError as error:
+                logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
+                return
+            partition = Partition(
+                topic_partition=topic_partition, topic_id=local.topic_id, node_id=self.node_id, log=log
+            )
+            self._partitions[topic_partition] = partition
+        if registration.leader == self.node_id:
+            partition.lead(
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                replicas=registration.replicas,
+                in_sync=registration.isr,
+            )
+        else:
+            partition.follow(
+                leader=registration.leader,
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                replicas=registration.replicas,
+                in_sync=registration.isr,
+            )
+        self._wake(topic_partition)
+
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        partition = self._partitions.pop(topic_partition, None)
+        if partition is None:
+            return
+        partition.leader = NO_LEADER
+        self._logs.delete(topic_partition)
+        self._wake(topic_partition)
+        if topic_partition.topic not in self._image.topics.by_name:
+            self.traffic.pop(topic_partition.topic, None)
+
+    def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
+        """Stop serving partitions whose log directory failed."""
+        for topic_partition in lost:
+            partition = self._partitions.pop(topic_partition, None)
+            if partition is not None:
+                partition.leader = NO_LEADER
+                self._wake(topic_partition)
+
+    def _wake(self, topic_partition: TopicPartition) -> None:
+        self.produce_purgatory.check(topic_partition)
+        self.commit_purgatory.check(topic_partition)
+        self.fetch_purgatory.check(topic_partition)
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> None:
+        """Give up on what has waited long enough."""
+        self.produce_purgatory.expire(now_ms)
+        self.fetch_purgatory.expire(now_ms)
+        self.commit_purgatory.expire(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = [
+            deadline
+            for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.commit_purgatory)
+            if (deadline := purgatory.next_deadline_ms()) is not None
+        ]
+        return min(deadlines, default=None)

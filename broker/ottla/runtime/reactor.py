@@ -1,0 +1,447 @@
+"""The loop that drives a node: sockets in, frames to the core, answers out, timers on time.
+
+One thread, one `selectors` selector, no asyncio: the data path is `recv_into` a buffer that the core chose, `sendmsg`
+of the buffers that it returned, and `sendfile` for record bytes that are still on disk. Whatever takes long (fsync,
+cold reads, HTTP) runs on other threads and comes back through `post`.
+
+Decision record: broker/decisions/0001-own-event-loop.md.
+"""
+
+import errno
+import logging
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
+from ottla.types import Endpoint
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_QUEUED_BYTES_MAX = 1024 * 1024
+"""Above this a connection takes no more answers until its peer has read some."""
+_SENDFILE_BYTES_MAX = 4 * 1024 * 1024
+"""At most this much of a file goes to one peer before others have their turn."""
+_READS_PER_EVENT = 4
+_RETRY_ACCEPT_MS = 100
+_GATHER_MAX = 512
+
+
+class Core(Protocol):
+    """What the reactor drives: `server.node.Node`."""
+
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+        """Take a new connection, or refuse it by returning False."""
+
+    def connected(self, connection: ConnectionId) -> None: ...
+
+    def receive_buffer(self, connection: ConnectionId) -> memoryview: ...
+
+    def received(self, connection: ConnectionId, size_bytes: int) -> None: ...
+
+    def drained(self, connection: ConnectionId) -> None: ...
+
+    def closed(self, connection: ConnectionId, reason: str) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+
+class _Link:
+    """One socket and what waits to be sent on it."""
+
+    __slots__ = (
+        "closing",
+        "connecting",
+        "id",
+        "is_reading",
+        "outbox",
+        "outbox_bytes",
+        "sock",
+        "told_to_wait",
+        "watched",
+    )
+
+    def __init__(self, connection: ConnectionId, sock: socket.socket) -> None:
+        self.id = connection
+        self.sock = sock
+        self.outbox: deque[Chunk] = deque()
+        self.outbox_bytes = 0
+        self.is_reading = True
+        self.told_to_wait = False
+        self.closing = False
+        self.connecting = False
+        self.watched = 0
+
+
+class Reactor:
+    """Implements `ports.Network` for one node and runs its loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._links: dict[ConnectionId, _Link] = {}
+        self._listeners: list[socket.socket] = []
+        self._next_id = 1
+        self._stopping = False
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
+        self._core: Core | None = None
+        self._accept_again_at_ms: int | None = None
+        self._held_listeners: list[tuple[socket.socket, str]] = []
+
+    # --- set-up ---------------------------------------------------------------------------------------------------
+
+    def listen(self, name: str, host: str, port: int) -> int:
+        """Open the listener ``name``; return its port, which the system chooses when ``port`` is 0.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if host == "" and socket.has_dualstack_ipv6():
+            family, host = socket.AF_INET6, "::"
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+            sock.bind((host, port))
+            sock.listen(_BACKLOG)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            raise
+        self._listeners.append(sock)
+        self._watch_listener(sock, name)
+        bound: int = sock.getsockname()[1]
+        return bound
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Run ``action`` on the loop soon; may be called from any thread."""
+        self._posted.append(action)
+        try:
+            self._wake_writer.send(b"\0")
+        except BlockingIOError:
+            pass  # a wake-up is already on its way
+        except OSError:
+            logger.debug("the loop has ended; an action posted to it is dropped")
+
+    def stop(self) -> None:
+        """Leave `run` after the current round; may be called from any thread or signal handler."""
+        self._stopping = True
+        self.post(lambda: None)
+
+    def run(self, core: Core) -> None:
+        """Drive ``core`` until `stop`."""
+        self._core = core
+        while not self._stopping:
+            for key, events in self._selector.select(self._timeout_s()):
+                key.data(events)
+            while self._posted:
+                self._posted.popleft()()
+            self._watch_held_listeners()
+            core.tick()
+
+    def close(self) -> None:
+        """Close every socket; what is queued for a peer that does not take it at once is lost."""
+        for link in list(self._links.values()):
+            self._drop(link)
+        self._selector.close()
+        for sock in self._listeners:
+            sock.close()
+        self._listeners.clear()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    # --- ports.Network --------------------------------------------------------------------------------------------
+
+    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
+        link = self._links.get(connection)
+        if link is None or link.closing:
+            return True
+        if not link.outbox and not link.connecting:
+            first = chunks[0]
+            if len(chunks) == 1 and not isinstance(first, FileSlice):
+                # The common case: one small answer that the socket takes whole.
+                try:
+                    sent = link.sock.send(first)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as error:
+                    self._lose(link, error)
+                    return True
+                if sent == len(first):
+                    return True
+                self._queue(link, memoryview(first)[sent:])
+            else:
+                for chunk in chunks:
+                    self._queue(link, chunk)
+                self._flush(link)
+        else:
+            for chunk in chunks:
+                self._queue(link, chunk)
+        self._watch(link)
+        link.told_to_wait = link.outbox_bytes > _QUEUED_BYTES_MAX
+        return not link.told_to_wait
+
+    def close_connection(self, connection: ConnectionId) -> None:
+        link = self._links.get(connection)
+        if link is None:
+            return
+        link.closing = True
+        link.is_reading = False
+        if link.outbox:
+            self._watch(link)
+        else:
+            self._drop(link)
+
+    def pause_reading(self, connection: ConnectionId) -> None:
+        link = self._links.get(connection)
+        if link is not None:
+            # The selector learns of it only if bytes arrive meanwhile: most pauses end before that.
+            link.is_reading = False
+
+    def resume_reading(self, connection: ConnectionId) -> None:
+        link = self._links.get(connection)
+        if link is not None and not link.is_reading and not link.closing:
+            link.is_reading = True
+            if not link.watched & selectors.EVENT_READ:
+                self._watch(link)
+
+    def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
+        """Start to connect; the core's `connected` or `closed` reports how it went. ``listener`` picks the protocol."""
+        family, _, _, _, address = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        link = self._adopt(sock)
+        link.connecting = True
+        try:
+            sock.connect(address)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.post(lambda: self._lose(link, error))
+        self._watch(link)
+        return link.id
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def _timeout_s(self) -> float | None:
+        assert self._core is not None
+        if self._posted:
+            return 0
+        deadline_ms = self._core.next_deadline_ms()
+        if self._accept_again_at_ms is not None:
+            deadline_ms = min(deadline_ms or self._accept_again_at_ms, self._accept_again_at_ms)
+        if deadline_ms is None:
+            return None
+        return max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
+
+    def _on_wake(self, _: int) -> None:
+        try:
+            while self._wake_reader.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _on_accept(self, listener: socket.socket, name: str) -> None:
+        assert self._core is not None
+        for _ in range(_BACKLOG):
+            try:
+                sock, peer = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    logger.warning("cannot accept a connection on listener %s: %s; trying again soon", name, error)
+                    self._hold_accepting(listener, name)
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link = self._adopt(sock)
+            dialled = sock.getsockname()
+            if self._core.accepted(link.id, listener=name, peer=_endpoint(peer), dialled=_endpoint(dialled)):
+                self._watch(link)
+            else:
+                self._drop(link)
+
+    def _hold_accepting(self, listener: socket.socket, name: str) -> None:
+        """Stop watching a listener for a moment: out of descriptors, it would be ready again at once, for ever."""
+        self._selector.unregister(listener)
+        self._held_listeners.append((listener, name))
+        self._accept_again_at_ms = self._clock.monotonic_ms() + _RETRY_ACCEPT_MS
+
+    def _watch_held_listeners(self) -> None:
+        if self._accept_again_at_ms is not None and self._clock.monotonic_ms() >= self._accept_again_at_ms:
+            self._accept_again_at_ms = None
+            held, self._held_listeners = self._held_listeners, []
+            for listener, name in held:
+                self._watch_listener(listener, name)
+
+    def _watch_listener(self, listener: socket.socket, name: str) -> None:
+        self._selector.register(listener, selectors.EVENT_READ, lambda _: self._on_accept(listener, name))
+
+    def _adopt(self, sock: socket.socket) -> _Link:
+        link = _Link(self._next_id, sock)
+        self._links[link.id] = link
+        self._next_id += 1
+        return link
+
+    def _on_event(self, link: _Link, events: int) -> None:
+        if link.connecting:
+            self._on_connected(link)
+            return
+        if events & selectors.EVENT_WRITE:
+            self._flush(link)
+            if link.id not in self._links:
+                return
+            self._after_flush(link)
+        if events & selectors.EVENT_READ:
+            if link.is_reading:
+                self._read(link)
+            else:
+                self._watch(link)
+
+    def _on_connected(self, link: _Link) -> None:
+        assert self._core is not None
+        code = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._lose(link, OSError(code, os.strerror(code)))
+            return
+        link.connecting = False
+        link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._core.connected(link.id)
+        self._flush(link)
+        self._watch(link)
+
+    def _read(self, link: _Link) -> None:
+        """Read until the socket is empty, the core has enough, or others should have their turn."""
+        core = self._core
+        assert core is not None
+        for _ in range(_READS_PER_EVENT):
+            buffer = core.receive_buffer(link.id)
+            try:
+                size = link.sock.recv_into(buffer)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._lose(link, error)
+                return
+            if size == 0:
+                self._lose(link, None)
+                return
+            core.received(link.id, size)
+            if size < len(buffer) or not link.is_reading:
+                return
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def _queue(self, link: _Link, chunk: Chunk) -> None:
+        link.outbox.append(chunk)
+        link.outbox_bytes += len(chunk)
+
+    def _flush(self, link: _Link) -> None:
+        """Send as much of the outbox as the socket takes."""
+        try:
+            while link.outbox:
+                if not (self._send_file(link) if isinstance(link.outbox[0], FileSlice) else self._send_buffers(link)):
+                    return
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lose(link, error)
+
+    def _send_buffers(self, link: _Link) -> bool:
+        """Gather the buffers at the outbox's head into one call; return whether the socket took them all."""
+        gathered = []
+        followed_by_file = False
+        for chunk in link.outbox:
+            if isinstance(chunk, FileSlice):
+                followed_by_file = True
+                break
+            gathered.append(chunk)
+            if len(gathered) == _GATHER_MAX:
+                break
+        # MSG_MORE: headers and the file bytes behind them leave in the same packets.
+        flags = socket.MSG_MORE if followed_by_file and hasattr(socket, "MSG_MORE") else 0
+        sent = link.sock.sendmsg(gathered, (), flags)
+        link.outbox_bytes -= sent
+        for chunk in gathered:
+            if sent < len(chunk):
+                link.outbox[0] = memoryview(chunk)[sent:]
+                return False
+            sent -= len(chunk)
+            link.outbox.popleft()
+        return True
+
+    def _send_file(self, link: _Link) -> bool:
+        chunk = link.outbox[0]
+        assert isinstance(chunk, FileSlice)
+        descriptor = chunk.file.fileno()
+        sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, min(chunk.size_bytes, _SENDFILE_BYTES_MAX))
+        if sent == 0:
+            raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
+        link.outbox_bytes -= sent
+        if sent == chunk.size_bytes:
+            link.outbox.popleft()
+            return True
+        link.outbox[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size_bytes - sent)
+        return False
+
+    def _after_flush(self, link: _Link) -> None:
+        if link.closing and not link.outbox:
+            self._drop(link)
+            return
+        if link.told_to_wait and link.outbox_bytes <= _QUEUED_BYTES_MAX // 2:
+            link.told_to_wait = False
+            assert self._core is not None
+            self._core.drained(link.id)
+        self._watch(link)
+
+    # --- bookkeeping ----------------------------------------------------------------------------------------------
+
+    def _watch(self, link: _Link) -> None:
+        """Ask the selector for exactly the events that matter to ``link`` now."""
+        if link.id not in self._links:
+            return
+        wanted = selectors.EVENT_READ if link.is_reading and not link.connecting else 0
+        if link.outbox or link.connecting:
+            wanted |= selectors.EVENT_WRITE
+        if wanted == link.watched:
+            return
+        if link.watched == 0:
+            self._selector.register(link.sock, wanted, lambda events: self._on_event(link, events))
+        elif wanted == 0:
+            self._selector.unregister(link.sock)
+        else:
+            self._selector.modify(link.sock, wanted, lambda events: self._on_event(link, events))
+        link.watched = wanted
+
+    def _lose(self, link: _Link, error: OSError | None) -> None:
+        """The peer is gone."""
+        if link.id in self._links:
+            self._drop(link)
+            assert self._core is not None
+            self._core.closed(link.id, "closed by the peer" if error is None else str(error))
+
+    def _drop(self, link: _Link) -> None:
+        self._links.pop(link.id, None)
+        if link.watched:
+            self._selector.unregister(link.sock)
+            link.watched = 0
+        link.outbox.clear()
+        link.sock.close()
+
+
+def _endpoint(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
+    """Return host and port of a socket address, IPv4-mapped IPv6 written as IPv4."""
+    return Endpoint(address[0].removeprefix("::ffff:"), address[1])

@@ -1,0 +1,231 @@
+"""A frame's way to its handler and back: header, version rules, decode, handle, encode, send.
+
+One request of a connection is in hand at a time; while its answer is a `Delayed`, or the peer does not take what was
+sent, the connection is blocked and not read. Whatever cannot be answered closes the connection with one log line that
+names the peer and the reason, and concerns nobody else.
+
+Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 for ApiVersions.
+"""
+
+import logging
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.handlers.api import Answer, RequestContext, Served
+from ottla.handlers.api_versions import unsupported_version_response
+from ottla.handlers.catalog import find
+from ottla.handlers.services import Services
+from ottla.ports import Network
+from ottla.purgatory import Delayed
+from ottla.server.connection import Connection
+from ottla.wire.codec import Message
+from ottla.wire.codec.message import Splice, splice_chunks
+from ottla.wire.codec.primitives import read_uvarint
+from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
+
+logger = logging.getLogger(__name__)
+
+_FIXED_HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
+_CLIENT_ID_LENGTH = struct.Struct(">h")
+_RESPONSE_START = struct.Struct(">ii")  # size, correlation id
+_SIZE = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class Route:
+    """One API in one version, resolved once: what its requests need, and how many there were."""
+
+    served: Served
+    api_name: str
+    version: int
+    request_type: type[Message]
+    has_flexible_request_header: bool
+    has_flexible_response_header: bool
+    requests: int = 0
+    errors: int = 0
+    total_time_ms: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    # Only for what must be told apart in the metrics page; counted when a response carries an error code.
+    errors_by_code: dict[int, int] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Serves the frames of all of a node's client connections."""
+
+    def __init__(self, services: Services, network: Network, *, on_close: Callable[[Connection, str], None]) -> None:
+        self._services = services
+        self._clock = services.clock
+        self._network = network
+        self._on_close = on_close
+        self._routes: dict[int, Route] = {}
+
+    @property
+    def routes(self) -> list[Route]:
+        """Every API version that was asked for so far, for the metrics."""
+        return list(self._routes.values())
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Serve one request; afterwards ``frame`` is not looked at any more."""
+        try:
+            self._serve(connection, frame)
+        except ProtocolError as error:
+            self._on_close(connection, f"sent bytes that are no request: {error}")
+        except struct.error:
+            self._on_close(connection, f"sent a frame of {len(frame)} bytes, too few for a request header")
+
+    def _serve(self, connection: Connection, frame: memoryview) -> None:
+        api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)
+        route = self._routes.get(api_key << 16 | version)
+        if route is None:
+            route = self._find_route(api_key, version)
+            if route is None:
+                self._refuse_version(connection, api_key, version, correlation_id)
+                return
+        client_id, position = _read_client_id(frame)
+        if route.has_flexible_request_header:
+            position = _skip_tags(frame, position)
+        now_ms = self._clock.monotonic_ms()
+        connection.last_active_ms = now_ms
+        route.requests += 1
+        route.request_bytes += len(frame)
+        request = route.request_type.decode(frame, version, position)
+        context = RequestContext(
+            api_key=api_key,
+            api_version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+            connection=connection.info,
+            services=self._services,
+            received_at_ms=now_ms,
+        )
+        answer: Answer
+        try:
+            answer = route.served.handler(context, request)
+        except KafkaError as error:
+            answer = self._error_response(connection, route, error)
+        except ProtocolError:
+            raise
+        except Exception:
+            # A defect of ours must not take the node down, and must not leave the client waiting.
+            logger.exception("%s v%d from %s failed", route.api_name, version, connection.info.peer)
+            answer = self._error_response(connection, route, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        if isinstance(answer, Message):
+            self._respond(connection, route, context, answer)
+        elif isinstance(answer, Delayed):
+            self._await(connection, route, context, answer)
+        elif answer is not None:
+            self._on_close(connection, answer.reason)
+
+    def _find_route(self, api_key: int, version: int) -> Route | None:
+        served = find(api_key, version)
+        if served is None:
+            return None
+        key = ApiKey(api_key)
+        route = Route(
+            served=served,
+            api_name=request_type(key).__name__.removesuffix("Request"),
+            version=version,
+            request_type=request_type(key),
+            has_flexible_request_header=request_header_version(key, version) == 2,
+            has_flexible_response_header=response_header_version(key, version) == 1,
+        )
+        self._routes[api_key << 16 | version] = route
+        return route
+
+    def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
+        """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
+        if api_key != ApiKey.API_VERSIONS:
+            self._on_close(connection, f"asked for API key {api_key} in version {version}, which is not served here")
+            return
+        out = bytearray(_RESPONSE_START.pack(0, correlation_id))
+        unsupported_version_response().write(0, out, [])
+        _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
+        self._send(connection, [out])
+
+    def _await(self, connection: Connection, route: Route, context: RequestContext, answer: "Delayed[Message]") -> None:
+        if not answer.is_complete:
+            connection.is_blocked = True
+            self._network.pause_reading(connection.info.connection)
+
+        def on_answer(response: Message) -> None:
+            if not connection.is_closed:
+                was_blocked, connection.is_blocked = connection.is_blocked, False
+                self._respond(connection, route, context, response)
+                if was_blocked and not connection.is_blocked:
+                    self._go_on(connection)
+
+        answer.on_complete(on_answer)
+
+    def drained(self, connection: Connection) -> None:
+        """The peer has taken what was queued for it: serve it again."""
+        connection.is_blocked = False
+        self._go_on(connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        """Serve what arrived meanwhile, then read again unless that blocked the connection anew."""
+        try:
+            connection.resume()
+        except ProtocolError as error:
+            self._on_close(connection, str(error))
+        if not connection.is_blocked and not connection.is_closed:
+            self._network.resume_reading(connection.info.connection)
+
+    def _respond(self, connection: Connection, route: Route, context: RequestContext, response: Message) -> None:
+        out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
+        if route.has_flexible_response_header:
+            out.append(0)
+        splices: list[Splice] = []
+        response.write(route.version, out, splices)
+        size = len(out) + sum(len(data) for _, data in splices) - _SIZE.size
+        _SIZE.pack_into(out, 0, size)
+        route.response_bytes += size
+        route.total_time_ms += self._clock.monotonic_ms() - context.received_at_ms
+        self._send(connection, splice_chunks(out, splices))
+
+    def _send(self, connection: Connection, chunks: list) -> None:  # type: ignore[type-arg]
+        if not self._network.send(connection.info.connection, chunks):
+            connection.is_blocked = True
+            self._network.pause_reading(connection.info.connection)
+
+    def _error_response(self, connection: Connection, route: Route, error: KafkaError) -> Message | None:
+        """Return a response that carries only the error; close where the response has no place for one."""
+        from ottla.wire.messages.registry import response_type
+
+        route.errors += 1
+        made = response_type(ApiKey(route.served.api_key))()
+        if "error_code" not in made.fields:
+            self._on_close(connection, f"{route.api_name} v{route.version} cannot report {error}")
+            return None
+        made.error_code = error.code  # type: ignore[attr-defined]
+        if "error_message" in made.fields:
+            made.error_message = error.message  # type: ignore[attr-defined]
+        return made
+
+
+def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
+    """Return the header's client id and the position behind it."""
+    (size,) = _CLIENT_ID_LENGTH.unpack_from(frame, _FIXED_HEADER.size)
+    start = _FIXED_HEADER.size + _CLIENT_ID_LENGTH.size
+    if size < 0:
+        return None, start
+    if start + size > len(frame):
+        raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
+    return str(frame[start : start + size], "utf-8", "replace"), start + size
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    """Pass over the request header's tagged fields: none is known."""
+    try:
+        if frame[position] == 0:
+            return position + 1
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except IndexError as error:
+        raise ProtocolError("the request header's tagged fields end too early") from error
+    return position
