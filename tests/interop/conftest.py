@@ -8,6 +8,7 @@ Environment:
 """
 
 import contextlib
+import importlib
 import itertools
 import os
 import shlex
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+with warnings.catch_warnings():
+    # kafka-python reads its own package data in a way that importlib.resources has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    importlib.import_module("kafka.admin")
 
 HERE = Path(__file__).parent
 OTTLA_DEV = f"{shlex.quote(sys.executable)} -m ottla dev --port {{port}} --data-dir {{dir}}"
@@ -321,7 +328,9 @@ def admin(broker: Node) -> AdminClient:
 
 
 @pytest.fixture
-def new_topic(admin: AdminClient, unique: Callable[[str], str]) -> Iterator[Callable[..., str]]:
+def new_topic(
+    admin: AdminClient, unique: Callable[[str], str], eventually: Callable[..., object]
+) -> Iterator[Callable[..., str]]:
     """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), give its name."""
     created: list[str] = []
 
@@ -331,7 +340,13 @@ def new_topic(admin: AdminClient, unique: Callable[[str], str]) -> Iterator[Call
         request = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
         admin.create_topics([request])[name].result(timeout=30)
         created.append(name)
+        eventually(lambda: is_led(name))
         return name
+
+    def is_led(name: str) -> bool:
+        """Whether the broker knows of the topic, too: the controller, which answers the creation, knows first."""
+        partitions = admin.list_topics(name, timeout=30).topics[name].partitions
+        return bool(partitions) and all(partition.leader >= 0 for partition in partitions.values())
 
     yield create
     if created:

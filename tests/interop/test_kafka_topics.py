@@ -78,8 +78,8 @@ def test_a_replication_factor_above_the_broker_count_is_refused(kafka: Callable[
 
     assert refused.lines == [
         "Error while executing topic command : Unable to replicate the partition 3 time(s): The target replication "
-        "factor of 3 cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories "
-        "cordoned."
+        "factor of 3 cannot be reached because only 1 broker(s) are registered or some brokers have all their log "
+        "directories cordoned."
     ]
     assert "org.apache.kafka.common.errors.InvalidReplicationFactorException" in refused.stderr
     assert topic not in kafka("kafka-topics", "--list").lines
