@@ -131,12 +131,7 @@ def _unwrap(wrapper: _Message, size_bytes_max: int) -> Iterator[LegacyMessage]:
     messages = list(_iterate_messages(data, 0, strict=True))
     if not messages:
         raise CorruptRecordError(f"compressed message at offset {wrapper.offset} wraps no messages")
-    base_offset = wrapper.offset - messages[-1].offset if wrapper.magic else 0
-    if base_offset < 0:
-        raise CorruptRecordError(
-            f"compressed message at offset {wrapper.offset} wraps messages up to relative offset "
-            f"{messages[-1].offset}: they would start below 0"
-        )
+    base_offset = _base_offset(wrapper, messages[-1].offset)
     is_append_time = wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME
     for message in messages:
         if message.magic != wrapper.magic or message.compression is not Compression.NONE:
@@ -147,6 +142,19 @@ def _unwrap(wrapper: _Message, size_bytes_max: int) -> Iterator[LegacyMessage]:
         timestamp_ms = wrapper.timestamp_ms if is_append_time else message.timestamp_ms
         absolute = message._replace(offset=base_offset + message.offset, timestamp_ms=timestamp_ms)
         yield _explain(absolute, wrapper)
+
+
+def _base_offset(wrapper: _Message, last_inner_offset: Offset) -> Offset:
+    """Return what the wrapped messages' offsets are relative to."""
+    # A wrapper's offset of 0 may also mean that no broker gave it one yet.
+    if wrapper.magic == 0 or wrapper.offset == 0:
+        return 0
+    if wrapper.offset < last_inner_offset:
+        raise CorruptRecordError(
+            f"compressed message at offset {wrapper.offset} wraps messages up to relative offset "
+            f"{last_inner_offset}: they would start below 0"
+        )
+    return wrapper.offset - last_inner_offset
 
 
 def _iterate_messages(buffer: Buffer, position: int, *, strict: bool) -> Iterator[_Message]:

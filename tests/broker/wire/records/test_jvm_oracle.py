@@ -1,17 +1,21 @@
 """Kafka's own classes read what we write and we read what they write, for every codec, format and header field."""
 
+from collections.abc import Callable
 from typing import Any
 
+import cramjam
 import pytest
 
 from ottla.errors import CorruptRecordError
 from ottla.wire.records import (
+    HEADER_SIZE_BYTES,
     Compression,
     ControlRecordType,
     Record,
     TimestampType,
     build_batch,
     build_end_transaction_marker,
+    compress,
     parse_batch,
     parse_control_key,
     parse_end_transaction_value,
@@ -39,9 +43,7 @@ HEADERS = pytest.mark.parametrize(
     [
         pytest.param({}, id="producer-without-id"),
         pytest.param({"producer_id": 4_000, "producer_epoch": 3, "base_sequence": 17}, id="idempotent"),
-        pytest.param(
-            {"producer_id": 2**62, "producer_epoch": 32_767, "base_sequence": 2**31 - 3}, id="sequence-wraps"
-        ),
+        pytest.param({"producer_id": 2**62, "producer_epoch": 32_767, "base_sequence": 2**31 - 3}, id="sequence-wraps"),
         pytest.param(
             {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True},
             id="transactional",
@@ -60,9 +62,7 @@ def ours(codec: Compression, options: dict[str, Any]) -> bytes:
 
 def theirs(jvm: Any, codec: Compression, options: dict[str, Any]) -> bytes:
     is_append_time = "log_append_time_ms" in options
-    data: bytes = jvm.write(
-        RECORDS, codec=codec.label, base_offset=500, is_append_time=is_append_time, **options
-    )
+    data: bytes = jvm.write(RECORDS, codec=codec.label, base_offset=500, is_append_time=is_append_time, **options)
     return data
 
 
@@ -180,8 +180,6 @@ def test_messages_with_log_append_time_have_the_brokers_time(jvm: Any, codec: Co
 
 @CODECS
 def test_the_jvm_and_we_refuse_the_same_cut_payloads(jvm: Any, codec: Compression) -> None:
-    from ottla.wire.records.batch import HEADER_SIZE_BYTES
-
     whole = build_batch(RECORDS[:3], base_offset=500, compression=codec)
     for size_bytes in range(HEADER_SIZE_BYTES, len(whole)):
         cut = bytearray(whole[:size_bytes])
@@ -193,3 +191,83 @@ def test_the_jvm_and_we_refuse_the_same_cut_payloads(jvm: Any, codec: Compressio
         except CorruptRecordError:
             continue
         assert jvm.refuses(bytes(cut)) is None, f"we read {size_bytes} of {len(whole)} bytes, the JVM does not"
+
+
+def payload_of(records: list[Record]) -> bytes:
+    return bytes(parse_batch(build_batch(records, base_offset=500)).payload)
+
+
+def in_two(payload: bytes) -> tuple[bytes, bytes]:
+    return payload[: len(payload) // 2], payload[len(payload) // 2 :]
+
+
+def two_streams(codec: Compression) -> bytes:
+    return b"".join(compress(codec, half) for half in in_two(payload_of(RECORDS)))
+
+
+def bare_snappy() -> bytes:
+    return bytes(cramjam.snappy.compress_raw(payload_of(RECORDS)))
+
+
+@pytest.mark.parametrize(
+    ("codec", "make"),
+    [
+        pytest.param(Compression.GZIP, lambda: two_streams(Compression.GZIP), id="gzip-two-members"),
+        pytest.param(
+            Compression.GZIP, lambda: compress(Compression.GZIP, payload_of(RECORDS)) + b"\0rest", id="gzip-rest"
+        ),
+        pytest.param(Compression.SNAPPY, lambda: two_streams(Compression.SNAPPY), id="snappy-two-streams"),
+        pytest.param(Compression.SNAPPY, bare_snappy, id="snappy-bare-block"),
+        pytest.param(Compression.LZ4, lambda: compress(Compression.LZ4, payload_of(RECORDS)) + b"rest", id="lz4-rest"),
+        pytest.param(Compression.ZSTD, lambda: two_streams(Compression.ZSTD), id="zstd-two-frames"),
+    ],
+)
+def test_streams_that_the_jvm_accepts_are_accepted(
+    jvm: Any, seal: Callable[..., bytes], codec: Compression, make: Callable[[], bytes]
+) -> None:
+    data = seal(
+        make(),
+        attributes=codec,
+        base_offset=500,
+        base_timestamp_ms=NOW_MS,
+        max_timestamp_ms=2**62,
+        record_count=len(RECORDS),
+    )
+
+    (facts,) = jvm.read(data)
+
+    assert facts["records"] == RECORDS
+    assert read_records(parse_batch(data), size_bytes_max=1 << 20) == RECORDS
+
+
+def test_lz4_frames_after_each_other_end_with_the_first_for_both(jvm: Any, seal: Callable[..., bytes]) -> None:
+    data = seal(two_streams(Compression.LZ4), attributes=3, base_offset=500, record_count=len(RECORDS))
+
+    assert jvm.refuses(data) is not None
+    with pytest.raises(CorruptRecordError):
+        read_records(parse_batch(data), size_bytes_max=1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("payload", "record_count"),
+    [
+        pytest.param(b"", 1, id="nothing"),
+        pytest.param(b"\x0c\0\0\0\x01\x01\0", 2, id="count-above"),
+        pytest.param(b"\x0c\0\0\0\x01\x01\0", -1, id="count-negative"),
+        pytest.param(b"\x0c\0\0\0\x01\x01\0\0", 1, id="a-byte-too-many"),
+        pytest.param(b"\x0e\0\0\0\x01\x01\0", 1, id="size-above"),
+        pytest.param(b"\x0a\0\0\0\x01\x01\0", 1, id="size-below"),
+        pytest.param(b"\x0c\0\0\0\x01\x01\x02", 1, id="header-count-above"),
+        pytest.param(b"\x0c\0\0\0\x01\x01\x01", 1, id="header-count-negative"),
+        pytest.param(b"\x10\0\0\0\x01\x01\x02\x01\x01", 1, id="header-without-key"),
+        pytest.param(b"\xff\xff\xff\xff\xff\xff", 1, id="endless-varint"),
+    ],
+)
+def test_what_the_jvm_refuses_is_refused(
+    jvm: Any, seal: Callable[..., bytes], payload: bytes, record_count: int
+) -> None:
+    data = seal(payload, record_count=record_count)
+
+    assert jvm.refuses(data) is not None
+    with pytest.raises(CorruptRecordError):
+        read_records(parse_batch(data), size_bytes_max=1 << 20)
