@@ -240,7 +240,9 @@ class RecordBatch:
 
     def compute_crc(self) -> int:
         """Return the CRC-32C of the batch's bytes, whatever the header says."""
-        return crc32c(memoryview(self.buffer)[self.position + ATTRIBUTES_POSITION : self.end_position])
+        start = self.position
+        end = start + self.batch_length + LOG_OVERHEAD_BYTES
+        return crc32c(memoryview(self.buffer)[start + ATTRIBUTES_POSITION : end])
 
     def check_crc(self) -> None:
         """Compare the header's CRC-32C with the bytes.
@@ -248,7 +250,7 @@ class RecordBatch:
         Raises:
             CorruptRecordError: they differ: a bit was flipped, or the batch was not finished.
         """
-        computed = crc32c(memoryview(self.buffer)[self.position + ATTRIBUTES_POSITION : self.end_position])
+        computed = self.compute_crc()
         if computed != self.crc:
             raise CorruptRecordError(
                 f"batch at offset {self.base_offset} ({self.size_bytes} bytes) has CRC-32C {computed:#010x}, "
@@ -338,9 +340,12 @@ def iterate_batches(buffer: Buffer, position: int = 0, *, strict: bool = False) 
     """
     end = len(buffer)
     while position < end:
-        if not strict and _is_cut_off(buffer, position, end):
-            return
-        batch = parse_batch(buffer, position)
+        try:
+            batch = parse_batch(buffer, position)
+        except CorruptRecordError:
+            if not strict and _is_cut_off(buffer, position, end):
+                return
+            raise
         yield batch
         position = batch.end_position
 
