@@ -1,4 +1,4 @@
-"""What a node, a topic and a group may be told: every key that Kafka 4.3 knows, its bounds, and the values read from it.
+"""What a node, a topic and a group may be told: every key of Kafka 4.3, its bounds, and the values read from it.
 
 Reading order:
 

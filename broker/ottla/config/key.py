@@ -1,7 +1,6 @@
 """One configuration key: a row of a table, and how its text becomes a value.
 
-A row is ``(name, type, default, bounds, unit, dynamic, standing, reason)``. Bounds are written so that a reader and
-the parser both understand them:
+Bounds are written so that a reader and the parser both understand them:
 
 ====================  ==========================================================================================
 ``""``                anything of the type
@@ -18,7 +17,7 @@ The error texts are Kafka's (ConfigDef of Kafka 4.3), because its tools and its 
 """
 
 import re
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
@@ -43,7 +42,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-class Dynamic(str, Enum):
+class Dynamic(StrEnum):
     """Whether a running broker takes a new value."""
 
     READ_ONLY = "read-only"
@@ -51,7 +50,7 @@ class Dynamic(str, Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-class Standing(str, Enum):
+class Standing(StrEnum):
     """What this release does with a key that is set to something other than its default."""
 
     ACTED_ON = "acted on"
@@ -72,6 +71,8 @@ class ConfigKey(NamedTuple):
     dynamic: Dynamic
     standing: Standing
     reason: str
+    is_unlisted: bool = False
+    """Kafka does not show it in DescribeConfigs unless somebody set it."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -94,7 +95,7 @@ def parse_value(key: ConfigKey, text: str | None) -> ConfigValue:
     """
     if text is None:
         return None
-    value = _parse_type(key, text if key.type is ConfigType.PASSWORD else text.strip())
+    value = _parse_type(key, text)
     _check_bounds(key, value)
     return value
 
@@ -105,26 +106,27 @@ def _invalid(key: ConfigKey, value: object, why: str) -> InvalidConfigError:
 
 
 def _parse_type(key: ConfigKey, text: str) -> ConfigValue:
+    trimmed = text.strip()
     if key.type is ConfigType.BOOLEAN:
-        if text.lower() not in ("true", "false"):
+        if trimmed.lower() not in ("true", "false"):
             raise _invalid(key, text, "Expected value to be either true or false")
-        return text.lower() == "true"
+        return trimmed.lower() == "true"
     if key.type.name in INTEGER_BITS:
         return _parse_integer(key, text)
     if key.type is ConfigType.DOUBLE:
         try:
-            return float(text)
+            return float(trimmed)
         except ValueError:
             raise _invalid(key, text, "Not a number of type DOUBLE") from None
     if key.type is ConfigType.LIST:
         # A repeated entry counts once, as in Kafka.
-        return tuple(dict.fromkeys(entry.strip() for entry in text.split(","))) if text else ()
-    return text
+        return tuple(dict.fromkeys(entry.strip() for entry in trimmed.split(","))) if trimmed else ()
+    return trimmed
 
 
 def _parse_integer(key: ConfigKey, text: str) -> int:
     limit = 1 << (INTEGER_BITS[key.type.name] - 1)
-    if re.fullmatch(r"[+-]?[0-9]+", text) is None or not -limit <= int(text) < limit:
+    if re.fullmatch(r"[+-]?[0-9]+", text.strip()) is None or not -limit <= int(text) < limit:
         raise _invalid(key, text, f"Not a number of type {key.type.name}")
     return int(text)
 
@@ -197,8 +199,8 @@ def _check_text(key: ConfigKey, value: str, bounds: _Bounds) -> None:
         return
     allowed = [word.lower() for word in bounds.words] if bounds.any_case else list(bounds.words)
     if (value.lower() if bounds.any_case else value) not in allowed:
-        case = "(case insensitive) " if bounds.any_case else ""
-        raise _invalid(key, value, f"String must be one of {case.rstrip()}: ".replace(" :", ":") + ", ".join(bounds.words))
+        case = " (case insensitive)" if bounds.any_case else ""
+        raise _invalid(key, value, f"String must be one of{case}: {', '.join(bounds.words)}")
 
 
 def _check_list(key: ConfigKey, value: tuple[str, ...], bounds: _Bounds) -> None:
@@ -237,3 +239,12 @@ def _check_offset_reset(key: ConfigKey, value: ConfigValue) -> None:
         "the format 'by_duration:<PnDTnHnMn.nS>'."
     )
     raise _invalid(key, value, why)
+
+
+def format_value(value: ConfigValue) -> str | None:
+    """Return ``value`` as DescribeConfigs shows it; None stays None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return None if value is None else str(value)

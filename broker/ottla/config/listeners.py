@@ -100,7 +100,7 @@ def require_distinct_ports(listeners: Iterable[Listener]) -> None:
         other = seen.setdefault(listener.port, listener)
         if listener.port == 0 or other is listener:
             continue
-        if not (_is_ipv4(listener.host) and ":" in other.host or ":" in listener.host and _is_ipv4(other.host)):
+        if not ((_is_ipv4(listener.host) and ":" in other.host) or (":" in listener.host and _is_ipv4(other.host))):
             raise ConfigurationError(
                 f"listeners: Each listener must have a different port; {other} and {listener} share {listener.port}"
             )

@@ -1,7 +1,7 @@
-"""The syntax of ``server.properties``: Java's.
+r"""The syntax of ``server.properties``: Java's.
 
 A line is ``key=value``, ``key:value`` or ``key value``; ``#`` and ``!`` open a comment; a backslash at the end of a
-line continues it; ``\\t``, ``\\n``, ``\\uXXXX`` and ``\\`` before any character are escapes. The last of two equal
+line continues it; ``\t``, ``\n``, ``\uXXXX`` and ``\`` before any character are escapes. The last of two equal
 keys counts. Source: java.util.Properties.load.
 """
 
@@ -14,10 +14,10 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the text's keys and values, in order of first appearance.
+    r"""Return the text's keys and values, in order of first appearance.
 
     Raises:
-        ConfigurationError: a ``\\u`` escape without four hexadecimal digits; the message gives the line's number.
+        ConfigurationError: a ``\u`` escape without four hexadecimal digits; the message gives the line's number.
     """
     properties: dict[str, str] = {}
     for line_number, line in _logical_lines(text):

@@ -1,0 +1,233 @@
+"""What AlterConfigs and IncrementalAlterConfigs may change, and the values that result.
+
+Source: ConfigurationControlManager, ControllerConfigurationValidator, DynamicBrokerConfig (Kafka 4.3), whose error
+codes and texts these are.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
+from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, Standing, parse_value
+from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
+from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
+from ottla.errors import ErrorCode, KafkaError
+
+
+class ResourceType(IntEnum):
+    """``resource_type`` of the config APIs."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class AlterOperation(IntEnum):
+    """``config_operation`` of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    """One change of one key; ``value`` is None for DELETE."""
+
+    name: str
+    operation: AlterOperation
+    value: str | None
+
+
+_KEYS: dict[ResourceType, dict[str, ConfigKey]] = {
+    ResourceType.TOPIC: TOPIC_KEYS,
+    ResourceType.BROKER: BROKER_KEYS,
+    ResourceType.GROUP: GROUP_KEYS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
+}
+
+INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
+_MATCHABLE = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+def apply_alterations(
+    resource_type: ResourceType,
+    current: Mapping[str, str],
+    alterations: Iterable[Alteration],
+    layers: BrokerLayers | None = None,
+) -> dict[str, str]:
+    """Return ``current`` (a resource's own values) after ``alterations``; nothing is checked but lists being lists.
+
+    ``layers`` gives the inherited value that APPEND and SUBTRACT start from where a topic has none of its own.
+
+    Raises:
+        InvalidConfigError: APPEND or SUBTRACT on a key whose type is not LIST.
+    """
+    values = dict(current)
+    for name, operation, value in alterations:
+        if operation is AlterOperation.SET and value is not None:
+            values[name] = value
+        elif operation is AlterOperation.DELETE:
+            values.pop(name, None)
+        else:
+            values[name] = _alter_list(resource_type, name, operation, value or "", values.get(name), layers)
+    return values
+
+
+def _alter_list(
+    resource_type: ResourceType,
+    name: str,
+    operation: AlterOperation,
+    value: str,
+    current: str | None,
+    layers: BrokerLayers | None,
+) -> str:
+    key = _KEYS.get(resource_type, {}).get(name)
+    if key is None or key.type is not ConfigType.LIST:
+        preposition = "to" if operation is AlterOperation.APPEND else "from"
+        raise InvalidConfigError(f"Can't {operation.name} {preposition} key {name} because its type is not LIST.")
+    if current is None:
+        current = _inherited_list(resource_type, key, layers)
+    entries = [entry for entry in current.split(",") if entry]
+    changed = [entry for entry in value.split(",") if entry]
+    if operation is AlterOperation.APPEND:
+        return ",".join(entries + [entry for entry in changed if entry not in entries])
+    return ",".join(entry for entry in entries if entry not in changed)
+
+
+def _inherited_list(resource_type: ResourceType, key: ConfigKey, layers: BrokerLayers | None) -> str:
+    names = [name for name, _ in SYNONYMS.get(key.name, ())] if resource_type is ResourceType.TOPIC else [key.name]
+    for name in names:
+        inherited = layers.text(name) if layers is not None else None
+        if inherited is not None:
+            return inherited
+    return key.default or ""
+
+
+def validate_topic_config(layers: BrokerLayers, overrides: Mapping[str, str | None]) -> None:
+    """Check the whole of a topic's own values.
+
+    Raises:
+        InvalidConfigError: an unknown key, a null, a bad value, or two values that contradict each other.
+    """
+    nulls = sorted(name for name, value in overrides.items() if value is None)
+    if nulls:
+        raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
+    texts = {name: value for name, value in overrides.items() if value is not None}
+    for name in texts:
+        if name not in TOPIC_KEYS:
+            raise InvalidConfigError(f"Unknown topic config name: {name}")
+    for name, text in texts.items():
+        parse_value(TOPIC_KEYS[name], text)
+    values = topic_values(layers, texts)
+    shortest, longest = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(shortest, int)
+    assert isinstance(longest, int)
+    if shortest > longest:
+        raise InvalidConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})"
+        )
+    if values["remote.storage.enable"]:
+        raise InvalidConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> None:
+    """Check dynamic values of one broker (``per_broker``) or of the cluster-wide default.
+
+    Raises:
+        KafkaError: INVALID_REQUEST with Kafka's text: a key that only a restart can change, a bad value, a key that
+            belongs to single brokers, or one whose feature is not in this release and must not be ignored.
+    """
+    fixed = sorted(name for name in values if _is_read_only(name))
+    if fixed:
+        raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    if not per_broker:
+        single = sorted(name for name in values if _is_per_broker(name))
+        if single:
+            raise _invalid_request(
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"[{', '.join(single)}]"
+            )
+    for name, text in values.items():
+        key = find_broker_key(name)
+        if key is None:
+            continue
+        try:
+            parse_value(key, text)
+        except InvalidConfigError as error:
+            raise _invalid_request(error.message or "") from error
+        if key.standing is Standing.REFUSED and text != (key.default or ""):
+            raise _invalid_request(f"{name}={text} is refused: {key.reason}")
+
+
+def _is_read_only(name: str) -> bool:
+    key = find_broker_key(name)
+    return key is not None and key.dynamic is Dynamic.READ_ONLY
+
+
+def _is_per_broker(name: str) -> bool:
+    key = find_broker_key(name)
+    return key is not None and key.dynamic is Dynamic.PER_BROKER
+
+
+def validate_group_config(values: Mapping[str, str]) -> None:
+    """Check a group's own values.
+
+    Raises:
+        InvalidConfigError: an unknown key or a bad value.
+    """
+    for name, text in values.items():
+        if name not in GROUP_KEYS:
+            raise InvalidConfigError(f"Unknown group config name: {name}")
+        parse_value(GROUP_KEYS[name], text)
+
+
+def validate_client_metrics_config(values: Mapping[str, str]) -> None:
+    """Check a client-metrics subscription's values.
+
+    Raises:
+        KafkaError: INVALID_REQUEST for an unknown key or an interval out of bounds, INVALID_CONFIG for a bad pattern.
+    """
+    for name, text in values.items():
+        if name not in CLIENT_METRICS_KEYS:
+            raise _invalid_request(f"Unknown client metrics configuration: {name}")
+        value = parse_value(CLIENT_METRICS_KEYS[name], text)
+        if name == "interval.ms" and isinstance(value, int) and not INTERVAL_MS_MIN <= value <= INTERVAL_MS_MAX:
+            raise _invalid_request(
+                f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+            )
+        if name == "match" and isinstance(value, tuple):
+            for pattern in value:
+                _check_match(pattern)
+
+
+def _check_match(pattern: str) -> None:
+    parameter, equals, expression = pattern.partition("=")
+    try:
+        re.compile(expression)
+    except re.error:
+        equals = ""
+    if not equals or parameter.strip() not in _MATCHABLE:
+        raise InvalidConfigError(f"Illegal client matching pattern: {pattern}")
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

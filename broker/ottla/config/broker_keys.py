@@ -1,0 +1,45 @@
+"""Every key of ``server.properties`` that a KRaft node of Kafka 4.3 knows, and Ottla's own few.
+
+`BROKER_KEYS` holds all of them by name. Source: KafkaConfig, DynamicBrokerConfig (which keys change at run time).
+"""
+
+from ottla.config.key import ConfigKey
+from ottla.config.table import read_table
+from ottla.config.tables import (
+    groups,
+    log,
+    network,
+    node,
+    quorum,
+    quotas_and_metrics,
+    security,
+    share_and_streams,
+    tiered_storage,
+    transactions,
+)
+
+OTTLA_ROWS = """
+ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
+    Answer a produce request with acks only after its records are on stable storage; one fsync serves all that wait.
+ottla.admin.listener STRING "" - - read-only acted-on unlisted
+    host:port of the admin HTTP server (health, readiness, metrics, console); empty turns it off.
+ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
+    Tell each client to dial the address that it has dialled; for one node that is reached by several names.
+"""
+
+_AREAS = (
+    network,
+    node,
+    log,
+    quorum,
+    groups,
+    share_and_streams,
+    transactions,
+    quotas_and_metrics,
+    tiered_storage,
+    security,
+)
+
+OTTLA_KEYS: dict[str, ConfigKey] = read_table(OTTLA_ROWS)
+BROKER_KEYS: dict[str, ConfigKey] = {key: row for area in _AREAS for key, row in read_table(area.ROWS).items()}
+BROKER_KEYS |= OTTLA_KEYS

@@ -1,0 +1,59 @@
+"""Every key of a group and of a client-metrics subscription that Kafka 4.3 knows.
+
+`GROUP_SYNONYMS` gives the broker's key that a group's key falls back to. Source: GroupConfig, ClientMetricsConfigs.
+"""
+
+from ottla.config.key import ConfigKey
+from ottla.config.table import read_table
+
+GROUP_ROWS = """
+consumer.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+    Rest between assignments (KIP-848).
+consumer.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+    Heartbeat that members are asked for (KIP-848).
+consumer.session.timeout.ms INT 45000 1.. ms cluster-wide known
+    Silence after which a member is removed (KIP-848).
+share.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+    Rest between assignments.
+share.auto.offset.reset STRING latest offset-reset - cluster-wide known
+    Where a new share group starts.
+share.delivery.count.limit INT 5 2.. - cluster-wide known
+    How often a record is tried.
+share.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+    Heartbeat that members are asked for.
+share.isolation.level STRING read_uncommitted read_committed|read_uncommitted - cluster-wide known
+    Whether records of open and aborted transactions are delivered.
+share.partition.max.record.locks INT 2000 100.. - cluster-wide known
+    Records in flight of one share-partition.
+share.record.lock.duration.ms INT 30000 1000.. ms cluster-wide known
+    How long a member may hold a record.
+share.renew.acknowledge.enable BOOLEAN true - - cluster-wide known
+    Members may hold a record for longer by asking.
+share.session.timeout.ms INT 45000 1.. ms cluster-wide known
+    Silence after which a member is removed.
+streams.assignment.interval.ms INT 1000 0.. ms cluster-wide known
+    Rest between assignments.
+streams.heartbeat.interval.ms INT 5000 1.. ms cluster-wide known
+    Heartbeat that members are asked for.
+streams.initial.rebalance.delay.ms INT 3000 0.. ms cluster-wide known
+    How long a new group waits for more members.
+streams.num.standby.replicas INT 0 0.. - cluster-wide known
+    Standby copies of a task.
+streams.session.timeout.ms INT 45000 1.. ms cluster-wide known
+    Silence after which a member is removed.
+"""
+
+CLIENT_METRICS_ROWS = """
+interval.ms INT 300000 - ms cluster-wide known
+    How often clients push.
+match LIST "" list - cluster-wide known
+    Which clients, as name=regular-expression,...
+metrics LIST "" list - cluster-wide known
+    Prefixes of the metrics' names; * for all.
+"""
+
+GROUP_KEYS: dict[str, ConfigKey] = read_table(GROUP_ROWS)
+CLIENT_METRICS_KEYS: dict[str, ConfigKey] = read_table(CLIENT_METRICS_ROWS)
+
+_WITHOUT_SYNONYM = frozenset({"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"})
+GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_KEYS if name not in _WITHOUT_SYNONYM}

@@ -1,0 +1,46 @@
+"""How the tables of keys are written down, and read: two lines per key.
+
+    name TYPE default bounds unit dynamic standing [unlisted]
+        What it does, or why this release does not act on it.
+
+``-`` stands for no default, no bounds, no unit; ``""`` for a default that is empty.
+"""
+
+from collections.abc import Iterator
+
+from ottla.config.key import ConfigKey, ConfigType, Dynamic, Standing
+
+_STANDINGS = {"acted-on": Standing.ACTED_ON, "known": Standing.KNOWN, "refused": Standing.REFUSED}
+
+
+def read_table(rows: str) -> dict[str, ConfigKey]:
+    """Return the keys of ``rows`` by name, in their order."""
+    return {key.name: key for key in _read_rows(rows)}
+
+
+def _read_rows(rows: str) -> Iterator[ConfigKey]:
+    columns: list[str] = []
+    reason: list[str] = []
+    for line in rows.strip("\n").split("\n"):
+        if line.startswith(" "):
+            reason.append(line.strip())
+            continue
+        if columns:
+            yield _make_key(columns, " ".join(reason))
+        columns, reason = line.split(), []
+    yield _make_key(columns, " ".join(reason))
+
+
+def _make_key(columns: list[str], reason: str) -> ConfigKey:
+    name, type_name, default, bounds, unit, dynamic, standing, *flags = columns
+    return ConfigKey(
+        name,
+        ConfigType[type_name],
+        None if default == "-" else default.replace('""', ""),
+        "" if bounds == "-" else bounds,
+        "" if unit == "-" else unit,
+        Dynamic(dynamic),
+        _STANDINGS[standing],
+        reason,
+        bool(flags),
+    )

@@ -1,0 +1,1 @@
+"""The rows of the broker's keys, by area; `ottla.config.table` reads them."""

@@ -1,0 +1,156 @@
+"""TLS, SASL and delegation tokens. The format of the rows is `ottla.config.table`'s."""
+
+ROWS = """
+delegation.token.expiry.check.interval.ms LONG 3600000 1.. ms read-only known
+    How often expired delegation tokens are removed.
+delegation.token.expiry.time.ms LONG 86400000 1.. ms read-only known
+    Life of a delegation token between renewals.
+delegation.token.max.lifetime.ms LONG 604800000 1.. ms read-only known
+    Longest life of a delegation token.
+delegation.token.secret.key PASSWORD - - - read-only known
+    Key that signs delegation tokens.
+sasl.client.callback.handler.class CLASS - - - read-only known
+    A Java class for SASL clients.
+sasl.enabled.mechanisms LIST GSSAPI list - per-broker known
+    SASL mechanisms that listeners offer.
+sasl.jaas.config PASSWORD - - - per-broker known
+    Login of a SASL listener, in JAAS syntax.
+sasl.kerberos.kinit.cmd STRING /usr/bin/kinit - - per-broker known
+    Kerberos is not served.
+sasl.kerberos.min.time.before.relogin LONG 60000 - ms per-broker known
+    Kerberos is not served.
+sasl.kerberos.principal.to.local.rules LIST DEFAULT list - per-broker known
+    Kerberos is not served.
+sasl.kerberos.service.name STRING - - - per-broker known
+    Kerberos is not served.
+sasl.kerberos.ticket.renew.jitter DOUBLE 0.05 - - per-broker known
+    Kerberos is not served.
+sasl.kerberos.ticket.renew.window.factor DOUBLE 0.8 - - per-broker known
+    Kerberos is not served.
+sasl.login.callback.handler.class CLASS - - - read-only known
+    A Java class for SASL logins.
+sasl.login.class CLASS - - - read-only known
+    A Java class for SASL logins.
+sasl.login.connect.timeout.ms INT - - ms read-only known
+    Wait for a connection to a token endpoint.
+sasl.login.read.timeout.ms INT - - ms read-only known
+    Wait for a token endpoint's answer.
+sasl.login.refresh.buffer.seconds SHORT 300 - s per-broker known
+    A token is renewed this long before it ends.
+sasl.login.refresh.min.period.seconds SHORT 60 - s per-broker known
+    Shortest time between two renewals.
+sasl.login.refresh.window.factor DOUBLE 0.8 - - per-broker known
+    Share of a token's life after which it is renewed.
+sasl.login.refresh.window.jitter DOUBLE 0.05 - - per-broker known
+    Chance in that share.
+sasl.login.retry.backoff.max.ms LONG 10000 - ms read-only known
+    Longest rest after a failed login.
+sasl.login.retry.backoff.ms LONG 100 - ms read-only known
+    First rest after a failed login.
+sasl.mechanism.controller.protocol STRING GSSAPI - - read-only known
+    SASL mechanism among controllers.
+sasl.mechanism.inter.broker.protocol STRING GSSAPI - - per-broker known
+    SASL mechanism among brokers.
+sasl.oauthbearer.assertion.algorithm STRING RS256 i:ES256|RS256 - read-only known
+    Signature of a client assertion.
+sasl.oauthbearer.assertion.claim.aud STRING - - - read-only known
+    Audience of a client assertion.
+sasl.oauthbearer.assertion.claim.exp.seconds INT 300 0..86400 s read-only known
+    Life of a client assertion.
+sasl.oauthbearer.assertion.claim.iss STRING - - - read-only known
+    Issuer of a client assertion.
+sasl.oauthbearer.assertion.claim.jti.include BOOLEAN false - - read-only known
+    Give each client assertion an id.
+sasl.oauthbearer.assertion.claim.nbf.seconds INT 60 0..3600 s read-only known
+    How far back a client assertion is valid.
+sasl.oauthbearer.assertion.claim.sub STRING - - - read-only known
+    Subject of a client assertion.
+sasl.oauthbearer.assertion.file STRING - - - read-only known
+    File with a client assertion.
+sasl.oauthbearer.assertion.private.key.file STRING - - - read-only known
+    Key that signs client assertions.
+sasl.oauthbearer.assertion.private.key.passphrase PASSWORD - - - read-only known
+    Passphrase of that key.
+sasl.oauthbearer.assertion.template.file STRING - - - read-only known
+    Template of client assertions.
+sasl.oauthbearer.client.credentials.client.id STRING - - - read-only known
+    Client id at the token endpoint.
+sasl.oauthbearer.client.credentials.client.secret PASSWORD - - - read-only known
+    Client secret at the token endpoint.
+sasl.oauthbearer.clock.skew.seconds INT 30 - s read-only known
+    Difference of clocks that is tolerated in tokens.
+sasl.oauthbearer.expected.audience LIST "" list - read-only known
+    Audiences that a token may be for.
+sasl.oauthbearer.expected.issuer STRING - - - read-only known
+    Issuer that a token must have.
+sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 - ms read-only known
+    How often signing keys are fetched.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 - ms read-only known
+    Longest rest after a failed fetch of keys.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 - ms read-only known
+    First rest after a failed fetch of keys.
+sasl.oauthbearer.jwks.endpoint.url STRING - - - read-only known
+    Where signing keys are.
+sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever - - read-only known
+    A Java class that gets tokens.
+sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator - - read-only known
+    A Java class that checks tokens.
+sasl.oauthbearer.scope STRING - - - read-only known
+    Scope that a client asks for.
+sasl.oauthbearer.scope.claim.name STRING scope - - read-only known
+    Claim that holds the scope.
+sasl.oauthbearer.sub.claim.name STRING sub - - read-only known
+    Claim that holds the subject.
+sasl.oauthbearer.token.endpoint.url STRING - - - read-only known
+    Where tokens are.
+sasl.server.callback.handler.class CLASS - - - read-only known
+    A Java class for SASL servers.
+sasl.server.max.receive.size INT 524288 - bytes read-only known
+    Largest SASL message before a login is complete.
+ssl.allow.dn.changes BOOLEAN false - - read-only known
+    A new certificate may have another distinguished name.
+ssl.allow.san.changes BOOLEAN false - - read-only known
+    A new certificate may have other alternative names.
+ssl.cipher.suites LIST "" list - per-broker known
+    TLS ciphers; empty leaves them to the library.
+ssl.client.auth STRING none required|requested|none - per-broker known
+    Whether clients must show a certificate.
+ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 list - per-broker known
+    TLS versions.
+ssl.endpoint.identification.algorithm STRING https - - per-broker known
+    How a server's name is checked.
+ssl.engine.factory.class CLASS - - - per-broker known
+    A Java class that makes TLS engines.
+ssl.key.password PASSWORD - - - per-broker known
+    Password of the private key.
+ssl.keymanager.algorithm STRING SunX509 - - per-broker known
+    Java's key manager.
+ssl.keystore.certificate.chain PASSWORD - - - per-broker known
+    Certificates, as PEM.
+ssl.keystore.key PASSWORD - - - per-broker known
+    Private key, as PEM.
+ssl.keystore.location STRING - - - per-broker known
+    File with key and certificates.
+ssl.keystore.password PASSWORD - - - per-broker known
+    Password of that file.
+ssl.keystore.type STRING JKS - - per-broker known
+    PEM, PKCS12 or JKS.
+ssl.principal.mapping.rules STRING DEFAULT - - read-only known
+    How a certificate's name becomes a principal.
+ssl.protocol STRING TLSv1.3 - - per-broker known
+    TLS version to start with.
+ssl.provider STRING - - - per-broker known
+    Java's TLS provider.
+ssl.secure.random.implementation STRING - - - per-broker known
+    Java's source of chance.
+ssl.trustmanager.algorithm STRING PKIX - - per-broker known
+    Java's trust manager.
+ssl.truststore.certificates PASSWORD - - - per-broker known
+    Trusted certificates, as PEM.
+ssl.truststore.location STRING - - - per-broker known
+    File with trusted certificates.
+ssl.truststore.password PASSWORD - - - per-broker known
+    Password of that file.
+ssl.truststore.type STRING JKS - - per-broker known
+    PEM, PKCS12 or JKS.
+"""  # noqa: E501 - some of Kafka's defaults are long

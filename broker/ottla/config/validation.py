@@ -1,0 +1,329 @@
+"""From the texts of ``server.properties`` to a `NodeConfig`: defaults that depend on other keys, and what must agree.
+
+Each check names the key, the value and what is allowed. Source: KafkaConfig.validateValues, AbstractKafkaConfig,
+QuorumConfig (Kafka 4.3).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.key import ConfigValue, InvalidConfigError, Standing, parse_value
+from ottla.config.layers import find_broker_key
+from ottla.config.listeners import (
+    Listener,
+    parse_bootstrap_servers,
+    parse_listeners,
+    parse_security_protocol_map,
+    parse_voters,
+    require_distinct_ports,
+)
+from ottla.config.node_config import BROKER_ROLE, CONTROLLER_ROLE, NodeConfig, plain_fields
+from ottla.errors import ConfigurationError
+from ottla.types import Endpoint
+
+SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT"})
+META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
+
+
+def read_node_config(properties: Mapping[str, str]) -> NodeConfig:
+    """Return the checked configuration; see `NodeConfig.from_properties`."""
+    originals = _with_node_id(dict(properties))
+    values = _parse_all(originals)
+    _require(values, "process.roles", "broker, controller, or broker,controller")
+    _require(values, "node.id", "a number from 0, different for each node")
+    warnings = _judge_standing(originals, values)
+    door_settings = _read_listeners(originals, values)
+    settings = {
+        **{name: values[key] for key, name in plain_fields().items()},
+        **door_settings,
+        **_read_quorum(values),
+        **_read_directories(values),
+        "process_roles": frozenset(_words(values, "process.roles")),
+        "max_connections_per_ip_overrides": _read_overrides(values),
+        "ottla_admin_listener": _read_admin_listener(values),
+    }
+    config = NodeConfig(originals=originals, warnings=tuple(warnings), **settings)
+    _check_relations(config, values)
+    return config
+
+
+def _with_node_id(originals: dict[str, str]) -> dict[str, str]:
+    """Let node.id and broker.id stand for each other."""
+    node_id, broker_id = originals.get("node.id"), originals.get("broker.id")
+    if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
+        raise ConfigurationError(
+            f"node.id={node_id} and broker.id={broker_id} differ: set `node.id` only, or both to the same value"
+        )
+    known = node_id if node_id is not None else broker_id
+    return originals if known is None else {**originals, "node.id": known, "broker.id": known}
+
+
+def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:
+    values: dict[str, ConfigValue] = {}
+    for name, key in BROKER_KEYS.items():
+        text = originals.get(name, key.default)
+        try:
+            values[name] = parse_value(key, text)
+        except InvalidConfigError as error:
+            raise ConfigurationError(error.message or "") from error
+    return values
+
+
+def _require(values: Mapping[str, ConfigValue], name: str, allowed: str) -> None:
+    if values[name] is None:
+        raise ConfigurationError(
+            f'Missing required configuration "{name}" which has no default value. Set it to {allowed}.'
+        )
+
+
+def _judge_standing(originals: Mapping[str, str], values: Mapping[str, ConfigValue]) -> list[str]:
+    """Return a sentence per key that is set but not acted on; refuse those that must not be ignored."""
+    warnings = []
+    for name, text in originals.items():
+        key = find_broker_key(name)
+        if key is None:
+            warnings.append(f"{name} is not a key of Kafka 4.3 or of Ottla: it has no effect. Check its spelling.")
+            continue
+        same = name in BROKER_KEYS and values[name] == parse_value(key, key.default)
+        if same or (not text.strip() and not key.default):
+            continue
+        shown = "[hidden]" if key.is_sensitive else text
+        if key.standing is Standing.REFUSED:
+            raise ConfigurationError(f"{name}={shown} is refused: {key.reason} Remove the key to start without it.")
+        if key.standing is Standing.KNOWN:
+            warnings.append(f"{name}={shown} has no effect in this release. ({key.reason})")
+    return warnings
+
+
+def _words(values: Mapping[str, ConfigValue], name: str) -> tuple[str, ...]:
+    value = values[name]
+    return value if isinstance(value, tuple) else ()
+
+
+# --- listeners ---------------------------------------------------------------------------------------------------
+
+
+def _read_listeners(originals: Mapping[str, str], values: Mapping[str, ConfigValue]) -> dict[str, Any]:
+    roles = _words(values, "process.roles")
+    _require(values, "controller.listener.names", "the name of the quorum's listener, usually CONTROLLER")
+    controller_names = tuple(name.upper() for name in _words(values, "controller.listener.names"))
+    protocols = _protocols(originals, values, controller_names)
+    listeners = parse_listeners("listeners", _words(values, "listeners"), protocols)
+    require_distinct_ports(listeners)
+    for listener in listeners:
+        _require_served(listener)
+    _check_roles(roles, listeners, controller_names)
+    advertised = _advertised(values, listeners, protocols)
+    inter_broker = _inter_broker_name(originals, values, protocols)
+    broker_advertised = tuple(door for door in advertised if door.name not in controller_names)
+    if BROKER_ROLE in roles:
+        _check_advertised(broker_advertised, inter_broker)
+    for door in advertised:
+        if door.host in META_ADDRESSES and (BROKER_ROLE in roles or values["advertised.listeners"] is not None):
+            raise ConfigurationError(
+                f"advertised.listeners has {door}: nobody can dial the meta-address {door.host}. "
+                "Set advertised.listeners to an address that clients reach."
+            )
+    return {
+        "listeners": listeners,
+        "advertised_listeners": broker_advertised if BROKER_ROLE in roles else (),
+        "advertised_controller_listeners": _advertised_controllers(advertised, listeners, controller_names),
+        "controller_listener_names": controller_names,
+        "inter_broker_listener_name": inter_broker,
+        "listener_security_protocol_map": protocols,
+    }
+
+
+def _protocols(
+    originals: Mapping[str, str], values: Mapping[str, ConfigValue], controller_names: tuple[str, ...]
+) -> dict[str, str]:
+    protocols = parse_security_protocol_map(str(values["listener.security.protocol.map"]))
+    if "listener.security.protocol.map" not in originals:
+        # Kafka's courtesy: without a map of one's own, the quorum's listeners are PLAINTEXT.
+        for name in controller_names:
+            protocols.setdefault(name, "PLAINTEXT")
+    return protocols
+
+
+def _require_served(listener: Listener) -> None:
+    if listener.security_protocol not in SERVED_SECURITY_PROTOCOLS:
+        raise ConfigurationError(
+            f"listeners has {listener} with {listener.security_protocol}, which is not in this release: the listener "
+            "would not be protected. Use PLAINTEXT in listener.security.protocol.map on a network that you trust."
+        )
+
+
+def _check_roles(roles: tuple[str, ...], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]) -> None:
+    names = {listener.name for listener in listeners}
+    shown = ", ".join(str(listener) for listener in listeners)
+    if CONTROLLER_ROLE not in roles:
+        both = sorted(names & set(controller_names))
+        if both:
+            raise ConfigurationError(
+                f"listeners={shown} has {', '.join(both)} of controller.listener.names, but "
+                f"process.roles={','.join(roles)} does not run a controller: remove it from listeners"
+            )
+        return
+    missing = [name for name in controller_names if name not in names]
+    if missing:
+        raise ConfigurationError(
+            f"controller.listener.names has {', '.join(missing)}, which listeners={shown} does not open; "
+            f"add {missing[0]}://:9093 to listeners"
+        )
+    others = sorted(names - set(controller_names))
+    if BROKER_ROLE not in roles and others:
+        raise ConfigurationError(
+            f"listeners={shown} has {', '.join(others)}, but with process.roles=controller it may only have those of "
+            f"controller.listener.names ({', '.join(controller_names)})"
+        )
+
+
+def _advertised(
+    values: Mapping[str, ConfigValue], listeners: tuple[Listener, ...], protocols: Mapping[str, str]
+) -> tuple[Listener, ...]:
+    if values["advertised.listeners"] is None:
+        return listeners
+    return parse_listeners("advertised.listeners", _words(values, "advertised.listeners"), protocols)
+
+
+def _advertised_controllers(
+    advertised: tuple[Listener, ...], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]
+) -> tuple[Listener, ...]:
+    """Return where the quorum's listeners can be dialled: as advertised, else where they listen."""
+    by_name = {door.name: door for door in (*listeners, *advertised) if door.name in controller_names}
+    opened = {door.name for door in listeners}
+    return tuple(by_name[name] for name in controller_names if name in opened)
+
+
+def _inter_broker_name(
+    originals: Mapping[str, str], values: Mapping[str, ConfigValue], protocols: Mapping[str, str]
+) -> str:
+    name = values["inter.broker.listener.name"]
+    if name is None:
+        return str(values["security.inter.broker.protocol"])
+    if "security.inter.broker.protocol" in originals:
+        raise ConfigurationError(
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+        )
+    if str(name).upper() not in protocols:
+        raise ConfigurationError(
+            f"Listener with name {name} defined in inter.broker.listener.name not found in "
+            f"listener.security.protocol.map; it has {', '.join(sorted(protocols))}."
+        )
+    return str(name).upper()
+
+
+def _check_advertised(advertised: tuple[Listener, ...], inter_broker: str) -> None:
+    if not advertised:
+        raise ConfigurationError(
+            "listeners: There must be at least one broker advertised listener. "
+            "Perhaps all listeners appear in controller.listener.names?"
+        )
+    names = [door.name for door in advertised]
+    if inter_broker not in names:
+        raise ConfigurationError(
+            f"inter.broker.listener.name is {inter_broker}, which must be a listener name defined in "
+            f"advertised.listeners. The valid options based on currently configured listeners are {','.join(names)}"
+        )
+
+
+# --- the quorum, directories, single values ------------------------------------------------------------------------
+
+
+def _read_quorum(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
+    voters = parse_voters(_words(values, "controller.quorum.voters"))
+    key = "controller.quorum.bootstrap.servers"
+    servers = parse_bootstrap_servers(key, _words(values, key))
+    if not voters and not servers:
+        raise ConfigurationError(
+            "Set controller.quorum.bootstrap.servers to the controllers' host:port,... (or controller.quorum.voters to "
+            "id@host:port,... for a fixed set of voters): neither says where the quorum is"
+        )
+    node_id, roles = values["node.id"], _words(values, "process.roles")
+    voter_ids = [voter.node_id for voter in voters]
+    if voters and CONTROLLER_ROLE in roles and node_id not in voter_ids:
+        raise ConfigurationError(
+            f"If process.roles contains the 'controller' role, the node id {node_id} must be included in the set of "
+            f"voters controller.quorum.voters={voter_ids}"
+        )
+    if CONTROLLER_ROLE not in roles and node_id in voter_ids:
+        raise ConfigurationError(
+            f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set "
+            f"of voters controller.quorum.voters={voter_ids}"
+        )
+    return {"controller_quorum_voters": voters, "controller_quorum_bootstrap_servers": servers}
+
+
+def _read_directories(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
+    log_dirs = _words(values, "log.dirs") or _words(values, "log.dir")
+    metadata_log_dir = values["metadata.log.dir"]
+    return {
+        "log_dirs": log_dirs,
+        "metadata_log_dir": log_dirs[0] if metadata_log_dir is None else str(metadata_log_dir),
+    }
+
+
+def _read_overrides(values: Mapping[str, ConfigValue]) -> dict[str, int]:
+    text = str(values["max.connections.per.ip.overrides"] or "")
+    overrides = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        address, _, count = entry.rpartition(":")
+        if not address or not count.strip().isdigit():
+            raise ConfigurationError(f"max.connections.per.ip.overrides has {entry!r}; each entry is host:count")
+        overrides[address.strip()] = int(count)
+    return overrides
+
+
+def _read_admin_listener(values: Mapping[str, ConfigValue]) -> Endpoint | None:
+    text = str(values["ottla.admin.listener"] or "")
+    return parse_bootstrap_servers("ottla.admin.listener", [text])[0] if text else None
+
+
+def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> None:
+    """Refuse values that are fine alone and wrong together."""
+    at_most = (
+        (
+            "replica.fetch.wait.max.ms",
+            "replica.socket.timeout.ms",
+            "a waiting fetch would time out",
+        ),
+        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "a waiting follower would leave the in-sync replicas"),
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms", "no session timeout would be allowed"),
+    )
+    for smaller, larger, otherwise in at_most:
+        small, large = values[smaller], values[larger]
+        assert isinstance(small, int)
+        assert isinstance(large, int)
+        if small > large:
+            raise ConfigurationError(f"{smaller}={small} must be at most {larger}={large}: {otherwise}")
+    if config.broker_heartbeat_interval_ms > config.broker_session_timeout_ms // 2:
+        raise ConfigurationError(
+            f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms} must be at most half of "
+            f"broker.session.timeout.ms={config.broker_session_timeout_ms}: one late heartbeat would fence the broker"
+        )
+    if -1 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+        raise ConfigurationError(
+            f"queued.max.request.bytes={config.queued_max_request_bytes} must be -1 or at least "
+            f"socket.request.max.bytes={config.socket_request_max_bytes}: the largest request would never be read"
+        )
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
+        raise ConfigurationError(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
+    if config.offsets_topic_compression_codec not in range(5):
+        raise ConfigurationError(
+            f"offsets.topic.compression.codec={config.offsets_topic_compression_codec} is no codec; it may be "
+            "0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)"
+        )
+    _check_times(values)
+
+
+def _check_times(values: Mapping[str, ConfigValue]) -> None:
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if values[name] == 0:
+            raise ConfigurationError(f"{name}=0: retention must be unlimited (-1) or at least 1")
+    for name, lowest in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        value = values[name]
+        if isinstance(value, int) and value < lowest:
+            raise ConfigurationError(f"{name}={value} must be greater than or equal to {lowest}")
