@@ -13,6 +13,8 @@ DAY_MS = 24 * 60 * 60 * 1000
 GIBIBYTE = 1024 * 1024 * 1024
 UNLIMITED = -1
 LONG_MAX = (1 << 63) - 1
+SEGMENT_BYTES_MAX = (1 << 31) - 1
+"""Positions in an index are int32."""
 
 OFFSET_INDEX_ENTRY_SIZE_BYTES = 8
 TIME_INDEX_ENTRY_SIZE_BYTES = 12
@@ -80,6 +82,8 @@ class LogConfig:
         unknown = self.cleanup_policy - {"delete", "compact"}
         if unknown:
             raise ConfigurationError(f"cleanup.policy has {sorted(unknown)}; it may hold 'delete' and 'compact'")
+        if not 0 < self.segment_bytes <= SEGMENT_BYTES_MAX:
+            raise ConfigurationError(f"segment.bytes is {self.segment_bytes}; it may be 1 to {SEGMENT_BYTES_MAX}")
         if self.segment_index_bytes < TIME_INDEX_ENTRY_SIZE_BYTES:
             raise ConfigurationError(
                 f"segment.index.bytes is {self.segment_index_bytes}; one entry needs {TIME_INDEX_ENTRY_SIZE_BYTES}"

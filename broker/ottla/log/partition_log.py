@@ -1,51 +1,75 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
-This file holds the state and the data path (append, read); what changes the shape of the log lives beside it
-(`recovery`, `truncation`, `retention`) and works on the same object. One `PartitionLog` has one owner, the node's
+This file holds the state and what changes it. `recovery` opens a log, `validation` says what a leader refuses,
+`retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one owner, the node's
 loop: nothing here is thread-safe.
+
+What a disk refuses ends the log: the first StorageError is reported to the owner, who takes the whole log directory
+offline, and every later change raises it again. A write that failed half-way is never tried a second time.
 
 Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
+from typing import NamedTuple, NoReturn, TypeVar
 
-from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
+from ottla.log.checkpoint import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    format_partition_metadata,
+    parse_partition_metadata,
+    read_text,
+    write_text,
+)
 from ottla.log.config import LogConfig
-from ottla.ports import Buffer, Clock, Disk, FileSlice
+from ottla.log.deleted_files import DeletedFiles
+from ottla.log.durability import Durability
+from ottla.log.leader_epoch_cache import LeaderEpochCache
+from ottla.log.log_reader import LogReader, LogSlice
+from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
+from ottla.log.open_files import OpenFiles
+from ottla.log.producer_snapshots import ProducerSnapshots
+from ottla.log.producer_state import ProducerState, read_marker
+from ottla.log.recovery import LoadedLog, LogLoader
+from ottla.log.replay import rebuild_producers, replay_batch
+from ottla.log.retention import deletable_segments
+from ottla.log.segment import Segment
+from ottla.log.segments import Segments
+from ottla.log.transaction_index import AbortedTransaction
+from ottla.log.validation import (
+    AppendOrigin,
+    RecordError,
+    RecordValidationError,
+    check_client_batch,
+    check_records,
+    check_size,
+    check_timestamps,
+    must_read_records,
+    must_recompress,
+    recompress,
+)
+from ottla.ports import Buffer, Clock, Disk
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType, iterate_batches, parse_batch
+
+__all__ = [
+    "AbortedTransaction",
+    "AppendOrigin",
+    "AppendResult",
+    "LogSlice",
+    "PartitionLog",
+    "RecordError",
+    "RecordValidationError",
+    "TimestampAndOffset",
+]
+
+NO_OFFSET = -1
+
+_Result = TypeVar("_Result")
 
 
-class AppendOrigin(Enum):
-    """Who makes the leader append, which decides how much is checked."""
-
-    CLIENT = "client"
-    """A producer: everything is checked."""
-    COORDINATOR = "coordinator"
-    """A group or transaction coordinator on this node: control batches allowed, sequences not checked."""
-    RAFT_LEADER = "raft leader"
-    """The metadata quorum's leader: offsets and epoch are already in the batches and are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordError:
-    """Why one record made its batch be refused; ``batch_index`` counts records in the batch from 0."""
-
-    batch_index: int
-    message: str
-
-
-class RecordValidationError(KafkaError):
-    """A batch refused for what its records say; ``record_errors`` go into the ProduceResponse."""
-
-    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
-        super().__init__(code, message)
-        self.record_errors = record_errors
-
-
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """Where an append landed.
 
     Attributes:
@@ -63,60 +87,81 @@ class AppendResult:
     is_duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """One aborted transaction whose records a read_committed reader must skip, as Fetch reports it."""
-
-    producer_id: int
-    first_offset: Offset
-
-
-@dataclass(frozen=True, slots=True)
-class LogSlice:
-    """What a read found: bytes that stay on the disk until somebody sends them.
-
-    Attributes:
-        records: from the first byte of the batch that holds the asked offset; the last batch may be cut off, the first
-            never is (KIP-74). None when there is nothing below the upper bound.
-        aborted_transactions: those that overlap the slice, by first offset; None when they were not asked for.
-    """
-
-    records: FileSlice | None
-    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        return 0 if self.records is None else self.records.size_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampAndOffset:
-    """An answer to ListOffsets: the record's own timestamp, its offset, the leader epoch of its batch (-1: unknown)."""
-
-    timestamp_ms: int
-    offset: Offset
-    leader_epoch: LeaderEpoch
-
-
 class PartitionLog:
     """See the module. Attributes are read by everyone and changed only by the methods below.
 
     Attributes:
-        topic_partition, topic_id, directory, config: as given; ``topic_id`` may be None until the owner knows it.
+        topic_partition, topic_id, directory, config: as given; ``topic_id`` is None until somebody knows it.
         log_start_offset: the first offset that readers may ask for.
         log_end_offset: the offset that the next record gets.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
-        recovery_point: everything below is on stable storage.
+        truncated_bytes: what recovery had to cut off when the log was opened.
+        failure: the error that ended the log; None while it works.
     """
 
-    topic_partition: TopicPartition
-    topic_id: Uuid | None
-    directory: str
-    config: LogConfig
-    log_start_offset: Offset
-    log_end_offset: Offset
-    high_watermark: Offset
-    recovery_point: Offset
+    __slots__ = (
+        "_clock",
+        "_deleted",
+        "_disk",
+        "_durability",
+        "_epochs",
+        "_on_storage_error",
+        "_open_files",
+        "_producers",
+        "_reader",
+        "_segments",
+        "_snapshots",
+        "config",
+        "directory",
+        "failure",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "topic_id",
+        "topic_partition",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        clock: Clock,
+        open_files: OpenFiles,
+        loaded: LoadedLog,
+        on_storage_error: Callable[[StorageError], None] | None,
+    ) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id: Uuid | None = None
+        self.config = config
+        self._clock = clock
+        self._open_files = open_files
+        self._on_storage_error = on_storage_error
+        self._segments: Segments = loaded.segments
+        self._epochs: LeaderEpochCache = loaded.epochs
+        self._producers: ProducerState = loaded.producer_state
+        self._snapshots: ProducerSnapshots = loaded.snapshots
+        self._deleted = DeletedFiles(disk)
+        self.log_start_offset: Offset = loaded.log_start_offset
+        self.log_end_offset: Offset = loaded.log_end_offset
+        self.high_watermark: Offset = loaded.log_start_offset
+        self.truncated_bytes = loaded.truncated_bytes
+        self.failure: StorageError | None = None
+        self._reader = LogReader(loaded.segments)
+        self._durability = Durability(
+            disk=disk,
+            directory=directory,
+            segments=loaded.segments,
+            epochs=loaded.epochs,
+            recovery_point=loaded.recovery_point,
+            has_new_names=loaded.has_new_names,
+        )
 
     @classmethod
     def open(
@@ -132,6 +177,7 @@ class PartitionLog:
         log_start_offset: Offset = 0,
         was_clean_shutdown: bool = False,
         producer_id_expiration_ms: int = 86_400_000,
+        open_files: OpenFiles | None = None,
         on_storage_error: Callable[[StorageError], None] | None = None,
     ) -> "PartitionLog":
         """Open the log in ``directory``, making it when it is missing, and recover it unless it was closed cleanly.
@@ -139,49 +185,292 @@ class PartitionLog:
         Raises:
             StorageError: the disk refused. A damaged tail is not an error: it is cut off.
         """
-        raise NotImplementedError
+        open_files = open_files or OpenFiles()
+        loaded = LogLoader(
+            disk=disk,
+            open_files=open_files,
+            directory=directory,
+            topic_partition=topic_partition,
+            config=config,
+            wall_ms=clock.wall_ms(),
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            was_clean_shutdown=was_clean_shutdown,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        ).load()
+        log = cls(
+            disk=disk,
+            directory=directory,
+            topic_partition=topic_partition,
+            config=config,
+            clock=clock,
+            open_files=open_files,
+            loaded=loaded,
+            on_storage_error=on_storage_error,
+        )
+        log._read_topic_id()
+        if topic_id is not None:
+            log.assign_topic_id(topic_id)
+        return log
+
+    def __repr__(self) -> str:
+        return (
+            f"PartitionLog({self.topic_partition}, offsets {self.log_start_offset} to {self.log_end_offset}, "
+            f"high watermark {self.high_watermark}, {len(self._segments)} segments in {self.directory!r})"
+        )
+
+    # --- what it is
 
     @property
     def last_stable_offset(self) -> Offset:
         """The first offset that a read_committed reader may not see; at most the high watermark."""
-        raise NotImplementedError
+        unstable = self._producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Everything below is on stable storage."""
+        return self._durability.recovery_point
 
     @property
     def size_bytes(self) -> int:
         """All segments' records."""
-        raise NotImplementedError
+        return self._segments.size_bytes
+
+    @property
+    def segment_base_offsets(self) -> list[Offset]:
+        return [segment.base_offset for segment in self._segments]
+
+    @property
+    def producers(self) -> ProducerState:
+        """The producers' state, to be read: what DescribeProducers answers with."""
+        return self._producers
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
         """The newest leader epoch that the log knows; -1 when it knows none."""
-        raise NotImplementedError
+        return self._epochs.latest_epoch
+
+    def assign_topic_id(self, topic_id: Uuid) -> None:
+        """Remember the topic's id in ``partition.metadata``.
+
+        Raises:
+            KafkaError: INCONSISTENT_TOPIC_ID, when the log belongs to another topic of the same name.
+        """
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id is not None:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{self.directory} holds the log of another topic named {self.topic_partition.topic}: its id is not "
+                "the one in the metadata",
+            )
+        try:
+            path = f"{self.directory}/{PARTITION_METADATA}"
+            write_text(self._disk, path, format_partition_metadata(topic_id), sync=False)
+        except StorageError as error:
+            self._fail(error)
+        self.topic_id = topic_id
+
+    def _read_topic_id(self) -> None:
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        text = read_text(self._disk, path)
+        self.topic_id = None if text is None else parse_partition_metadata(text, path)
+
+    # --- appending
 
     def append_as_leader(
-        self, records: Buffer, *, leader_epoch: LeaderEpoch, origin: AppendOrigin = AppendOrigin.CLIENT, now_ms: int
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: LeaderEpoch,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        now_ms: int,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Check one batch, give it offsets, write it.
 
         ``records`` is patched in place (base offset, leader epoch, and with LogAppendTime the timestamp and CRC) and
         must be writable for that; a read-only buffer is copied first. The bytes are not kept after the call.
 
+        Args:
+            records: one batch; from the RAFT_LEADER any number, with offsets and epoch as they shall be.
+            leader_epoch: under which they are written.
+            origin: decides how much is checked.
+            now_ms: wall clock, for timestamps and roll by age.
+            transaction_version: under which a COORDINATOR's marker was made, see `ProducerState.check_marker`.
+
         Raises:
-            CorruptRecordError: the CRC, length or magic is wrong.
+            CorruptRecordError: the CRC, length or magic is wrong (CORRUPT_MESSAGE), or the header or the records
+                contradict themselves (its subclass InvalidRecordError, INVALID_RECORD).
             RecordValidationError: INVALID_RECORD, INVALID_TIMESTAMP: with the records at fault.
             KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER,
                 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED.
             StorageError: the disk refused; the log is offline from here on.
         """
-        raise NotImplementedError
+        if self.failure is not None:
+            raise self.failure
+        if origin is AppendOrigin.RAFT_LEADER:
+            return self._append_assigned(records, now_ms)
+        if type(records) is bytes or (type(records) is memoryview and records.readonly):
+            records = bytearray(records)
+        batch = parse_batch(records)
+        config = self.config
+        if origin is AppendOrigin.CLIENT:
+            check_client_batch(batch, config, self.topic_partition)
+            check_timestamps(batch, config, now_ms)
+        elif batch.end_position != len(records):
+            raise InvalidRecordError("a coordinator appends one batch at a time")
+        else:
+            check_size(batch.size_bytes, config, self.topic_partition)
+        if must_read_records(batch, config) and not batch.is_control:
+            check_records(batch, config, self.topic_partition, now_ms)
+        if batch.producer_id >= 0:
+            duplicate = self._check_producer(batch, origin, transaction_version)
+            if duplicate is not None:
+                return duplicate
+        return self._append_checked(batch, leader_epoch, now_ms)
 
-    def append_as_follower(self, records: Buffer) -> AppendResult:
+    def _check_producer(
+        self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
+    ) -> AppendResult | None:
+        """Refuse what the producer's state does not allow; return where the batch is when it is a repetition."""
+        producers = self._producers
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                offset = self.log_end_offset
+                producers.check_marker(batch, marker, offset=offset, transaction_version=transaction_version)
+            return None
+        is_client = origin is AppendOrigin.CLIENT
+        if is_client:
+            known = producers.find_duplicate(batch)
+            if known is not None:
+                append_time_ms = NO_TIMESTAMP
+                if self.config.message_timestamp_type == "LogAppendTime":
+                    append_time_ms = known.timestamp_ms
+                start_offset = self.log_start_offset
+                return AppendResult(known.first_offset, known.last_offset, append_time_ms, start_offset, True)
+        producers.check_data(batch, offset=self.log_end_offset, check_sequence=is_client)
+        return None
+
+    def _append_checked(self, batch: RecordBatch, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
+        """Give a sound batch its place in the log and write it."""
+        config = self.config
+        append_time_ms = NO_TIMESTAMP
+        if config.message_timestamp_type == "LogAppendTime":
+            append_time_ms = now_ms
+            batch.set_max_timestamp(TimestampType.LOG_APPEND_TIME, now_ms)
+        elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            batch.set_max_timestamp(TimestampType.CREATE_TIME, batch.max_timestamp_ms)
+        base_offset = self.log_end_offset
+        if config.compression_type != "producer" and must_recompress(batch, config):
+            batch = recompress(batch, config, base_offset=base_offset, leader_epoch=leader_epoch)
+            check_size(batch.size_bytes, config, self.topic_partition)
+        else:
+            batch.patch(base_offset, leader_epoch)
+        size_bytes, max_timestamp_ms, last_offset = batch.size_bytes, batch.max_timestamp_ms, batch.last_offset
+        try:
+            segment = self._segments.active
+            if segment.must_roll(config, size_bytes, max_timestamp_ms, last_offset, now_ms):
+                segment = self._roll(base_offset)
+            if leader_epoch != self._epochs.latest_epoch:
+                self._epochs.assign(leader_epoch, base_offset)
+            position = segment.write((batch.buffer,), size_bytes)
+            segment.index_batch(
+                position,
+                size_bytes=size_bytes,
+                last_offset=last_offset,
+                max_timestamp_ms=max_timestamp_ms,
+                interval_bytes=config.index_interval_bytes,
+            )
+            if batch.producer_id >= 0:
+                replay_batch(self._producers, batch, segment.transaction_index)
+            self._on_appended(last_offset, batch.record_count, now_ms)
+        except StorageError as error:
+            self._fail(error)
+        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset)
+
+    def append_as_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendResult:
         """Write batches as the leader made them; a batch that the end of the buffer cuts off is left out.
+
+        Args:
+            records: as fetched, from a batch that starts at or above the log end offset on.
+            now_ms: wall clock for the roll by age; read from the clock when None.
 
         Raises:
             CorruptRecordError: a CRC is wrong.
             KafkaError: OFFSET_OUT_OF_RANGE when a batch starts below the log end offset or offsets go back.
             StorageError: as above.
         """
-        raise NotImplementedError
+        if self.failure is not None:
+            raise self.failure
+        return self._append_assigned(records, self._clock.wall_ms() if now_ms is None else now_ms)
+
+    def _append_assigned(self, records: Buffer, now_ms: int) -> AppendResult:
+        """Write whole batches that have their offsets and epochs."""
+        batches = self._check_assigned(records)
+        if not batches:
+            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
+        size_bytes = batches[-1].end_position
+        if size_bytes > self.config.segment_bytes:
+            # The leader may have a larger segment.bytes: give each batch a segment to itself if need be.
+            for batch in batches:
+                self._write_assigned([batch], batch.data, now_ms)
+        else:
+            self._write_assigned(batches, memoryview(records)[:size_bytes], now_ms)
+        return AppendResult(batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
+
+    def _check_assigned(self, records: Buffer) -> list[RecordBatch]:
+        batches = []
+        next_offset = self.log_end_offset
+        for batch in iterate_batches(records):
+            batch.check_crc()
+            if batch.base_offset < next_offset or batch.last_offset_delta < 0:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"unexpected offset in append to {self.topic_partition}: a batch has offsets "
+                    f"{batch.base_offset} to {batch.last_offset}, the next offset is {next_offset}",
+                )
+            next_offset = batch.next_offset
+            batches.append(batch)
+        return batches
+
+    def _write_assigned(self, batches: list[RecordBatch], data: memoryview, now_ms: int) -> None:
+        max_timestamp_ms = max(batch.max_timestamp_ms for batch in batches)
+        last_offset = batches[-1].last_offset
+        try:
+            segment = self._segments.active
+            if segment.must_roll(self.config, len(data), max_timestamp_ms, last_offset, now_ms):
+                segment = self._roll(batches[0].base_offset)
+            for batch in batches:
+                if batch.leader_epoch > self._epochs.latest_epoch:
+                    self._epochs.assign(batch.leader_epoch, batch.base_offset)
+            position = segment.write((data,), len(data))
+            for batch in batches:
+                segment.index_batch(
+                    position,
+                    size_bytes=batch.size_bytes,
+                    last_offset=batch.last_offset,
+                    max_timestamp_ms=batch.max_timestamp_ms,
+                    interval_bytes=self.config.index_interval_bytes,
+                )
+                position += batch.size_bytes
+                replay_batch(self._producers, batch, segment.transaction_index)
+            self._on_appended(last_offset, sum(batch.record_count for batch in batches), now_ms)
+        except StorageError as error:
+            self._fail(error)
+
+    def _on_appended(self, last_offset: Offset, record_count: int, now_ms: int) -> None:
+        self.log_end_offset = self._producers.end_offset = last_offset + 1
+        durability = self._durability
+        durability.on_appended(record_count, now_ms)
+        if durability.must_flush(self.config):
+            durability.flush(self.log_end_offset)
+
+    # --- reading
 
     def read(
         self,
@@ -206,15 +495,33 @@ class PartitionLog:
             OffsetOutOfRangeError: ``start_offset`` is outside the log.
             StorageError: the disk refused.
         """
-        raise NotImplementedError
+        if not self.log_start_offset <= start_offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"Received request for offset {start_offset} for partition {self.topic_partition}, but we only have "
+                f"log segments in the range {self.log_start_offset} to {self.log_end_offset}."
+            )
+        upper_bound = self.log_end_offset if upper_bound_offset is None else upper_bound_offset
+        try:
+            return self._reader.read(
+                start_offset,
+                size_bytes_max=size_bytes_max,
+                upper_bound_offset=upper_bound,
+                log_end_offset=self.log_end_offset,
+                at_least_one=at_least_one,
+                with_aborted_transactions=with_aborted_transactions,
+            )
+        except StorageError as error:
+            self._fail(error)
+
+    # --- offsets by time and by epoch
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """Return the first record stamped ``timestamp_ms`` or later, or None. The caller bounds it by HW or LSO."""
-        raise NotImplementedError
+        return self._guarded(lambda: find_timestamp(self._segments, timestamp_ms, self.log_start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """Return the first record with the newest timestamp (KIP-734), or None when the log is empty."""
-        raise NotImplementedError
+        return self._guarded(lambda: find_max_timestamp(self._segments, self.log_start_offset))
 
     def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return the largest epoch <= ``leader_epoch`` that the log knows, and where it ends (KIP-101, KIP-279).
@@ -222,27 +529,23 @@ class PartitionLog:
         None means that the log cannot say (UNDEFINED_EPOCH): it knows no epoch, or ``leader_epoch`` is -1 or newer
         than all it knows.
         """
-        raise NotImplementedError
+        return self._epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         """Return the leader epoch under which ``offset`` was or would be written; -1 when unknown."""
-        raise NotImplementedError
+        return self._epochs.epoch_for_offset(offset)
 
     def assign_epoch_start_offset(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that ``leader_epoch`` starts at ``start_offset``: what a new leader does before it appends."""
-        raise NotImplementedError
+        self._guarded(lambda: self._epochs.assign(leader_epoch, start_offset))
+
+    # --- watermarks
 
     def update_high_watermark(self, offset: Offset) -> Offset:
         """Set the high watermark, bounded by log start and log end; return what it is now. May go back."""
-        raise NotImplementedError
-
-    def truncate_to(self, offset: Offset) -> bool:
-        """Remove records from ``offset`` on; return whether there were any."""
-        raise NotImplementedError
-
-    def truncate_fully_and_start_at(self, offset: Offset, log_start_offset: Offset | None = None) -> None:
-        """Remove everything and make ``offset`` the next one."""
-        raise NotImplementedError
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self._producers.on_high_watermark(self.high_watermark)
+        return self.high_watermark
 
     def delete_records_before(self, offset: Offset) -> None:
         """Raise the log start offset (DeleteRecords); segments that fall below it go with the next retention check.
@@ -250,39 +553,228 @@ class PartitionLog:
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the high watermark. At or below the log start it does nothing.
         """
-        raise NotImplementedError
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} since it is "
+                f"larger than the high watermark {self.high_watermark}"
+            )
+        self.raise_log_start(offset)
 
-    def roll(self, now_ms: int) -> None:
+    def raise_log_start(self, offset: Offset) -> None:
+        """Make ``offset`` the log start when it is above it: what a follower learns from its leader."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.high_watermark = max(self.high_watermark, offset)
+            self._guarded(lambda: self._epochs.truncate_from_start(offset))
+
+    # --- segments come and go
+
+    def roll(self) -> None:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
-        raise NotImplementedError
+        self._guarded(lambda: self._roll(self.log_end_offset))
+
+    def _roll(self, base_offset: Offset) -> Segment:
+        """Start a segment at ``base_offset``, unless the active one is empty and starts there."""
+        old = self._segments.active
+        if old.base_offset == base_offset:
+            return old
+        old.become_inactive()
+        if self._producers.end_offset > self.log_start_offset:
+            self._snapshots.write(self._producers)
+        segment = self._new_segment(base_offset)
+        self._flush_later(_ignore)
+        return segment
+
+    def _new_segment(self, base_offset: Offset) -> Segment:
+        segment = Segment(
+            disk=self._disk,
+            open_files=self._open_files,
+            directory=self.directory,
+            base_offset=base_offset,
+            size_bytes=0,
+            created_ms=self._clock.wall_ms(),
+        )
+        segment.create()
+        self._segments.add(segment)
+        self._durability.has_new_names = True
+        return segment
+
+    def _mark_deleted(self, segment: Segment) -> None:
+        """Take a segment out of the log; its files go after file.delete.delay.ms."""
+        segment.discard()
+        self._segments.remove(segment)
+        due_ms = self._clock.wall_ms() + self.config.file_delete_delay_ms
+        paths = segment.paths()
+        if self._snapshots.forget(segment.base_offset):
+            paths.append(self._snapshots.path(segment.base_offset))
+        for path in paths:
+            self._deleted.mark(path, due_ms=due_ms)
+
+    def apply_retention(self, now_ms: int) -> list[Offset]:
+        """Delete the segments that the configuration no longer keeps; return their base offsets."""
+        return self._guarded(lambda: self._apply_retention(now_ms))
+
+    def _apply_retention(self, now_ms: int) -> list[Offset]:
+        deletable = deletable_segments(
+            self._segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
+        if deletable and deletable[-1] is self._segments.active:
+            self._roll(self.log_end_offset)
+        for segment in deletable:
+            self._mark_deleted(segment)
+        self.raise_log_start(self._segments.first.base_offset)
+        return [segment.base_offset for segment in deletable]
+
+    def truncate_to(self, offset: Offset) -> bool:
+        """Remove records from ``offset`` on; return whether there were any.
+
+        A batch that straddles ``offset`` goes as a whole, so that the log ends where a batch does.
+        """
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+        else:
+            self._guarded(lambda: self._truncate_to(offset))
+        return True
+
+    def _truncate_to(self, offset: Offset) -> None:
+        for segment in reversed(list(self._segments)):
+            if segment.base_offset > offset:
+                self._mark_deleted(segment)
+        end_offset = min(offset, self._segments.active.truncate_to(offset))
+        self._snapshots.remove_above(end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self._on_truncated(end_offset)
+        rebuild_producers(
+            self._producers,
+            self._snapshots,
+            self._segments,
+            log_start_offset=self.log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._clock.wall_ms(),
+        )
+        self.update_high_watermark(self.high_watermark)
+
+    def truncate_fully_and_start_at(self, offset: Offset, log_start_offset: Offset | None = None) -> None:
+        """Remove everything and make ``offset`` the next one, and the log start unless that is given."""
+        self._guarded(lambda: self._truncate_fully(offset, offset if log_start_offset is None else log_start_offset))
+
+    def _truncate_fully(self, offset: Offset, log_start_offset: Offset) -> None:
+        for segment in self._segments:
+            self._mark_deleted(segment)
+        self._new_segment(offset)
+        self._snapshots.remove_above(-1)
+        self._producers.clear(offset)
+        self._epochs.clear()
+        self.log_start_offset = log_start_offset
+        self._on_truncated(offset)
+        self.update_high_watermark(self.high_watermark)
+
+    def _on_truncated(self, end_offset: Offset) -> None:
+        self.log_end_offset = end_offset
+        self._epochs.truncate_from_end(end_offset)
+        self._durability.on_truncated(end_offset)
+        self._reader.on_truncated()
+
+    # --- durability, time, end
 
     def flush(self) -> None:
         """Put everything appended so far on stable storage before returning."""
-        raise NotImplementedError
+        self._guarded(lambda: self._durability.flush(self.log_end_offset))
 
     def flush_later(self, done: Callable[[StorageError | None], None]) -> None:
         """Put everything appended so far on stable storage; call ``done`` when ``recovery_point`` says so."""
-        raise NotImplementedError
+        self._guarded(lambda: self._flush_later(done))
 
-    def apply_retention(self, now_ms: int) -> list[Offset]:
-        """Delete the segments that configuration no longer keeps; return their base offsets."""
-        raise NotImplementedError
+    def _flush_later(self, done: Callable[[StorageError | None], None]) -> None:
+        def synced(error: StorageError | None) -> None:
+            if error is not None:
+                self._note_failure(error)
+            done(error)
+
+        self._durability.flush_later(self.log_end_offset, synced)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: remove files deleted long enough ago, flush by time, expire producers."""
-        raise NotImplementedError
+        """Do what is due by the wall clock: remove files deleted long enough ago, flush by time, expire producers."""
+        self._guarded(lambda: self._deleted.remove_due(now_ms))
+        if self._durability.is_flush_due(self.config, now_ms):
+            self.flush_later(_ignore)
+        self._producers.expire(now_ms)
 
     def update_config(self, config: LogConfig) -> None:
-        raise NotImplementedError
+        self.config = config
 
     def close(self) -> None:
         """Flush, snapshot the producers, and let go of every file: what a clean shutdown needs."""
-        raise NotImplementedError
+        self._guarded(self._close)
+
+    def _close(self) -> None:
+        active = self._segments.active
+        active.become_inactive()
+        self._durability.flush(self.log_end_offset)
+        if self._producers.end_offset > self.log_start_offset:
+            self._snapshots.write(self._producers)
+        for segment in self._segments:
+            segment.close()
+
+    def release(self) -> None:
+        """Let go of every file without writing anything: for a log whose directory has failed."""
+        for segment in self._segments:
+            segment.discard()
 
     def rename_directory(self, directory: str) -> None:
         """Move the log to ``directory`` (on the same disk); `LogManager` marks deletions so (``-delete``)."""
-        raise NotImplementedError
+        self._guarded(lambda: self._rename_directory(directory))
+
+    def _rename_directory(self, directory: str) -> None:
+        for segment in self._segments:
+            segment.close()
+        try:
+            self._disk.rename(self.directory, directory)
+        except OSError as error:
+            raise StorageError(f"cannot rename {self.directory} to {directory}: {error}") from error
+        for segment in self._segments:
+            segment.move_to(directory)
+        self._epochs.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+        self._snapshots.directory = directory
+        self._deleted.move_to(self.directory, directory)
+        self._durability.directory = directory
+        self.directory = directory
 
     def delete(self) -> None:
         """Remove the log's directory and everything in it now."""
-        raise NotImplementedError
+        self.release()
+        try:
+            self._disk.remove_tree(self.directory)
+        except OSError as error:
+            self._fail(StorageError(f"cannot remove {self.directory}: {error}"))
+
+    # --- failure
+
+    def _guarded(self, action: Callable[[], _Result]) -> _Result:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return action()
+        except StorageError as error:
+            self._fail(error)
+
+    def _fail(self, error: StorageError) -> NoReturn:
+        self._note_failure(error)
+        raise error
+
+    def _note_failure(self, error: StorageError) -> None:
+        if self.failure is None:
+            self.failure = error
+            if self._on_storage_error is not None:
+                self._on_storage_error(error)
+
+
+def _ignore(_: StorageError | None) -> None:
+    """The failure has been noted by the log itself."""

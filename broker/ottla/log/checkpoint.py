@@ -1,0 +1,211 @@
+"""Small text files that are replaced as a whole: offset checkpoints, epoch checkpoints, partition.metadata.
+
+A checkpoint's lines:
+
+==== =====================================================================================
+line content
+==== =====================================================================================
+1    version: ``0``
+2    number of entries
+3..  one entry each: ``topic partition offset``, or ``epoch start_offset``, in decimal
+==== =====================================================================================
+
+There is no checksum: a file is written beside its place, synced, and renamed into it, so that it is whole or old.
+Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile and PartitionMetadataFile of Kafka.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ottla.errors import StorageError
+from ottla.ports import Disk
+from ottla.types import LeaderEpoch, Offset, TopicPartition, Uuid, format_uuid, parse_uuid
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+CHECKPOINT_VERSION = 0
+TEMPORARY_SUFFIX = ".tmp"
+_READ_SIZE_BYTES = 1 << 20
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the offset of its first record."""
+
+    epoch: LeaderEpoch
+    start_offset: Offset
+
+
+def read_text(disk: Disk, path: str) -> str | None:
+    """Return the file's text, None when there is no such file.
+
+    Raises:
+        StorageError: the disk refused, or the bytes are not UTF-8.
+    """
+    try:
+        file = disk.open(path, read_only=True)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error}") from error
+    try:
+        pieces = []
+        position = 0
+        while piece := file.pread(_READ_SIZE_BYTES, position):
+            pieces.append(piece)
+            position += len(piece)
+        return b"".join(pieces).decode("utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise StorageError(f"{path} is not UTF-8 text: {error}") from error
+    finally:
+        file.close()
+
+
+def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
+    """Replace the file's text in one step.
+
+    Without ``sync`` the kernel decides when it reaches the platter: for what can be found out again.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    temporary = path + TEMPORARY_SUFFIX
+    try:
+        file = disk.open(temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([text.encode()], 0)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        disk.rename(temporary, path)
+        if sync:
+            disk.sync_directory(path.rpartition("/")[0] or ".")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error}") from error
+
+
+def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageError | None], None]) -> None:
+    """Replace the file's text like `write_text`, with the sync off the loop; ``done`` hears of it.
+
+    One call at a time per path: the temporary file has one name.
+    """
+    temporary = path + TEMPORARY_SUFFIX
+    try:
+        file = disk.open(temporary, create=True)
+        file.truncate(0)
+        file.pwritev([text.encode()], 0)
+    except OSError as error:
+        done(StorageError(f"cannot write {path}: {error}"))
+        return
+
+    def synced(error: OSError | None) -> None:
+        try:
+            file.close()
+            if error is not None:
+                raise error
+            disk.rename(temporary, path)
+        except OSError as caught:
+            done(StorageError(f"cannot write {path}: {caught}"))
+        else:
+            done(None)
+
+    disk.sync_later([file], synced)
+
+
+def format_checkpoint(lines: Iterable[str]) -> str:
+    entries = list(lines)
+    return "\n".join([str(CHECKPOINT_VERSION), str(len(entries)), *entries, ""])
+
+
+def parse_checkpoint(text: str, path: str) -> list[list[str]]:
+    """Return each entry's fields.
+
+    Raises:
+        StorageError: another version, or another number of entries than the file says.
+    """
+    lines = text.splitlines()
+    if len(lines) < 2 or not lines[1].isdigit():
+        raise StorageError(f"{path}: a checkpoint starts with a version and a count, this one with {lines[:2]}")
+    if lines[0] != str(CHECKPOINT_VERSION):
+        raise StorageError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
+    entries = [line.split() for line in lines[2:] if line]
+    if len(entries) != int(lines[1]):
+        raise StorageError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")
+    return entries
+
+
+def format_offsets(offsets: Mapping[TopicPartition, Offset]) -> str:
+    return format_checkpoint(
+        f"{partition.topic} {partition.partition} {offset}" for partition, offset in sorted(offsets.items())
+    )
+
+
+def parse_offsets(text: str, path: str) -> dict[TopicPartition, Offset]:
+    """Read ``topic partition offset`` lines.
+
+    Raises:
+        StorageError: a line is malformed.
+    """
+    offsets = {}
+    for fields in parse_checkpoint(text, path):
+        try:
+            topic, partition, offset = fields
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise StorageError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
+    return offsets
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
+    """Return an offset checkpoint's entries; none when there is no file."""
+    text = read_text(disk, path)
+    return {} if text is None else parse_offsets(text, path)
+
+
+def format_epochs(entries: Iterable[EpochEntry]) -> str:
+    return format_checkpoint(f"{entry.epoch} {entry.start_offset}" for entry in entries)
+
+
+def parse_epochs(text: str, path: str) -> list[EpochEntry]:
+    """Read ``epoch start_offset`` lines.
+
+    Raises:
+        StorageError: a line is malformed.
+    """
+    entries = []
+    for fields in parse_checkpoint(text, path):
+        try:
+            epoch, start_offset = fields
+            entries.append(EpochEntry(int(epoch), int(start_offset)))
+        except ValueError as error:
+            raise StorageError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
+    return entries
+
+
+def format_partition_metadata(topic_id: Uuid) -> str:
+    return f"version: 0\ntopic_id: {format_uuid(topic_id)}"
+
+
+def parse_partition_metadata(text: str, path: str) -> Uuid | None:
+    """Return the topic id; None for an empty file, which a power cut may leave.
+
+    Raises:
+        StorageError: anything else that is malformed.
+    """
+    if not text:
+        return None
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise StorageError(f"{path}: expected 'version: 0' and 'topic_id: ...', found {text!r}")
+    try:
+        return parse_uuid(fields["topic_id"])
+    except ValueError as error:
+        raise StorageError(f"{path}: {error}") from error

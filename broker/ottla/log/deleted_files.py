@@ -1,0 +1,63 @@
+"""Files that have left a log and keep their bytes for a while, for reads that are under way.
+
+A file is renamed to ``*.deleted`` at once and removed ``file.delete.delay.ms`` later. What a crash leaves behind is
+removed when the log is opened again.
+
+Source: LocalLog.deleteSegmentFiles of Kafka.
+"""
+
+from collections import deque
+
+from ottla.errors import StorageError
+from ottla.log.file_names import DELETED_SUFFIX
+from ottla.ports import Disk
+
+
+class DeletedFiles:
+    """See the module."""
+
+    __slots__ = ("_disk", "_waiting")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._waiting: deque[tuple[int, str]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def mark(self, path: str, *, due_ms: int) -> None:
+        """Rename a file now and remove it at ``due_ms``; one that is missing is left so.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        marked = path + DELETED_SUFFIX
+        try:
+            self._disk.rename(path, marked)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"cannot rename {path} to {marked}: {error}") from error
+        self._waiting.append((due_ms, marked))
+
+    def remove_due(self, now_ms: int) -> int:
+        """Remove the files whose time has come; return how many.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        count = 0
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            _, path = self._waiting.popleft()
+            try:
+                self._disk.remove(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageError(f"cannot remove {path}: {error}") from error
+            count += 1
+        return count
+
+    def move_to(self, source: str, target: str) -> None:
+        """Follow the files to the directory ``target``, into which ``source`` has been renamed."""
+        self._waiting = deque((due_ms, path.replace(source, target, 1)) for due_ms, path in self._waiting)

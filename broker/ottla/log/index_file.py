@@ -1,0 +1,91 @@
+"""What the offset and the time index share: a file of fixed-size entries whose newest are only in memory.
+
+Source: AbstractIndex of Kafka.
+"""
+
+from ottla.errors import StorageError
+from ottla.ports import Disk, File
+
+
+class IndexFile:
+    """Reads, extends and rewrites one index file.
+
+    ``saved_count`` is how many leading entries the file holds as they are in memory; -1 when it must be written anew.
+    """
+
+    __slots__ = ("disk", "entry_size_bytes", "path", "saved_count")
+
+    def __init__(self, disk: Disk, path: str, entry_size_bytes: int) -> None:
+        self.disk = disk
+        self.path = path
+        self.entry_size_bytes = entry_size_bytes
+        self.saved_count = 0
+
+    def has_whole_entries(self) -> bool:
+        """Whether the file is there and its size is a multiple of an entry's."""
+        try:
+            return self.disk.size_bytes(self.path) % self.entry_size_bytes == 0
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StorageError(f"cannot look at {self.path}: {error}") from error
+
+    def read_all(self) -> bytes:
+        """Return every whole entry; nothing when there is no file."""
+        try:
+            file = self.disk.open(self.path, read_only=True)
+        except FileNotFoundError:
+            self.saved_count = -1
+            return b""
+        except OSError as error:
+            raise StorageError(f"cannot open {self.path}: {error}") from error
+        try:
+            count = file.size_bytes() // self.entry_size_bytes
+            data = file.pread(count * self.entry_size_bytes, 0)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+        finally:
+            file.close()
+        self.saved_count = count
+        return data
+
+    def read_last(self) -> bytes | None:
+        """Return the last whole entry without reading the others; None when there is none."""
+        try:
+            file = self.disk.open(self.path, read_only=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot open {self.path}: {error}") from error
+        try:
+            count = file.size_bytes() // self.entry_size_bytes
+            if count == 0:
+                return None
+            return file.pread(self.entry_size_bytes, (count - 1) * self.entry_size_bytes)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+        finally:
+            file.close()
+
+    def write(self, new_entries: bytes) -> None:
+        """Put ``new_entries`` after the saved ones, making the file when it is missing."""
+        size_bytes = self.entry_size_bytes
+        file = self.open()
+        try:
+            if self.saved_count < 0:
+                file.truncate(0)
+                self.saved_count = 0
+            if new_entries:
+                file.pwritev([new_entries], self.saved_count * size_bytes)
+                self.saved_count += len(new_entries) // size_bytes
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path}: {error}") from error
+        finally:
+            file.close()
+
+    def open(self) -> File:
+        """Return the file, open for writing; made when it is missing."""
+        try:
+            return self.disk.open(self.path, create=True)
+        except OSError as error:
+            raise StorageError(f"cannot open {self.path}: {error}") from error

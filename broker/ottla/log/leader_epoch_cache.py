@@ -1,0 +1,123 @@
+"""Which leader epoch starts at which offset of a log: what followers and consumers ask to find a divergence.
+
+Entries ascend in both numbers. The file, ``leader-epoch-checkpoint``, is in `checkpoint`'s format. It is replaced
+without waiting for the platter: an epoch that has records can be read again from these (recovery does), and one that
+has none is assigned anew by the next leader.
+
+Source: LeaderEpochFileCache of Kafka; KIP-101, KIP-279, KIP-320.
+"""
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from ottla.errors import StorageError
+from ottla.log.checkpoint import EpochEntry, format_epochs, parse_epochs, read_text, write_text
+from ottla.ports import Disk
+from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch
+
+UNDEFINED_EPOCH = -1
+
+
+class LeaderEpochCache:
+    """See the module. Every change raises StorageError where the disk refuses.
+
+    Attributes:
+        latest_epoch: the newest known epoch; -1 when none is.
+        is_unsynced: the file was replaced since somebody set this to False.
+    """
+
+    __slots__ = ("_disk", "_entries", "is_unsynced", "latest_epoch", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._entries: tuple[EpochEntry, ...] = ()
+        self.latest_epoch: LeaderEpoch = UNDEFINED_EPOCH
+        self.is_unsynced = False
+
+    def load(self) -> None:
+        """Read the file; none is as good as an empty one.
+
+        Raises:
+            StorageError: the file is malformed or its entries do not ascend.
+        """
+        text = read_text(self._disk, self.path)
+        entries = tuple(parse_epochs(text, self.path)) if text is not None else ()
+        for earlier, later in pairwise(entries):
+            if later.epoch <= earlier.epoch or later.start_offset < earlier.start_offset:
+                raise StorageError(f"{self.path}: epoch {later.epoch} does not come after epoch {earlier.epoch}")
+        self._set(entries)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return self._entries
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
+        """Note that ``epoch`` starts at ``start_offset``; return whether that was news.
+
+        Entries that are not below the new one in both numbers are dropped: their records have been truncated.
+        """
+        assert epoch >= 0, f"leader epoch {epoch} is below 0"
+        assert start_offset >= 0, f"start offset {start_offset} is below 0"
+        entries = self._entries
+        if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+            return False
+        kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        self._replace((*kept, EpochEntry(epoch, start_offset)))
+        return True
+
+    def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> OffsetAndEpoch | None:
+        """Return the largest known epoch at or below ``epoch`` and where it ends.
+
+        None when that cannot be said: ``epoch`` is -1, or above all that are known. Below all that are known, the
+        answer is ``epoch`` itself, ending where the first known one starts.
+        """
+        entries = self._entries
+        if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
+            return None
+        if epoch == entries[-1].epoch:
+            return OffsetAndEpoch(log_end_offset, epoch)
+        slot = bisect_right(entries, epoch, key=_epoch)
+        end_offset = entries[slot].start_offset
+        return OffsetAndEpoch(end_offset, entries[slot - 1].epoch if slot else epoch)
+
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
+        """Return the epoch that ``offset`` belongs to; -1 below the first known one."""
+        slot = bisect_right(self._entries, offset, key=_start_offset)
+        return self._entries[slot - 1].epoch if slot else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: Offset) -> None:
+        """Drop the epochs that start at ``end_offset`` or above."""
+        count = bisect_left(self._entries, end_offset, key=_start_offset)
+        if count < len(self._entries):
+            self._replace(self._entries[:count])
+
+    def truncate_from_start(self, start_offset: Offset) -> None:
+        """Drop the epochs that end at or below ``start_offset``; the one that it falls into then starts there."""
+        count = bisect_right(self._entries, start_offset, key=_start_offset)
+        if count == 0 or (count == 1 and self._entries[0].start_offset == start_offset):
+            return
+        first = EpochEntry(self._entries[count - 1].epoch, start_offset)
+        self._replace((first, *self._entries[count:]))
+
+    def clear(self) -> None:
+        """Drop all epochs."""
+        if self._entries:
+            self._replace(())
+
+    def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
+        self._set(entries)
+        write_text(self._disk, self.path, format_epochs(entries), sync=False)
+        self.is_unsynced = True
+
+    def _set(self, entries: tuple[EpochEntry, ...]) -> None:
+        self._entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+
+
+def _epoch(entry: EpochEntry) -> LeaderEpoch:
+    return entry.epoch
+
+
+def _start_offset(entry: EpochEntry) -> Offset:
+    return entry.start_offset

@@ -1,0 +1,105 @@
+"""The ``.snapshot`` files of one log: where the producers' state is kept between runs.
+
+One is written at every roll, named by the new segment's base offset, and one at a clean close, named by the log end
+offset. A snapshot goes when its segment goes. What a snapshot loses can be read again from the log, so none is synced.
+
+Source: ProducerStateManager of Kafka.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from ottla.errors import CorruptRecordError, StorageError
+from ottla.log.file_names import SNAPSHOT_SUFFIX, segment_path
+from ottla.log.producer_state import ProducerState, format_snapshot, parse_snapshot
+from ottla.ports import Disk
+from ottla.types import Offset
+
+
+class ProducerSnapshots:
+    """See the module. ``offsets`` ascend. Every method raises StorageError where the disk refuses."""
+
+    __slots__ = ("_disk", "directory", "offsets")
+
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[Offset] = ()) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.offsets = sorted(offsets)
+
+    def path(self, offset: Offset) -> str:
+        return segment_path(self.directory, offset, SNAPSHOT_SUFFIX)
+
+    def write(self, state: ProducerState) -> None:
+        """Write the state as of its end offset, unless there is such a snapshot."""
+        offset = state.end_offset
+        if self.offsets and self.offsets[-1] >= offset:
+            return
+        path = self.path(offset)
+        try:
+            file = self._disk.open(path, create=True)
+            try:
+                file.truncate(0)
+                file.pwritev([format_snapshot(state.producers.values())], 0)
+            finally:
+                file.close()
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error}") from error
+        insort(self.offsets, offset)
+
+    def load_latest(self, state: ProducerState, *, log_start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
+        """Set ``state`` to the newest sound snapshot at or below ``end_offset``, else to nothing at the log start.
+
+        Damaged snapshots on the way are removed.
+        """
+        slot = bisect_left(self.offsets, end_offset + 1)
+        for offset in reversed(self.offsets[:slot]):
+            if offset <= log_start_offset and offset != end_offset:
+                break
+            try:
+                entries = parse_snapshot(self._read(offset), self.path(offset))
+            except CorruptRecordError:
+                self.remove(offset)
+                continue
+            state.load(entries, end_offset=offset, now_ms=now_ms)
+            return
+        state.clear(log_start_offset)
+
+    def remove(self, offset: Offset) -> None:
+        """Remove one; no error when there is none."""
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+        try:
+            self._disk.remove(self.path(offset))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageError(f"cannot remove {self.path(offset)}: {error}") from error
+
+    def remove_above(self, offset: Offset) -> None:
+        for stale in [known for known in self.offsets if known > offset]:
+            self.remove(stale)
+
+    def remove_strays(self, base_offsets: Iterable[Offset]) -> None:
+        """Remove those that belong to no segment, but for the newest of all: a clean close wrote that one."""
+        kept = set(base_offsets)
+        kept.update(self.offsets[-1:])
+        for stray in [known for known in self.offsets if known not in kept]:
+            self.remove(stray)
+
+    def forget(self, offset: Offset) -> bool:
+        """Take one out whose file somebody else removes; return whether it was there."""
+        if offset not in self.offsets:
+            return False
+        self.offsets.remove(offset)
+        return True
+
+    def _read(self, offset: Offset) -> bytes:
+        path = self.path(offset)
+        try:
+            file = self._disk.open(path, read_only=True)
+            try:
+                return file.pread(file.size_bytes(), 0)
+            finally:
+                file.close()
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,347 @@
+"""Opening a log: what is on disk becomes segments, offsets, epochs and producers, after a clean stop or a crash.
+
+After a clean stop the end of each file is what it was, and opening costs a few small reads per log. Otherwise
+everything from the recovery point on is suspect. The segments from the one that holds it are walked batch by batch with
+their CRC checked; the first batch that is torn or wrong ends the log: the rest of its segment and all later segments
+go. On the way the indexes, the leader epochs and the producers' state are made anew. Segments below the recovery point
+were synced with their indexes when it was written and are believed.
+
+Left-overs of interrupted work are put in order first: files marked ``.deleted`` and half-written ``.cleaned`` ones go,
+finished compactions (``.swap``) take their place.
+
+Source: LogLoader and LogSegment.recover of Kafka.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.errors import CorruptRecordError, StorageError
+from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT, TEMPORARY_SUFFIX, EpochEntry
+from ottla.log.config import LogConfig
+from ottla.log.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    parse_base_offset,
+)
+from ottla.log.leader_epoch_cache import LeaderEpochCache
+from ottla.log.open_files import OpenFiles
+from ottla.log.producer_snapshots import ProducerSnapshots
+from ottla.log.producer_state import ProducerState
+from ottla.log.replay import rebuild_producers, replay_batch
+from ottla.log.segment import Segment
+from ottla.log.segments import Segments
+from ottla.ports import Disk
+from ottla.types import Offset, TopicPartition
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedLog:
+    """What is in a log's directory.
+
+    ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_new_names`` is whether files
+    were made whose names the directory may lose.
+    """
+
+    segments: Segments
+    epochs: LeaderEpochCache
+    producer_state: ProducerState
+    snapshots: ProducerSnapshots
+    log_start_offset: Offset
+    log_end_offset: Offset
+    recovery_point: Offset
+    truncated_bytes: int
+    has_new_names: bool
+
+
+class LogLoader:
+    """Opens one log; used once. `load` raises StorageError where the disk refuses."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        open_files: OpenFiles,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        wall_ms: int,
+        recovery_point: Offset,
+        log_start_offset: Offset,
+        was_clean_shutdown: bool,
+        producer_id_expiration_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._open_files = open_files
+        self._directory = directory
+        self._config = config
+        self._wall_ms = wall_ms
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._was_clean_shutdown = was_clean_shutdown
+        self._epochs = LeaderEpochCache(disk, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+        self._state = ProducerState(topic_partition, producer_id_expiration_ms)
+        self._snapshots = ProducerSnapshots(disk, directory)
+        self._segments = Segments(())
+        self._truncated_bytes = 0
+        self._has_new_names = False
+
+    def load(self) -> LoadedLog:
+        """Open the log, making an empty one where there is nothing."""
+        try:
+            self._disk.make_directory(self._directory)
+            names = set(self._disk.list_directory(self._directory))
+            names = self._clean_up(names)
+        except OSError as error:
+            raise StorageError(f"cannot open the log in {self._directory}: {error}") from error
+        except CorruptRecordError as error:
+            raise StorageError(f"the compacted segment is damaged: {error}") from error
+        self._find_segments(names)
+        epochs_are_sound = self._load_epochs()
+        if not self._segments:
+            self._segments.add(self._new_segment(self._log_start_offset))
+            end_offset = self._log_start_offset
+            self._state.clear(end_offset)
+        else:
+            try:
+                end_offset = self._load_end(names, epochs_are_sound)
+            except CorruptRecordError as error:
+                raise StorageError(f"the log is damaged below its recovery point: {error}") from error
+        end_offset = self._match_log_start(end_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        self._snapshots.remove_above(end_offset)
+        return LoadedLog(
+            segments=self._segments,
+            epochs=self._epochs,
+            producer_state=self._state,
+            snapshots=self._snapshots,
+            log_start_offset=self._log_start_offset,
+            log_end_offset=end_offset,
+            recovery_point=min(self._recovery_point, end_offset),
+            truncated_bytes=self._truncated_bytes,
+            has_new_names=self._has_new_names,
+        )
+
+    # --- what is there
+
+    def _clean_up(self, names: set[str]) -> set[str]:
+        """Finish or undo interrupted work; return the names that are left."""
+        for name in sorted(names):
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+                self._disk.remove(f"{self._directory}/{name}")
+                names.discard(name)
+        swapped = sorted(name for name in names if name.endswith(SWAP_SUFFIX))
+        for name in swapped:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                self._remove_replaced(name, names)
+        for name in swapped:
+            target = name.removesuffix(SWAP_SUFFIX)
+            self._disk.rename(f"{self._directory}/{name}", f"{self._directory}/{target}")
+            names.discard(name)
+            names.add(target)
+        return names
+
+    def _remove_replaced(self, swap_name: str, names: set[str]) -> None:
+        """Remove the segments that a compacted one covers: those from its base offset to its end."""
+        base_offset = parse_base_offset(swap_name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
+        if base_offset is None:
+            return
+        path = f"{self._directory}/{swap_name}"
+        segment = self._segment(base_offset, self._disk.size_bytes(path))
+        segment.path = path
+        end_offset = base_offset
+        for _, batch in segment.walk_headers():
+            end_offset = batch.next_offset
+        segment.discard()
+        for suffix in SEGMENT_SUFFIXES:
+            for name in [name for name in names if name.endswith(suffix)]:
+                offset = parse_base_offset(name, suffix)
+                if offset is not None and base_offset <= offset < max(end_offset, base_offset + 1):
+                    self._disk.remove(f"{self._directory}/{name}")
+                    names.discard(name)
+
+    def _find_segments(self, names: set[str]) -> None:
+        segments = []
+        try:
+            for name in names:
+                base_offset = parse_base_offset(name, LOG_SUFFIX)
+                if base_offset is not None:
+                    size_bytes = self._disk.size_bytes(f"{self._directory}/{name}")
+                    has_transactions = f"{base_offset:020d}{TRANSACTION_INDEX_SUFFIX}" in names
+                    segments.append(self._segment(base_offset, size_bytes, has_transactions=has_transactions))
+            self._segments = Segments(segments)
+            self._remove_orphaned_indexes(names, {segment.base_offset for segment in segments})
+        except OSError as error:
+            raise StorageError(f"cannot look into {self._directory}: {error}") from error
+        snapshots = (parse_base_offset(name, SNAPSHOT_SUFFIX) for name in names)
+        self._snapshots = ProducerSnapshots(
+            self._disk, self._directory, (offset for offset in snapshots if offset is not None)
+        )
+        self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+
+    def _remove_orphaned_indexes(self, names: Iterable[str], base_offsets: set[Offset]) -> None:
+        for name in sorted(names):
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+                offset = parse_base_offset(name, suffix)
+                if offset is not None and offset not in base_offsets:
+                    self._disk.remove(f"{self._directory}/{name}")
+
+    def _load_epochs(self) -> bool:
+        """Read the epochs; return False when the file is damaged, which only a crash excuses."""
+        try:
+            self._epochs.load()
+        except StorageError:
+            if self._was_clean_shutdown:
+                raise
+            return False
+        return True
+
+    def _segment(self, base_offset: Offset, size_bytes: int, *, has_transactions: bool = False) -> Segment:
+        return Segment(
+            disk=self._disk,
+            open_files=self._open_files,
+            directory=self._directory,
+            base_offset=base_offset,
+            size_bytes=size_bytes,
+            created_ms=self._wall_ms,
+            has_transactions=has_transactions,
+        )
+
+    def _new_segment(self, base_offset: Offset) -> Segment:
+        segment = self._segment(base_offset, 0)
+        segment.create()
+        self._has_new_names = True
+        return segment
+
+    # --- where it ends
+
+    def _load_end(self, names: set[str], epochs_are_sound: bool) -> Offset:
+        """Return the log end offset, having recovered what has to be."""
+        suspects = self._segments_without_indexes(names)
+        if not self._was_clean_shutdown:
+            suspects += self._segments.starting_with(self._recovery_point)
+        if not suspects:
+            try:
+                end_offset = self._segments.active.read_next_offset()
+            except CorruptRecordError:
+                # The marker promised a clean end that is not there: somebody else has had the file.
+                suspects.append(self._segments.active)
+            else:
+                self._load_producers(end_offset)
+                return end_offset
+        first_offset = min(segment.base_offset for segment in suspects)
+        if not epochs_are_sound:
+            first_offset = self._segments.first.base_offset
+        return self._recover_from(first_offset)
+
+    def _segments_without_indexes(self, names: set[str]) -> list[Segment]:
+        return [
+            segment
+            for segment in self._segments
+            if f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in names
+            or f"{segment.base_offset:020d}{TIME_INDEX_SUFFIX}" not in names
+        ]
+
+    def _load_producers(self, end_offset: Offset) -> None:
+        rebuild_producers(
+            self._state,
+            self._snapshots,
+            self._segments,
+            log_start_offset=self._log_start_offset,
+            end_offset=end_offset,
+            now_ms=self._wall_ms,
+        )
+
+    def _recover_from(self, first_offset: Offset) -> Offset:
+        """Recover the segments from ``first_offset`` on; return the log end offset."""
+        self._snapshots.remove_above(first_offset)
+        self._load_producers(first_offset)
+        epoch_starts: list[EpochEntry] = []
+        end_offset = first_offset
+        is_torn = False
+        for segment in self._segments.starting_with(first_offset):
+            is_torn = is_torn or self._is_gap(end_offset, segment)
+            if is_torn:
+                self._truncated_bytes += segment.size_bytes
+                self._remove(segment)
+                continue
+            self._state.end_offset = segment.base_offset
+            if segment.base_offset > self._log_start_offset:
+                self._snapshots.write(self._state)
+            end_offset, is_torn = self._recover(segment, epoch_starts)
+        self._state.end_offset = end_offset
+        for entry in epoch_starts:
+            if entry.epoch > self._epochs.latest_epoch:
+                self._epochs.assign(entry.epoch, entry.start_offset)
+        return end_offset
+
+    def _is_gap(self, end_offset: Offset, segment: Segment) -> bool:
+        """Whether the segment before has lost its end to a power cut, cleanly between two batches.
+
+        A segment starts where the one before ended, unless compaction has removed that one's last records; and what is
+        below the recovery point was not lost.
+        """
+        is_suspect = end_offset >= self._recovery_point and not self._config.is_compacted
+        return is_suspect and segment.base_offset > end_offset
+
+    def _recover(self, segment: Segment, epoch_starts: list[EpochEntry]) -> tuple[Offset, bool]:
+        """Walk one segment, cut it at the first bad batch; return the offset after it and whether it was cut."""
+        segment.reset_indexes()
+        is_torn = False
+        sound_bytes = 0
+        next_offset = segment.base_offset
+        try:
+            for position, batch in segment.walk_batches():
+                batch.check_crc()
+                if batch.base_offset < next_offset or batch.last_offset_delta < 0:
+                    raise CorruptRecordError(f"{segment.path}: offset {batch.base_offset} after {next_offset - 1}")
+                replay_batch(self._state, batch, segment.transaction_index)
+                if batch.leader_epoch > (epoch_starts[-1].epoch if epoch_starts else -1):
+                    epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
+                sound_bytes = position + batch.size_bytes
+                next_offset = batch.next_offset
+                segment.index_batch(
+                    position,
+                    size_bytes=batch.size_bytes,
+                    last_offset=batch.last_offset,
+                    max_timestamp_ms=batch.max_timestamp_ms,
+                    interval_bytes=self._config.index_interval_bytes,
+                )
+        except CorruptRecordError:
+            is_torn = True
+            self._truncated_bytes += segment.size_bytes - sound_bytes
+            segment.truncate_bytes(sound_bytes)
+        segment.become_inactive()
+        return next_offset, is_torn
+
+    def _match_log_start(self, end_offset: Offset) -> Offset:
+        """Make the log start lie within the log; return the log end offset."""
+        if end_offset >= self._log_start_offset:
+            self._log_start_offset = max(self._log_start_offset, self._segments.first.base_offset)
+            return end_offset
+        # What was kept ends below what had been deleted already: nothing of it may be shown again.
+        for segment in self._segments:
+            self._remove(segment)
+        self._segments.add(self._new_segment(self._log_start_offset))
+        self._epochs.clear()
+        self._state.clear(self._log_start_offset)
+        return self._log_start_offset
+
+    def _remove(self, segment: Segment) -> None:
+        segment.discard()
+        self._segments.remove(segment)
+        for path in segment.paths():
+            try:
+                self._disk.remove(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageError(f"cannot remove {path}: {error}") from error
+        self._snapshots.remove(segment.base_offset)

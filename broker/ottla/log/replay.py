@@ -1,0 +1,71 @@
+"""Making the producers' state follow the log: what append, replication, truncation and recovery share.
+
+Source: LogSegment.updateProducerState and UnifiedLog.rebuildProducerState of Kafka.
+"""
+
+from ottla.log.producer_snapshots import ProducerSnapshots
+from ottla.log.producer_state import ProducerState, read_marker
+from ottla.log.segments import Segments
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.types import Offset
+from ottla.wire.records import RecordBatch
+
+
+def replay_batch(state: ProducerState, batch: RecordBatch, transaction_index: TransactionIndex | None) -> None:
+    """Let ``state`` count a batch with its offsets in place; an ABORT marker also goes into the transaction index.
+
+    Without an index (None) only the state is wanted: the index has the entry already. Of a control batch the records
+    are read, of others only the header.
+
+    Raises:
+        CorruptRecordError: a control batch that cannot be read.
+        StorageError: the disk refused the index entry.
+    """
+    if batch.producer_id < 0:
+        return
+    if not batch.is_control:
+        state.on_data(batch)
+        return
+    marker = read_marker(batch)
+    if marker is None:
+        return
+    transaction = state.on_marker(batch, marker)
+    if transaction is None:
+        return
+    if transaction.is_aborted and transaction_index is not None:
+        transaction_index.append(
+            AbortedTransaction(
+                transaction.producer_id,
+                transaction.first_offset,
+                transaction.last_offset,
+                state.last_stable_offset_after(transaction),
+            )
+        )
+    state.complete(transaction)
+
+
+def rebuild_producers(
+    state: ProducerState,
+    snapshots: ProducerSnapshots,
+    segments: Segments,
+    *,
+    log_start_offset: Offset,
+    end_offset: Offset,
+    now_ms: int,
+) -> None:
+    """Set ``state`` as of ``end_offset``: the newest snapshot at or below it, and the log from there on.
+
+    Raises:
+        CorruptRecordError: a batch below ``end_offset`` cannot be read.
+        StorageError: the disk refused.
+    """
+    snapshots.load_latest(state, log_start_offset=log_start_offset, end_offset=end_offset, now_ms=now_ms)
+    for segment in segments.starting_with(state.end_offset):
+        if segment.base_offset >= end_offset or state.end_offset >= end_offset:
+            break
+        place = segment.find(state.end_offset)
+        for _, batch in segment.walk_batches(segment.size_bytes if place is None else place.position):
+            if batch.base_offset >= end_offset:
+                break
+            replay_batch(state, batch, None)
+    state.end_offset = end_offset

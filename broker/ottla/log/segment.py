@@ -1,0 +1,335 @@
+"""One segment of a log: a ``.log`` file of record batches with its three indexes.
+
+The segment that is appended to is the active one; the others never change until they are deleted. A segment opens its
+file when it is first used and may be told to let go of it (`OpenFiles`).
+
+Source: LogSegment of Kafka.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ottla.errors import StorageError
+from ottla.log.batch_walk import BatchPlace, find_batch, walk_batches, walk_headers
+from ottla.log.config import LogConfig
+from ottla.log.file_names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from ottla.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.log.open_files import OpenFiles
+from ottla.log.time_index import TimeIndex
+from ottla.log.transaction_index import TransactionIndex
+from ottla.ports import Buffer, Disk, File
+from ottla.types import Offset
+from ottla.wire.records import NO_TIMESTAMP, RecordBatch
+
+
+class Segment:
+    """See the module. Every method raises StorageError where the disk refuses.
+
+    Attributes:
+        base_offset: the lowest offset that it may hold, and the name of its files.
+        size_bytes: of the batches in it.
+        created_ms: when this node made or loaded it: the age of a segment whose records bear no timestamp.
+        first_timestamp_ms: the largest timestamp of its first batch, -1 before it is known: the start of segment.ms.
+    """
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_disk",
+        "_file",
+        "_max_timestamp_ms",
+        "_max_timestamp_offset",
+        "_open_files",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "offset_index",
+        "path",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+        "was_used",
+    )
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        open_files: OpenFiles,
+        directory: str,
+        base_offset: Offset,
+        size_bytes: int,
+        created_ms: int,
+        has_transactions: bool = False,
+    ) -> None:
+        self._disk = disk
+        self._open_files = open_files
+        self._file: File | None = None
+        self.was_used = True
+        self.base_offset = base_offset
+        self.path = segment_path(directory, base_offset, LOG_SUFFIX)
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.offset_index = OffsetIndex(disk, segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(disk, segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(
+            disk,
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX),
+            base_offset,
+            exists=has_transactions,
+        )
+        self._bytes_since_index_entry = 0
+        self._max_timestamp_ms: int | None = None  # None: not read from the time index yet
+        self._max_timestamp_offset: Offset = base_offset
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path!r}, {self.size_bytes} bytes)"
+
+    # --- the file
+
+    @property
+    def file(self) -> File:
+        """The open ``.log``; opened when it is not."""
+        self.was_used = True
+        return self._file or self._open()
+
+    def create(self) -> None:
+        """Make the files of a new segment, empty."""
+        self._open(create=True).truncate(0)
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.offset_index.save()
+        self.time_index.save()
+
+    def _open(self, *, create: bool = False) -> File:
+        try:
+            file = self._file = self._disk.open(self.path, create=create)
+        except OSError as error:
+            raise StorageError(f"cannot open {self.path}: {error}") from error
+        self._open_files.opened(self)
+        return file
+
+    def release(self) -> None:
+        """Let go of the descriptor and of the indexes' entries; `OpenFiles` calls this.
+
+        The file is not closed but dropped: slices of it may be on their way to a socket.
+        """
+        self._file = None
+        self.offset_index.release()
+        self.time_index.release()
+        self.transaction_index.release()
+
+    def close(self) -> None:
+        """Write the indexes and let go of everything."""
+        if self._file is not None:
+            self._open_files.closed(self)
+        self.release()
+
+    def discard(self) -> None:
+        """Let go of everything without writing: the files are going away."""
+        if self._file is not None:
+            self._open_files.closed(self)
+            self._file = None
+        self.offset_index.forget()
+        self.time_index.forget()
+        self.transaction_index.release()
+
+    def move_to(self, directory: str) -> None:
+        """Use the files in ``directory``, where they have been moved."""
+        self.close()
+        self.path = segment_path(directory, self.base_offset, LOG_SUFFIX)
+        self.offset_index.file.path = segment_path(directory, self.base_offset, INDEX_SUFFIX)
+        self.time_index.file.path = segment_path(directory, self.base_offset, TIME_INDEX_SUFFIX)
+        self.transaction_index.file.path = segment_path(directory, self.base_offset, TRANSACTION_INDEX_SUFFIX)
+
+    def paths(self) -> list[str]:
+        """The paths of its files, of which the transaction index may not exist."""
+        indexes = (self.offset_index.file, self.time_index.file, self.transaction_index.file)
+        return [self.path, *(index.path for index in indexes)]
+
+    # --- appending
+
+    def write(self, buffers: Sequence[Buffer], size_bytes: int) -> int:
+        """Write whole batches after the others; return their position. `index_batch` is told of each then."""
+        position = self.size_bytes
+        self.was_used = True
+        file = self._file or self._open()
+        try:
+            file.pwritev(buffers, position)
+        except OSError as error:
+            raise StorageError(f"cannot write {size_bytes} bytes to {self.path} at {position}: {error}") from error
+        self.size_bytes = position + size_bytes
+        return position
+
+    def index_batch(
+        self, position: int, *, size_bytes: int, last_offset: Offset, max_timestamp_ms: int, interval_bytes: int
+    ) -> None:
+        """Count the batch at ``position``; add index entries when ``interval_bytes`` have passed since the last."""
+        known_ms = self._max_timestamp_ms
+        if known_ms is None:
+            known_ms = self.max_timestamp_ms
+        if max_timestamp_ms > known_ms:
+            self._max_timestamp_ms = known_ms = max_timestamp_ms
+            self._max_timestamp_offset = last_offset
+        if self._bytes_since_index_entry > interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append_if_later(known_ms, self._max_timestamp_offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += size_bytes
+        if position == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+
+    def must_roll(
+        self, config: LogConfig, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, now_ms: int
+    ) -> bool:
+        """Whether a batch with these properties must go to a new segment."""
+        held_bytes = self.size_bytes
+        if held_bytes + size_bytes > config.segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        if held_bytes > 0:
+            waited_ms = self._waited_ms(max_timestamp_ms, now_ms)
+            if waited_ms > config.segment_ms - config.segment_jitter_ms:
+                return True
+        return self._is_index_full(config)
+
+    def _is_index_full(self, config: LogConfig) -> bool:
+        # One time index entry is reserved for the roll itself.
+        return (
+            len(self.offset_index) >= config.offset_index_entries_max
+            or len(self.time_index) >= config.time_index_entries_max - 1
+        )
+
+    def _waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
+        """Return how long the first record waits for the roll, by the records' own time when they have one."""
+        if self.first_timestamp_ms == NO_TIMESTAMP and self.size_bytes > 0:
+            _, batch = next(self.walk_headers())
+            self.first_timestamp_ms = batch.max_timestamp_ms
+        if self.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
+            return max_timestamp_ms - self.first_timestamp_ms
+        return now_ms - self.created_ms
+
+    def become_inactive(self) -> None:
+        """Write the last time index entry and both indexes: nothing will be appended any more."""
+        self.time_index.append_if_later(self.max_timestamp_ms, self._max_timestamp_offset)
+        self.offset_index.save()
+        self.time_index.save()
+
+    # --- what is in it
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp in the segment, -1 when none of its records has one."""
+        if self._max_timestamp_ms is None:
+            self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry()
+        return self._max_timestamp_ms
+
+    @property
+    def max_timestamp_offset(self) -> Offset:
+        """The last offset of the first batch that has `max_timestamp_ms`."""
+        return self._max_timestamp_offset if self.max_timestamp_ms >= 0 else self.base_offset
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """What retention goes by: the newest record's timestamp, or the segment's own age."""
+        newest_ms = self.max_timestamp_ms
+        return newest_ms if newest_ms >= 0 else self.created_ms
+
+    def find(self, offset: Offset) -> BatchPlace | None:
+        """Return the first batch whose last offset is at or above ``offset``; None when there is none."""
+        position = self.offset_index.lookup(offset)
+        try:
+            return find_batch(self.file, offset, position=position, end_position=self.size_bytes)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+
+    def walk_headers(self, position: int = 0) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield (position, batch) from the batch at ``position``, with only the header in each buffer."""
+        return _guarded(walk_headers(self.file, position=position, end_position=self.size_bytes), self.path)
+
+    def walk_batches(self, position: int = 0) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield (position, batch) from the batch at ``position``, whole."""
+        return _guarded(walk_batches(self.file, position=position, end_position=self.size_bytes), self.path)
+
+    def read_next_offset(self) -> Offset:
+        """Return the offset after the segment's last record, from the end of its index on; also see all timestamps.
+
+        Raises:
+            CorruptRecordError: the file does not end with a whole batch.
+        """
+        if self.size_bytes == 0:
+            return self.base_offset
+        next_offset = self.base_offset
+        _, position = self.offset_index.last_entry()
+        for at, batch in self.walk_headers(position):
+            next_offset = batch.next_offset
+            if batch.max_timestamp_ms > self.max_timestamp_ms:
+                self._max_timestamp_ms, self._max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
+            self._bytes_since_index_entry = at - position + batch.size_bytes
+        return next_offset
+
+    def has_sane_indexes(self) -> bool:
+        return self.offset_index.is_sane() and self.time_index.is_sane() and self.transaction_index.is_sane()
+
+    # --- cutting
+
+    def reset_indexes(self) -> None:
+        """Empty the indexes, before recovery fills them anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
+        self._max_timestamp_ms = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._bytes_since_index_entry = 0
+        self.first_timestamp_ms = NO_TIMESTAMP
+
+    def truncate_bytes(self, size_bytes: int) -> None:
+        """Cut the file; the indexes are the caller's."""
+        try:
+            self.file.truncate(size_bytes)
+        except OSError as error:
+            raise StorageError(f"cannot truncate {self.path} to {size_bytes} bytes: {error}") from error
+        self.size_bytes = size_bytes
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Remove the batches that hold ``offset`` and what follows; return the offset after the last that is left.
+
+        A batch that straddles ``offset`` goes as a whole.
+        """
+        place = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if place is not None:
+            self.truncate_bytes(place.position)
+        self._max_timestamp_ms = None
+        self._bytes_since_index_entry = 0
+        if self.size_bytes == 0:
+            self.first_timestamp_ms = NO_TIMESTAMP
+        return self.read_next_offset()
+
+    def files_to_sync(self, *, with_indexes: bool) -> list[File]:
+        """Return what must be synced for the segment to be durable, everything written.
+
+        Of the active segment that is the ``.log`` alone: recovery makes its indexes anew.
+        """
+        files = [self.file]
+        if with_indexes:
+            self.offset_index.save()
+            self.time_index.save()
+            indexes = [self.offset_index.file, self.time_index.file]
+            if self.transaction_index.exists:
+                indexes.append(self.transaction_index.file)
+            files += [index.open() for index in indexes]
+        return files
+
+
+def _guarded(walk: Iterator[tuple[int, RecordBatch]], path: str) -> Iterator[tuple[int, RecordBatch]]:
+    try:
+        yield from walk
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,274 @@
+"""What a leader checks of a batch before it gives it offsets.
+
+The header is checked in full, with the CRC that covers the records. The records themselves are read only where their
+content decides: in compacted topics (every record needs a key), where timestamps may be too old, and where the topic's
+compression makes them be written anew. JVM Kafka walks the records of every batch to see that there are as many as the
+header says. Here that is done for uncompressed batches of up to `COUNTED_RECORDS_MAX` records, where it costs little;
+of larger ones the count must only be possible. A producer that lies about a large count cheats the readers of a topic
+that it may write to anyhow, and they check what they read.
+
+Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
+from ottla.log.config import LONG_MAX, LogConfig
+from ottla.types import LeaderEpoch, Offset, TopicPartition
+from ottla.wire.records import (
+    NO_TIMESTAMP,
+    Compression,
+    RecordBatch,
+    TimestampType,
+    build_batch,
+    parse_batch,
+    read_records,
+    validate_records,
+)
+
+RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
+"""The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
+COUNTED_RECORDS_MAX = 32
+RECORD_SIZE_BYTES_MIN = 7
+"""Size, attributes, two deltas, key size, value size and header count, of a byte each."""
+
+_COMPRESSION_BITS = 0x07
+_APPEND_TIME_BIT = 0x08
+_CONTROL_BIT = 0x20
+
+_COMPRESSIONS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
+
+class AppendOrigin(Enum):
+    """Who makes the leader append, which decides how much is checked."""
+
+    CLIENT = "client"
+    """A producer: everything is checked."""
+    COORDINATOR = "coordinator"
+    """A group or transaction coordinator on this node: control batches allowed, sequences not checked."""
+    RAFT_LEADER = "raft leader"
+    """The metadata quorum's leader: offsets and epoch are already in the batches and are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """Why one record made its batch be refused; ``batch_index`` counts records in the batch from 0."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationError(KafkaError):
+    """A batch refused for what its records say; ``record_errors`` go into the ProduceResponse."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartition) -> None:
+    """Refuse a batch that the topic does not allow, or that no segment could hold.
+
+    Raises:
+        KafkaError: MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE.
+    """
+    if size_bytes > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size in the append to {topic_partition} is {size_bytes} bytes which exceeds the "
+            f"maximum configured value of {config.max_message_bytes}.",
+        )
+    if size_bytes > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size_bytes} bytes in append to partition {topic_partition}, which exceeds the "
+            f"maximum configured segment size of {config.segment_bytes}.",
+        )
+
+
+def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
+    """Refuse a producer's batch whose header cannot be right.
+
+    Raises:
+        CorruptRecordError: the CRC does not match.
+        InvalidRecordError: it does, but the header contradicts itself.
+        KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+    """
+    if len(batch.buffer) != batch.end_position:
+        raise InvalidRecordError(
+            f"a produce request holds one record batch per partition; after the one for {topic_partition} come "
+            f"{len(batch.buffer) - batch.end_position} more bytes"
+        )
+    check_size(batch.size_bytes, config, topic_partition)
+    batch.check_crc()
+    count = batch.record_count
+    if count <= 0 or count != batch.last_offset_delta + 1 or batch.base_offset != 0:
+        raise _offsets_error(batch, topic_partition)
+    if batch.attributes & _CONTROL_BIT:
+        raise InvalidRecordError(
+            f"Clients are not allowed to write control records in topic partition {topic_partition}"
+        )
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise InvalidRecordError(
+            f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
+            f"topic partition {topic_partition}"
+        )
+    if not batch.attributes & _COMPRESSION_BITS:
+        _check_count(batch, topic_partition)
+
+
+def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> InvalidRecordError:
+    offsets = f"[{batch.base_offset}, {batch.last_offset}]"
+    if batch.base_offset != 0:
+        reason = (
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, but it is "
+            f"{batch.base_offset}"
+        )
+    elif batch.last_offset_delta < 0:
+        reason = f"Batch has an invalid offset range: {offsets} in topic partition {topic_partition}"
+    elif batch.record_count <= 0:
+        reason = f"Invalid reported count for record batch: {batch.record_count} in topic partition {topic_partition}"
+    else:
+        reason = (
+            f"Inconsistent batch offset range {offsets} and count of records {batch.record_count} in topic "
+            f"partition {topic_partition}"
+        )
+    return InvalidRecordError(reason)
+
+
+def _check_count(batch: RecordBatch, topic_partition: TopicPartition) -> None:
+    """Compare an uncompressed batch's count with its records' sizes, exactly where that is cheap."""
+    payload = batch.payload
+    count, end = batch.record_count, len(payload)
+    if count <= COUNTED_RECORDS_MAX:
+        is_possible = _count_sizes(payload, count) == end
+    else:
+        is_possible = count * RECORD_SIZE_BYTES_MIN <= end
+    if not is_possible:
+        raise InvalidRecordError(
+            f"the record batch for {topic_partition} says that it has {count} records; its {end} bytes of records "
+            "do not hold that many"
+        )
+
+
+def _count_sizes(payload: memoryview, count: int) -> int:
+    """Return where record ``count`` ends by the sizes alone; -1 when the bytes end within one."""
+    position = 0
+    try:
+        for _ in range(count):
+            byte = payload[position]
+            position += 1
+            size, shift = byte & 0x7F, 7
+            while byte >= 0x80:
+                byte = payload[position]
+                position += 1
+                size |= (byte & 0x7F) << shift
+                shift += 7
+            if size & 1 or shift > 35:
+                return -1
+            position += size >> 1
+    except IndexError:
+        return -1
+    return position
+
+
+def must_read_records(batch: RecordBatch, config: LogConfig) -> bool:
+    """Whether what the records say decides about the batch."""
+    return config.is_compacted or (
+        config.message_timestamp_before_max_ms != LONG_MAX and config.message_timestamp_type == "CreateTime"
+    )
+
+
+def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition, now_ms: int) -> None:
+    """Refuse a batch for its records: a key that is missing, a timestamp that is too old.
+
+    Raises:
+        InvalidRecordError: the records contradict the header.
+        RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP.
+    """
+    summary = validate_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+    if config.is_compacted and summary.null_key_indexes:
+        raise RecordValidationError(
+            ErrorCode.INVALID_RECORD,
+            "One or more records have been rejected",
+            tuple(
+                RecordError(
+                    index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+                )
+                for index in summary.null_key_indexes
+            ),
+        )
+    if config.message_timestamp_type == "CreateTime":
+        _check_timestamp(summary.min_timestamp_ms, config, now_ms)
+        _check_timestamp(summary.max_timestamp_ms, config, now_ms)
+
+
+def check_timestamps(batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
+    """Refuse a batch for the timestamp type or the largest timestamp in its header.
+
+    Raises:
+        RecordValidationError: INVALID_TIMESTAMP.
+    """
+    if config.message_timestamp_type == "CreateTime":
+        if batch.max_timestamp_ms - now_ms > config.message_timestamp_after_max_ms:
+            _check_timestamp(batch.max_timestamp_ms, config, now_ms)
+    elif batch.attributes & _APPEND_TIME_BIT:
+        raise RecordValidationError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime.",
+        )
+
+
+def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int) -> None:
+    if timestamp_ms == NO_TIMESTAMP:
+        return
+    age_ms = now_ms - timestamp_ms
+    if age_ms > config.message_timestamp_before_max_ms or -age_ms > config.message_timestamp_after_max_ms:
+        earliest_ms = now_ms - config.message_timestamp_before_max_ms
+        latest_ms = now_ms + config.message_timestamp_after_max_ms
+        raise RecordValidationError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Timestamp {timestamp_ms} of message is out of range. The timestamp should be within "
+            f"[{earliest_ms}, {latest_ms}]",
+        )
+
+
+def must_recompress(batch: RecordBatch, config: LogConfig) -> bool:
+    """Whether the topic wants another codec than the producer used; control batches stay as they are."""
+    if config.compression_type == "producer" or batch.is_control:
+        return False
+    return batch.compression is not _COMPRESSIONS[config.compression_type]
+
+
+def recompress(batch: RecordBatch, config: LogConfig, *, base_offset: Offset, leader_epoch: LeaderEpoch) -> RecordBatch:
+    """Return the batch written anew with the topic's codec, in a buffer of its own.
+
+    Raises:
+        InvalidRecordError: the records contradict the header.
+        CorruptRecordError: they cannot be decompressed.
+    """
+    records = [
+        record._replace(offset=record.offset - batch.base_offset + base_offset)
+        for record in read_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+    ]
+    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    data = build_batch(
+        records,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        compression=_COMPRESSIONS[config.compression_type],
+        timestamp_type=batch.timestamp_type,
+        log_append_time_ms=batch.max_timestamp_ms if is_append_time else None,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+    )
+    return parse_batch(bytearray(data))
