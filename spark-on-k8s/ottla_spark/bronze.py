@@ -17,7 +17,11 @@ COLUMNS = """
 
 
 def create_table(spark: SparkSession, settings: PipelineSettings) -> None:
-    spark.sql(f"CREATE TABLE IF NOT EXISTS delta.`{settings.table('bronze')}` ({COLUMNS}) USING DELTA")
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS delta.`{settings.table('bronze')}` ({COLUMNS}) USING DELTA"
+        # Statistics of raw bytes would cost time and help nobody; those of the position help to find a record again.
+        " TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'partition,offset,timestamp')"
+    )
 
 
 def start(spark: SparkSession, settings: PipelineSettings) -> StreamingQuery:

@@ -9,10 +9,11 @@ uses what that was told. Results go to stdout, errors to stderr; exit 0 done, 1 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,13 +82,29 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
         jars = resolve_jars(options.jars, on_progress=lambda jar: emit("fetching", {"jar": jar}))
     emit("starting", {"topic": settings.topic, "trigger": settings.trigger})
     spark = start_session(settings, jars=jars, log_file=options.log_file)
-    try:
+    with _stopping(spark, options.log_file):
         if settings.trigger == AVAILABLE_NOW:
             _run_available(spark, settings, options, dirt, emit)
         else:
             run_continuously(spark, settings, on_batch=lambda batch: emit("batch", batch))
+
+
+@contextlib.contextmanager
+def _stopping(spark: SparkSession, log_file: Path | None) -> Iterator[None]:
+    """Stop Spark in the end, and say in one line when its Java process has died under the work."""
+    from py4j.protocol import Py4JNetworkError
+
+    gone = (Py4JNetworkError, ConnectionError)
+    try:
+        yield
+    except gone as failure:
+        raise PipelineError(
+            f"Spark's Java process has ended; its last words are in {log_file or 'its output above'}. "
+            "Nothing is lost: the same command continues where it stopped"
+        ) from failure
     finally:
-        spark.stop()
+        with contextlib.suppress(*gone):
+            spark.stop()
 
 
 def _run_available(

@@ -176,8 +176,8 @@ def _wait(
             if on_progress:
                 on_progress(_progress(spark, name, time.monotonic() - started))
             time.sleep(_POLL_SECONDS)
-    except BaseException:
-        query.stop()  # Ctrl-C: leave nothing running
+    except KeyboardInterrupt:
+        query.stop()
         raise
     _raise_failure(query, name)
 
@@ -186,8 +186,6 @@ def _raise_failure(query: StreamingQuery, name: str) -> None:
     failure = query.exception()
     if failure is not None:
         raise PipelineError(f"stage {name} failed: {_first_lines(str(failure))}")
-    if not query.isActive and query.lastProgress is None and query.exception() is not None:
-        raise PipelineError(f"stage {name} ended before its first batch")
 
 
 def _first_lines(text: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla_spark.settings import PipelineSettings
+from ottla_spark.settings import AVAILABLE_NOW, PipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,9 @@ def start_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with _java_stderr_to(log_file):
+    with _java_stderr_to(log_file), warnings.catch_warnings():
+        # pyspark warns of the pandas that happens to be installed; the pipeline gives it none to handle.
+        warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
             return builder.getOrCreate()
         except Exception as failure:
@@ -64,11 +67,17 @@ def _options(settings: PipelineSettings, jars: list[Path] | None) -> dict[str, s
         # Stages and their queries are reported by the pipeline itself.
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.stopTimeout": "30s",
+        # Rows are summed from the reports of all batches of a run, so none may be forgotten.
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
     if settings.master:
+        java_options = f"-Dlog4j2.configurationFile={log4j2} -XX:+UseParallelGC"
+        if settings.trigger == AVAILABLE_NOW:
+            # A run of a minute is over before the optimizing compiler pays: without it, a third less CPU time.
+            java_options += " -XX:TieredStopAtLevel=1"
         options |= {
             "spark.driver.memory": settings.driver_memory,
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j2} -XX:+UseParallelGC",
+            "spark.driver.extraJavaOptions": java_options,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
