@@ -6,6 +6,7 @@ response at all" (Produce with acks=0). It has no state, no clock and does no I/
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ottla.ports import ConnectionId
@@ -29,6 +30,13 @@ Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
+class ListenerRole(Enum):
+    """Whose APIs a listener serves; the values are those of Kafka's message definitions."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
 @dataclass(slots=True, kw_only=True)
 class ConnectionInfo:
     """Who is at the other end, and of which of our doors."""
@@ -36,6 +44,7 @@ class ConnectionInfo:
     connection: ConnectionId
     peer: Endpoint
     listener: str
+    role: ListenerRole
     security_protocol: str
     dialled: Endpoint
     """The address of ours that the peer connected to."""

@@ -11,8 +11,8 @@ Source: ApiVersionsRequest.json, ApiVersionManager and ApiVersionsRequest.isVali
 import re
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.catalog import CATALOG
+from ottla.handlers.api import ListenerRole, RequestContext, serves
+from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -39,7 +39,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         context.connection.client_software_version = version
     metadata = context.services.metadata
     return ApiVersionsResponse(
-        api_keys=_served_apis(),
+        api_keys=_served_apis(context.connection.role),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in sorted(SUPPORTED_FEATURES.items())
@@ -64,32 +64,13 @@ def unsupported_version_response() -> ApiVersionsResponse:
     )
 
 
-def _served_apis() -> list[ApiVersion]:
+def _served_apis(role: ListenerRole) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=key,
-            min_version=0 if key is ApiKey.PRODUCE else row.first_version,
+            min_version=0 if key is ApiKey.PRODUCE else row.first_version,  # see the module
             max_version=row.last_version,
         )
         for key, row in sorted(CATALOG.items())
-        if key not in _CONTROLLER_ONLY
+        if is_served_to(role, key)
     ]
-
-
-_CONTROLLER_ONLY = frozenset(
-    {
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.ENVELOPE,
-    }
-)
-"""Spoken between nodes, on the controller's listener only."""

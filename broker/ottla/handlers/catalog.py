@@ -7,7 +7,7 @@ The versions stand here as well as at the handler so that ApiVersions can answer
 from importlib import import_module
 from typing import NamedTuple
 
-from ottla.handlers.api import SERVED, Served
+from ottla.handlers.api import SERVED, ListenerRole, Served
 from ottla.wire.messages.registry import ApiKey
 
 
@@ -30,6 +30,52 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.DESCRIBE_LOG_DIRS: Row("describe_log_dirs", 1, 5),
     ApiKey.DESCRIBE_PRODUCERS: Row("describe_producers", 0, 0),
 }
+
+
+CONTROLLER_ONLY_APIS = frozenset(
+    {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+    }
+)
+"""Spoken between nodes, on the controllers' listeners only."""
+
+CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.UNREGISTER_BROKER,
+}
+"""Everything that a controller's listener answers. Kafka answers Fetch there too, to other members of the quorum."""
+
+
+def is_served_to(role: ListenerRole, api_key: ApiKey) -> bool:
+    """Return whether a listener of ``role`` answers ``api_key`` (if this release does at all)."""
+    return api_key in CONTROLLER_APIS if role is ListenerRole.CONTROLLER else api_key not in CONTROLLER_ONLY_APIS
 
 
 def find(api_key: int, api_version: int) -> Served | None:

@@ -228,8 +228,9 @@ class Reactor:
             sock.connect(address)
         except BlockingIOError:
             pass
-        except OSError:
-            self.post(lambda: self._lose(link, error))
+        except OSError as error:
+            failure = error
+            self.post(lambda: self._lose(link, failure))
         self._watch(link)
         return link.id
 

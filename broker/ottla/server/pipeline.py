@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import Answer, RequestContext, Served
+from ottla.handlers.api import Answer, ListenerRole, RequestContext, Served
 from ottla.handlers.api_versions import unsupported_version_response
-from ottla.handlers.catalog import find
+from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
@@ -60,12 +60,12 @@ class Pipeline:
         self._clock = services.clock
         self._network = network
         self._on_close = on_close
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[ListenerRole, dict[int, Route]] = {role: {} for role in ListenerRole}
 
     @property
     def routes(self) -> list[Route]:
         """Every API version that was asked for so far, for the metrics."""
-        return list(self._routes.values())
+        return [route for routes in self._routes.values() for route in routes.values()]
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Serve one request; afterwards ``frame`` is not looked at any more."""
@@ -78,9 +78,10 @@ class Pipeline:
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)
-        route = self._routes.get(api_key << 16 | version)
+        routes = self._routes[connection.info.role]
+        route = routes.get(api_key << 16 | version)
         if route is None:
-            route = self._find_route(api_key, version)
+            route = self._find_route(connection.info.role, api_key, version)
             if route is None:
                 self._refuse_version(connection, api_key, version, correlation_id)
                 return
@@ -119,9 +120,9 @@ class Pipeline:
         elif answer is not None:
             self._on_close(connection, answer.reason)
 
-    def _find_route(self, api_key: int, version: int) -> Route | None:
+    def _find_route(self, role: ListenerRole, api_key: int, version: int) -> Route | None:
         served = find(api_key, version)
-        if served is None:
+        if served is None or not is_served_to(role, ApiKey(api_key)):
             return None
         key = ApiKey(api_key)
         route = Route(
@@ -132,7 +133,7 @@ class Pipeline:
             has_flexible_request_header=request_header_version(key, version) == 2,
             has_flexible_response_header=response_header_version(key, version) == 1,
         )
-        self._routes[api_key << 16 | version] = route
+        self._routes[role][api_key << 16 | version] = route
         return route
 
     def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:

@@ -1,0 +1,78 @@
+"""From the node's configuration to what each part is told: one function per part."""
+
+from collections.abc import Callable
+
+from ottla.config.layers import resolve_topic
+from ottla.config.node_config import NodeConfig
+from ottla.controller.lifecycle import BrokerLifecycleConfig
+from ottla.groups.config import MINUTE_MS, GroupConfig
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManagerConfig
+from ottla.metadata.cache import MetadataCache
+from ottla.raft.client import RaftConfig
+from ottla.server.gateway import GatewayConfig
+
+
+def gateway_config(config: NodeConfig) -> GatewayConfig:
+    return GatewayConfig(
+        request_size_bytes_max=config.socket_request_max_bytes,
+        connections_max=config.max_connections,
+        connections_per_ip_max=config.max_connections_per_ip,
+        connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        idle_ms_max=config.connections_max_idle_ms,
+    )
+
+
+def log_manager_config(config: NodeConfig) -> LogManagerConfig:
+    return LogManagerConfig(
+        retention_check_interval_ms=config.log_retention_check_interval_ms,
+        flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
+        recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+        log_start_offset_checkpoint_interval_ms=config.log_flush_start_offset_checkpoint_interval_ms,
+        high_watermark_checkpoint_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+    )
+
+
+def group_config(config: NodeConfig) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * MINUTE_MS,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        offset_commit_timeout_ms=config.offsets_commit_timeout_ms,
+    )
+
+
+def raft_config(config: NodeConfig) -> RaftConfig:
+    return RaftConfig(
+        segment_size_bytes_max=config.metadata_log_segment_bytes,
+        segment_ms=config.metadata_log_segment_ms,
+        retention_size_bytes=config.metadata_max_retention_bytes,
+        retention_ms=config.metadata_max_retention_ms,
+    )
+
+
+def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:
+    return BrokerLifecycleConfig(
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        initial_registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+    )
+
+
+def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[str], LogConfig]:
+    """Return the look-up of a topic's settings: its own over the broker's dynamic ones over the static ones."""
+
+    def of_topic(topic: str) -> LogConfig:
+        return resolve_topic(
+            topic=metadata.topic_config(topic),
+            dynamic_broker=metadata.broker_config(config.node_id),
+            static=config.originals,
+        )
+
+    return of_topic
