@@ -1,5 +1,6 @@
 """The port through which nodes are run."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ottla_operator.model.manifest import Cluster
@@ -22,8 +23,8 @@ class Host(Protocol):
     def bootstrap_servers(self, desired: DesiredCluster) -> str:
         """Return where clients begin, as ``host:port[,host:port]``."""
 
-    async def publish(self, desired: DesiredCluster) -> None:
-        """Make configuration, endpoints and storage as desired."""
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        """Make configuration, endpoints and storage as desired; ``outdated`` is what `observe` named."""
 
     async def start_node(self, node: DesiredNode) -> None: ...
 

@@ -80,23 +80,22 @@ class LocalHost:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in self._directory.node_names() if name.startswith(prefix)]
         seen = [await self._observe_node(name) for name in names]
-        outdated = tuple(node.name for node in desired.nodes if not self._is_published(node))
         return ObservedCluster(
-            outdated=tuple(f"server.properties of {name}" for name in outdated),
+            outdated=tuple(_published_name(node) for node in desired.nodes if not self._is_published(node)),
             nodes={node.name: node for node in seen},
         )
 
-    async def publish(self, desired: DesiredCluster) -> None:
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         for node in desired.nodes:
+            if _published_name(node) not in outdated:
+                continue
             directory = self.node_directory(node.name)
             directory.mkdir(parents=True, exist_ok=True)
-            path = directory / "server.properties"
-            if not self._is_published(node):
-                candidate = directory / "server.properties.new"
-                write_in_one_step(candidate, node.properties)
-                # Formatting reads the whole configuration: what it refuses is never published.
-                await self._format(candidate, desired.cluster.cluster_id)
-                candidate.replace(path)
+            candidate = directory / "server.properties.new"
+            write_in_one_step(candidate, node.properties)
+            # Formatting reads the whole configuration: what it refuses is never published.
+            await self._format(candidate, desired.cluster.cluster_id)
+            candidate.replace(directory / "server.properties")
 
     async def start_node(self, node: DesiredNode) -> None:
         """Start the process and return when its HTTP answers; readiness comes later.
@@ -195,6 +194,10 @@ class LocalHost:
         except FileNotFoundError:
             lines = []
         return f"node {name} ended: {' | '.join(lines) or 'it said nothing'} (log: {path})"
+
+
+def _published_name(node: DesiredNode) -> str:
+    return f"server.properties of {node.name}"
 
 
 def _base_port(cluster: Cluster) -> int:

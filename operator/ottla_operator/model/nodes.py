@@ -1,12 +1,16 @@
 """Which nodes a Cluster asks for, and the server.properties of each, in Kafka's own keys."""
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla_operator.model.manifest import Cluster, Pool
 
 _INTERNAL_TOPIC_REPLICATION_FACTOR = 3
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,7 @@ class DesiredNode:
     properties: str
     """The whole text of its server.properties."""
     revision: str
-    """Changes exactly when the node has to be restarted to become as desired."""
+    """Of its pool, whose nodes have one template: changes when they have to be restarted to become as desired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +64,26 @@ def desired_cluster(cluster: Cluster, place: Callable[[Pool, int, int], Place], 
     """
     members = [(pool, ordinal) for pool in cluster.pools for ordinal in range(pool.nodes)]
     places = [place(pool, ordinal, node_id) for node_id, (pool, ordinal) in enumerate(members)]
-    nodes = []
-    for node_id, (pool, ordinal) in enumerate(members):
-        properties = _render(_server_properties(cluster, node_id, places))
-        revision = _digest(image, properties, repr(sorted(pool.resources.items())))
-        nodes.append(
-            DesiredNode(
-                node_id=node_id,
-                pool=pool.name,
-                name=f"{cluster.name}-{pool.name}-{ordinal}",
-                place=places[node_id],
-                properties=properties,
-                revision=revision,
-            )
+    properties = [_render(_server_properties(cluster, node_id, places)) for node_id in range(len(members))]
+    revisions = {
+        pool.name: _digest(
+            image,
+            json.dumps(pool.resources, sort_keys=True),
+            *(text for text, (member, _) in zip(properties, members, strict=True) if member is pool),
         )
+        for pool in cluster.pools
+    }
+    nodes = (
+        DesiredNode(
+            node_id=node_id,
+            pool=pool.name,
+            name=f"{cluster.name}-{pool.name}-{ordinal}",
+            place=places[node_id],
+            properties=properties[node_id],
+            revision=revisions[pool.name],
+        )
+        for node_id, (pool, ordinal) in enumerate(members)
+    )
     return DesiredCluster(cluster=cluster, nodes=tuple(nodes))
 
 
@@ -102,14 +112,16 @@ def _server_properties(cluster: Cluster, node_id: int, places: list[Place]) -> M
 
 
 def _render(properties: Mapping[str, str]) -> str:
-    lines = [f"{_escape(key)}={_escape(value)}" for key, value in sorted(properties.items())]
-    return "\n".join(lines) + "\n"
+    """Write what java.util.Properties reads back: no text of a manifest becomes a second line or another key."""
+    return "".join(f"{_escape_key(key)}={_escape_value(value)}\n" for key, value in sorted(properties.items()))
 
 
-def _escape(text: str) -> str:
-    """Write ``text`` so that java.util.Properties and its kind read back the same, also with spaces and line ends."""
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return "\\" + escaped if escaped.startswith(" ") else escaped
+def _escape_key(text: str) -> str:
+    return re.sub(r"[=:#! ]", r"\\\g<0>", text.translate(_ESCAPES))
+
+
+def _escape_value(text: str) -> str:
+    return ("\\" if text.startswith(" ") else "") + text.translate(_ESCAPES)
 
 
 def _digest(*parts: str) -> str:

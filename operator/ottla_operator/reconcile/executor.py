@@ -84,8 +84,8 @@ async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bo
 
 async def _on_host(step: ClusterStep, host: Host) -> None:
     match step:
-        case Publish(cluster):
-            await host.publish(cluster)
+        case Publish(cluster, outdated):
+            await host.publish(cluster, outdated)
         case StartNode(node):
             await host.start_node(node)
         case RestartNode(node):

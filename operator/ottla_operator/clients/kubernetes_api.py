@@ -1,0 +1,188 @@
+"""A thin client of the Kubernetes API over aiohttp, on kopf's credentials: what the operator needs beyond kopf.
+
+Server-side apply is the only way that objects of ours are written, always by one field manager. Source: Kubernetes API
+concepts, "server-side apply" and "API verbs".
+"""
+
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import aiohttp
+import kopf
+
+from ottla_operator.errors import ApiError
+from ottla_operator.model.document import Document
+
+FIELD_MANAGER = "ottla-operator"
+
+_REQUEST_TIMEOUT_S = 30
+_PAGE_SIZE = 500
+
+
+class Resource(NamedTuple):
+    """Where objects of a kind live in the API."""
+
+    prefix: str
+    plural: str
+
+
+RESOURCES = {
+    "Cluster": Resource("/apis/ottla.dev/v1", "clusters"),
+    "Topic": Resource("/apis/ottla.dev/v1", "topics"),
+    "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
+    "Service": Resource("/api/v1", "services"),
+    "ConfigMap": Resource("/api/v1", "configmaps"),
+    "Pod": Resource("/api/v1", "pods"),
+    "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
+}
+
+
+class KubernetesApi:
+    """One session with the API server; use it as an async context manager.
+
+    Every method raises `ApiError` for what the server refuses, and OSError or TimeoutError when it cannot be asked.
+    """
+
+    def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
+        self._login = login
+        self._connection: kopf.ConnectionInfo | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        """Return the object; None when there is none."""
+        try:
+            return await self._request("GET", _path(kind, namespace, name))
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
+        """Return all objects of ``kind`` in ``namespace`` (empty: in all) that match the label selector."""
+        parameters = {"limit": str(_PAGE_SIZE), **({"labelSelector": labels} if labels else {})}
+        items: list[Document] = []
+        while True:
+            page = await self._request("GET", _path(kind, namespace), parameters=parameters)
+            # Items of a list come without their kind.
+            items += [{**item, "kind": kind} for item in page["items"]]
+            token = page["metadata"].get("continue")
+            if not token:
+                return items
+            parameters["continue"] = token
+
+    async def apply(self, document: Document) -> Document:
+        """Make the fields that ``document`` names so, and drop those that an earlier apply named and this does not."""
+        metadata = document["metadata"]
+        return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]), document)
+
+    async def apply_status(self, document: Document, status: Document) -> None:
+        """Make ``status`` the whole status of ``document``, as far as it is this operator's."""
+        metadata = document["metadata"]
+        body = {
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "status": status,
+        }
+        await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]) + "/status", body)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+        """Set the finalizers, unless somebody has changed the object since ``document`` was read (409 Conflict)."""
+        metadata = document["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
+        await self._request(
+            "PATCH",
+            _path(document["kind"], metadata["namespace"], metadata["name"]),
+            parameters={"fieldManager": FIELD_MANAGER},
+            body=patch,
+            content_type="application/merge-patch+json",
+        )
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete in the background, with the object's own grace period; no error when it is gone already."""
+        try:
+            await self._request("DELETE", _path(kind, namespace, name), body={"propagationPolicy": "Background"})
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+
+    async def _apply(self, path: str, body: Document) -> Document:
+        return await self._request(
+            "PATCH",
+            path,
+            parameters={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=body,
+            content_type="application/apply-patch+yaml",
+        )
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        parameters: dict[str, str] | None = None,
+        body: Document | None = None,
+        content_type: str = "application/json",
+    ) -> Document:
+        try:
+            return await self._send(method, path, parameters, body, content_type)
+        except ApiError as error:
+            if error.status != 401:
+                raise
+        # A service account's token is replaced every hour or so: read it again, once.
+        await self._close()
+        self._open()
+        return await self._send(method, path, parameters, body, content_type)
+
+    async def _send(
+        self, method: str, path: str, parameters: dict[str, str] | None, body: Document | None, content_type: str
+    ) -> Document:
+        assert self._session is not None, "use the client inside `async with`"
+        assert self._connection is not None, "a session has a connection"
+        try:
+            async with self._session.request(
+                method,
+                self._connection.server.rstrip("/") + path,
+                params=parameters,
+                data=None if body is None else json.dumps(body),
+                headers={"Content-Type": content_type, "Accept": "application/json"},
+            ) as response:
+                answer: Document = await response.json(content_type=None) if response.content_type else {}
+        except aiohttp.ClientError as error:
+            raise OSError(f"the API server did not answer {method} {path}: {error}") from error
+        if response.status >= 400:
+            words = answer if isinstance(answer, dict) else {}
+            raise ApiError(
+                response.status, words.get("reason") or response.reason or "Unknown", words.get("message", path)
+            )
+        return answer
+
+    def _open(self) -> None:
+        self._connection = self._login()
+        self._session = aiohttp.ClientSession(
+            headers=self._connection.as_http_headers(),
+            connector=aiohttp.TCPConnector(ssl=self._connection.as_ssl_context()),
+            timeout=aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S),
+        )
+
+    async def _close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def _path(kind: str, namespace: str, name: str = "") -> str:
+    resource = RESOURCES[kind]
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"{resource.prefix}{scope}/{resource.plural}" + (f"/{name}" if name else "")

@@ -1,0 +1,220 @@
+"""Reconciles objects of the Kubernetes API by key: read, one pass, one write of the status.
+
+Remembers of each object only what others need to know of it (which cluster a topic is in, who else claims it);
+everything else is read when it is needed, so that a pass never acts on an old picture.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
+
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
+from ottla_operator.errors import ApiError
+from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.kubernetes import ObjectStore
+from ottla_operator.metrics import OperatorMetrics
+from ottla_operator.model.conditions import Accepted, Reached, Waiting
+from ottla_operator.model.document import KINDS, Document
+from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
+from ottla_operator.reconcile.claims import older_claim
+from ottla_operator.reconcile.queue import DirtyKeys
+from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+
+logger = logging.getLogger(__name__)
+
+_CLUSTER_MISSING = "ClusterMissing"
+
+Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...]]
+"""uid, generation, deletion and finalizers of an object: what changes when it is asked for something else."""
+
+
+class StatusStore(ObjectStore, Protocol):
+    """The calls of `clients.kubernetes_api.KubernetesApi` that the controller makes besides its hosts."""
+
+    async def apply_status(self, document: Document, status: Document) -> None: ...
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None: ...
+
+
+class Controller:
+    """One operator's view of its objects, and the passes over them."""
+
+    def __init__(
+        self,
+        api: StatusStore,
+        host: Callable[[str], Host],
+        connect: Connect,
+        *,
+        namespaces: tuple[str, ...] = (),
+        metrics: OperatorMetrics | None = None,
+        now: Callable[[], str] | None = None,
+    ) -> None:
+        self._api = api
+        self._host = host
+        self._connect = connect
+        self._namespaces = namespaces or ("",)
+        self._metrics = metrics or OperatorMetrics()
+        self._now = now or _utc_now
+        self._topics: dict[ObjectKey, Topic] = {}
+        self._asked: dict[ObjectKey, Asked] = {}
+        self.queue = DirtyKeys(self._cluster_of)
+
+    def seen(self, document: Document) -> None:
+        """Mark an object dirty if what it asks for changed; its status, which we wrote, does not count."""
+        key, asked = _key(document), _what_it_asks(document)
+        if self._asked.get(key) != asked:
+            self._remember(key, document)
+            self.queue.add(key)
+
+    def gone(self, document: Document) -> None:
+        """Forget a deleted object, and mark dirty who may have waited for that."""
+        key = _key(document)
+        self._asked.pop(key, None)
+        topic = self._topics.pop(key, None)
+        for other in self._topics.values():
+            is_rival = topic is not None and (other.cluster, other.topic_name) == (topic.cluster, topic.topic_name)
+            is_inside = key.kind == "Cluster" and other.cluster == key.name
+            if other.metadata.namespace == key.namespace and (is_rival or is_inside):
+                self.queue.add(other.metadata.key)
+
+    def child_seen(self, namespace: str, cluster: str) -> None:
+        """Mark a cluster dirty because an object that it owns changed."""
+        self.queue.add(ObjectKey("Cluster", namespace, cluster))
+
+    async def resync(self) -> None:
+        """Look at every object again, clusters first."""
+        for kind in KINDS:
+            for namespace in self._namespaces:
+                for document in await self._api.objects(kind, namespace):
+                    key = _key(document)
+                    self._remember(key, document)
+                    self.queue.add(key)
+
+    async def reconcile(self, key: ObjectKey) -> bool:
+        """Make one pass over the object ``key``; False when it has to be tried again soon."""
+        began_s = time.monotonic()
+        self._metrics.last_reconcile.labels(key.kind).set_to_current_time()
+        try:
+            document = await self._api.get(key.kind, key.namespace, key.name)
+            outcome = None if document is None else await self._pass(document)
+        except (ApiError, OSError, TimeoutError) as error:
+            logger.warning("%s: the API server refused: %s", key, error)
+            self._metrics.reconciles.labels(key.kind, "ApiError").inc()
+            return False
+        except Exception:
+            # One object must not stop the others; the traceback is the bug report.
+            logger.exception("%s: unexpected error", key)
+            self._metrics.reconciles.labels(key.kind, "Bug").inc()
+            return False
+        if outcome is None:
+            return True
+        self._metrics.duration_s.labels(key.kind).observe(time.monotonic() - began_s)
+        self._metrics.reconciles.labels(key.kind, type(outcome.verdict).__name__).inc()
+        for step in outcome.done:
+            self._metrics.steps.labels(type(step).__name__).inc()
+            logger.info("%s: %s", key, step)
+        return not isinstance(outcome.verdict, Waiting)
+
+    async def _pass(self, document: Document) -> Pass | None:
+        if document["kind"] == "Cluster":
+            return await self._cluster_pass(document)
+        return await self._topic_pass(document)
+
+    async def _cluster_pass(self, document: Document) -> Pass | None:
+        cluster = Cluster.parse(document)
+        if cluster.metadata.is_deleting:
+            # What it owns is collected as garbage; its volumes have no owner, and stay.
+            return None
+        await self._accept(document)
+        outcome = await reconcile_cluster(cluster, self._host(cluster.metadata.namespace), self._connect)
+        if await self._write_status(document, outcome):
+            for topic in self._topics.values():
+                if (topic.metadata.namespace, topic.cluster) == (cluster.metadata.namespace, cluster.name):
+                    self.queue.add(topic.metadata.key)
+        return outcome
+
+    async def _topic_pass(self, document: Document) -> Pass:
+        topic = Topic.parse(document)
+        if topic.metadata.is_deleting:
+            return await self._deletion_pass(document, topic)
+        if (TOPIC_FINALIZER in topic.metadata.finalizers) != topic.deletes_topic:
+            await self._set_finalizer(document, topic, present=topic.deletes_topic)
+        await self._accept(document)
+        claimed_by = older_claim(topic, self._topics.values())
+        outcome = await self._with_brokers(topic, lambda broker: reconcile_topic(topic, broker, claimed_by=claimed_by))
+        await self._write_status(document, outcome)
+        return outcome
+
+    async def _deletion_pass(self, document: Document, topic: Topic) -> Pass:
+        if TOPIC_FINALIZER not in topic.metadata.finalizers:
+            return Pass(Reached("Released", "somebody else's finalizer is waited for"), {})
+        outcome = await self._with_brokers(topic, lambda broker: delete_topic(topic, broker))
+        is_orphan = isinstance(outcome.verdict, Waiting) and outcome.verdict.reason == _CLUSTER_MISSING
+        if is_orphan or not topic.deletes_topic or isinstance(outcome.verdict, Reached):
+            await self._set_finalizer(document, topic, present=False)
+            return Pass(Reached("Released", "nothing keeps the object"), {}, outcome.done)
+        await self._write_status(document, outcome)
+        return outcome
+
+    async def _with_brokers(self, topic: Topic, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+        namespace = topic.metadata.namespace
+        cluster = await self._api.get("Cluster", namespace, topic.cluster)
+        if cluster is None or cluster["metadata"].get("deletionTimestamp"):
+            message = f"there is no Cluster {topic.cluster} in namespace {namespace}; make it, or delete this Topic"
+            return Pass(Waiting(_CLUSTER_MISSING, message), {})
+        bootstrap = cluster.get("status", {}).get("bootstrapServers")
+        if bootstrap is None:
+            return Pass(Waiting("ClusterNotReady", f"Cluster {topic.cluster} has no address yet"), {})
+        try:
+            async with self._connect(bootstrap) as broker:
+                return await work(broker)
+        except EXPECTED_ERRORS as error:
+            return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
+
+    async def _set_finalizer(self, document: Document, topic: Topic, *, present: bool) -> None:
+        others = [name for name in topic.metadata.finalizers if name != TOPIC_FINALIZER]
+        await self._api.replace_finalizers(document, [*others, TOPIC_FINALIZER] if present else others)
+
+    async def _accept(self, document: Document) -> None:
+        """Give a new object its conditions at once: waiting without any looks like being forgotten."""
+        if not document.get("status", {}).get("conditions"):
+            document["status"] = status(document, Pass(Accepted(), {}), now=self._now())
+            await self._api.apply_status(document, document["status"])
+
+    async def _write_status(self, document: Document, outcome: Pass) -> bool:
+        """Write the status that ``outcome`` leads to, unless it is there already; True when it was written."""
+        new = status(document, outcome, now=self._now())
+        if new == document.get("status"):
+            return False
+        await self._api.apply_status(document, new)
+        return True
+
+    def _remember(self, key: ObjectKey, document: Document) -> None:
+        self._asked[key] = _what_it_asks(document)
+        if key.kind == "Topic":
+            self._topics[key] = Topic.parse(document)
+
+    def _cluster_of(self, key: ObjectKey) -> tuple[str, str]:
+        topic = self._topics.get(key)
+        return key.namespace, topic.cluster if topic is not None else key.name
+
+
+def _key(document: Document) -> ObjectKey:
+    metadata = document["metadata"]
+    return ObjectKey(document["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def _what_it_asks(document: Document) -> Asked:
+    metadata = document["metadata"]
+    return (
+        metadata.get("uid", ""),
+        metadata.get("generation", 0),
+        metadata.get("deletionTimestamp"),
+        tuple(metadata.get("finalizers", ())),
+    )
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

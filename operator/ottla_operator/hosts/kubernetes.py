@@ -1,0 +1,166 @@
+"""Nodes as pods: a StatefulSet per pool, written by server-side apply; see `model.kubernetes_objects`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ottla_operator.errors import HostError
+from ottla_operator.model import kubernetes_objects
+from ottla_operator.model.document import Document, Json
+from ottla_operator.model.kubernetes_objects import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL, REVISION_ANNOTATION
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
+from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+
+# Reasons of a waiting container that are no part of an ordinary start.
+_FAILURES = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+
+
+class ObjectStore(Protocol):
+    """The calls of `clients.kubernetes_api.KubernetesApi` that this host makes."""
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]: ...
+    async def apply(self, document: Document) -> Document: ...
+    async def delete(self, kind: str, namespace: str, name: str) -> None: ...
+
+
+class KubernetesHost:
+    """The `Host` port over the Kubernetes API, for the clusters of one namespace."""
+
+    def __init__(self, api: ObjectStore, namespace: str, default_image: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._default_image = default_image
+
+    async def desired(self, cluster: Cluster) -> DesiredCluster:
+        if cluster.known_cluster_id is None:
+            # Volumes of an earlier Cluster of this name belong to it, and so does the id on them.
+            cluster = replace(cluster, known_cluster_id=await self._cluster_id_on_volumes(cluster))
+        return desired_cluster(
+            cluster,
+            lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal),
+            image=self._image(cluster),
+        )
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return kubernetes_objects.bootstrap_servers(desired.cluster)
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        outdated = []
+        for wanted in self._objects(desired):
+            kind, name = wanted["kind"], wanted["metadata"]["name"]
+            found = await self._api.get(kind, self._namespace, name)
+            if found is None or not covers(found, wanted):
+                outdated.append(f"{kind}/{name}")
+        pods = await self._api.objects("Pod", self._namespace, f"{CLUSTER_LABEL}={desired.cluster.name}")
+        seen = {pod["metadata"]["name"]: observed_node(pod) for pod in pods}
+        # A pod that is not there will be made by the StatefulSet controller; nobody has to start it.
+        for node in desired.nodes:
+            if node.name not in seen:
+                seen[node.name] = ObservedNode(
+                    name=node.name,
+                    state=NodeState.STARTING,
+                    reason="PodMissing",
+                    message="its StatefulSet has not made the pod yet",
+                )
+        return ObservedCluster(outdated=tuple(outdated), nodes=seen)
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        for document in self._objects(desired):
+            if f"{document['kind']}/{document['metadata']['name']}" in outdated:
+                await self._api.apply(document)
+
+    async def start_node(self, node: DesiredNode) -> None:
+        raise HostError("Unsupported", f"pod {node.name} is started by its StatefulSet, not by the operator")
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        await self._api.delete("Pod", self._namespace, node.name)
+
+    async def stop_node(self, name: str) -> None:
+        await self._api.delete("Pod", self._namespace, name)
+
+    def _objects(self, desired: DesiredCluster) -> list[Document]:
+        return kubernetes_objects.objects(desired, self._image(desired.cluster))
+
+    def _image(self, cluster: Cluster) -> str:
+        return cluster.image or self._default_image
+
+    async def _cluster_id_on_volumes(self, cluster: Cluster) -> str | None:
+        claims = await self._api.objects("PersistentVolumeClaim", self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        found = {
+            identity
+            for claim in claims
+            if (identity := (claim["metadata"].get("annotations") or {}).get(CLUSTER_ID_ANNOTATION))
+        }
+        if len(found) > 1:
+            raise HostError(
+                "VolumesOfSeveralClusters",
+                f"the volumes labelled {CLUSTER_LABEL}={cluster.name} carry the ids {', '.join(sorted(found))}; "
+                "remove the claims of the cluster that is not wanted",
+            )
+        return found.pop() if found else None
+
+
+def covers(found: Json, wanted: Json) -> bool:
+    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            name in found and covers(found[name], value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(covers(it, value) for it, value in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)
+
+
+def observed_node(pod: Document) -> ObservedNode:
+    """Return what a pod says of its node."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    name = metadata["name"]
+    if metadata.get("deletionTimestamp"):
+        # Its successor comes with the published configuration: there is nothing more to restart.
+        return ObservedNode(
+            name=name, state=NodeState.STARTING, reason="PodTerminating", message="its former pod is shutting down"
+        )
+    revision = (metadata.get("annotations") or {}).get(REVISION_ANNOTATION)
+    conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
+    if conditions.get("Ready", {}).get("status") == "True":
+        return ObservedNode(name=name, state=NodeState.READY, revision=revision)
+    reason, message = _trouble(status, conditions)
+    state = NodeState.FAILED if reason else NodeState.STARTING
+    return ObservedNode(
+        name=name,
+        state=state,
+        revision=revision,
+        reason=reason or "NodeNotReady",
+        message=message or "its pod is not ready yet",
+    )
+
+
+def _trouble(status: Document, conditions: dict[str, Document]) -> tuple[str, str]:
+    """Return reason and message of what keeps a pod from starting; two empty texts when nothing does."""
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("reason") == "Unschedulable":
+        return "Unschedulable", scheduled.get("message", "")
+    for container in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
+        waiting = container.get("state", {}).get("waiting", {})
+        if waiting.get("reason") in _FAILURES:
+            last = container.get("lastState", {}).get("terminated", {})
+            words = [waiting.get("message", ""), (last.get("message") or "").strip()]
+            return waiting["reason"], ": ".join(word for word in words if word)
+    return "", ""
