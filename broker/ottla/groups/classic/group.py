@@ -1,0 +1,296 @@
+"""`ClassicGroup`: members, generation, leader and protocol of one group, and what is true of them.
+
+It has no timers and writes no records: `rebalance` decides when it moves. Members keep the order in which they came,
+so that the same requests always elect the same leader.
+
+Source: ClassicGroup of Kafka; KIP-62, KIP-134, KIP-345, KIP-394.
+"""
+
+from collections import Counter
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
+from ottla.groups.classic.subscription import subscribed_topics
+from ottla.purgatory import Delayed
+from ottla.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
+from ottla.wire.messages.sync_group import SyncGroupResponse
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+NO_MEMBER_ID: Final = ""
+
+
+class ClassicGroup:
+    """One group. ``awaiting_join_count`` members wait for the answer to a JoinGroup."""
+
+    __slots__ = (
+        "_protocol_support",
+        "awaiting_join_count",
+        "generation_id",
+        "group_id",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending_join",
+        "pending_sync",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "subscribed_topics",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        """Make an empty group of generation 0 that nobody has joined yet."""
+        self.group_id = group_id
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.DEAD
+        self.state_timestamp_ms: int | None = None
+        """Wall clock; None where the log does not say."""
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by group instance id."""
+        self.pending_join: dict[str, None] = {}
+        """Ids that were given out with MEMBER_ID_REQUIRED and have not come back yet."""
+        self.pending_sync: dict[str, None] = {}
+        """Members of the current generation that have not sent SyncGroup yet."""
+        self.awaiting_join_count = 0
+        self.new_member_added = False
+        """Whether somebody came while the first generation was being delayed: the delay starts anew."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """None where the members' metadata is not that of consumers."""
+        self._protocol_support: Counter[str] = Counter()
+
+    # State
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicGroupState.EMPTY
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in VALID_PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def transition_to(self, state: ClassicGroupState, *, wall_ms: int) -> None:
+        assert self.state in VALID_PREVIOUS_STATES[state], f"group {self.group_id}: {self.state} cannot become {state}"
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = wall_ms
+
+    def start_next_generation(self, *, wall_ms: int) -> None:
+        """Count the generation up and choose its protocol; Empty when there is no member, else CompletingRebalance."""
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.refresh_subscribed_topics()
+        state = ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY
+        self.transition_to(state, wall_ms=wall_ms)
+        self.pending_sync.clear()
+
+    # Members
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of the members' timeouts."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_members_joined(self) -> bool:
+        return len(self.members) == self.awaiting_join_count and not self.pending_join
+
+    def add(self, member: ClassicMember, awaiting_join: Delayed[JoinGroupResponse] | None = None) -> None:
+        """Let ``member`` in; the first one decides the protocol type and leads."""
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert self.protocol_type == member.protocol_type, f"group {self.group_id}: another protocol type"
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members, f"group {self.group_id}: instance is taken"
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_support(member, 1)
+        self._await_join(member, awaiting_join)
+        self.pending_join.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member or pending member; no error when there is none such.
+
+        What it waits for is answered with UNKNOWN_MEMBER_ID: should it be alive, it joins anew.
+        """
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            unknown = int(ErrorCode.UNKNOWN_MEMBER_ID)
+            self.answer_join(member, JoinGroupResponse(member_id=NO_MEMBER_ID, error_code=unknown))
+            self.answer_sync(member, SyncGroupResponse(error_code=unknown))
+            self._count_support(member, -1)
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_join.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+
+    def update(
+        self,
+        member: ClassicMember,
+        *,
+        protocols: list[JoinGroupRequestProtocol],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        awaiting_join: Delayed[JoinGroupResponse] | None,
+    ) -> None:
+        """Take over what a member says when it joins again.
+
+        A JoinGroup of it that waits already is answered: nobody but a client that gave up on it sends another.
+        """
+        self.answer_join(
+            member, JoinGroupResponse(member_id=member.member_id, error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
+        )
+        self._count_support(member, -1)
+        member.protocols = protocols
+        self._count_support(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._await_join(member, awaiting_join)
+
+    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
+        """Give a static member a new id; whoever still waits under the old one is fenced."""
+        old = self.members.pop(old_id)
+        fenced = int(ErrorCode.FENCED_INSTANCE_ID)
+        self.answer_join(old, JoinGroupResponse(member_id=old_id, protocol_name=None, error_code=fenced))
+        self.answer_sync(old, SyncGroupResponse(error_code=fenced))
+        new = ClassicMember(
+            member_id=new_id,
+            group_instance_id=instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocol_type=old.protocol_type,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        self.members[new_id] = new
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        self.static_members[instance_id] = new_id
+        return new
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is one who has joined; return whether there is such a member."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        joined = next((member for member in self.members.values() if member.awaiting_join is not None), None)
+        if joined is None:
+            return False
+        self.leader_id = joined.member_id
+        return True
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
+        """Return the member that a request names.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID: there is no such member, or no such instance; FENCED_INSTANCE_ID: the
+                instance has another member id by now.
+        """
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
+        """Answer the JoinGroup that ``member`` waits for, if it waits for one."""
+        waiting = member.awaiting_join
+        if waiting is not None:
+            self._await_join(member, None)
+            waiting.complete(response)
+
+    def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
+        """Answer the SyncGroup that ``member`` waits for; return whether it waited for one."""
+        waiting = member.awaiting_sync
+        if waiting is None:
+            return False
+        member.awaiting_sync = None
+        waiting.complete(response)
+        return True
+
+    def members_for_leader(self) -> list[JoinGroupResponseMember]:
+        """Return every member with its metadata for the chosen protocol: what a leader assigns from."""
+        assert self.protocol_name is not None, f"group {self.group_id} has no protocol in state {self.state}"
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata(self.protocol_name),
+            )
+            for member in self.members.values()
+        ]
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
+        """Return whether a member with ``protocols`` may join: one of them must have every member's support."""
+        if self.is_empty:
+            return bool(protocol_type) and bool(protocols)
+        return self.protocol_type == protocol_type and any(
+            self._protocol_support[protocol.name] == len(self.members) for protocol in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Return the protocol with the most votes among those that every member supports.
+
+        Among equals, the one that got its first vote first.
+        """
+        candidates = {name for name, count in self._protocol_support.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def refresh_subscribed_topics(self) -> None:
+        """Read from the members' metadata which topics they want; None where that is not known."""
+        if not self.uses_consumer_protocol:
+            self.subscribed_topics = None
+        elif not self.members:
+            self.subscribed_topics = frozenset()
+        elif self.protocol_name is None:
+            self.subscribed_topics = None
+        else:
+            name = self.protocol_name
+            try:
+                self.subscribed_topics = subscribed_topics(member.metadata(name) for member in self.members.values())
+            except ProtocolError:
+                self.subscribed_topics = None
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether members read ``topic``; consumers whose subscription cannot be read may read any."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    def _count_support(self, member: ClassicMember, change: int) -> None:
+        for protocol in member.protocols:
+            self._protocol_support[protocol.name] += change
+            if not self._protocol_support[protocol.name]:
+                del self._protocol_support[protocol.name]
+
+    def _await_join(self, member: ClassicMember, response: Delayed[JoinGroupResponse] | None) -> None:
+        self.awaiting_join_count += (response is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = response

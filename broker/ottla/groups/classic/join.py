@@ -1,0 +1,231 @@
+"""JoinGroup for classic groups: who is let in, who must ask again, and when that starts a rebalance.
+
+Source: GroupMetadataManager.classicGroupJoin*; KIP-345 (static members), KIP-394 (member ids before members),
+KIP-814 (a returning static leader may skip the assignment).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.classic.records import new_group_record, record_of
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.client import Client
+from ottla.groups.result import Result
+from ottla.purgatory import Delayed
+from ottla.types import Uuid
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+
+FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """One JoinGroup on its way; ``response`` completes now or when the join phase ends."""
+
+    client: Client
+    api_version: int
+    request: JoinGroupRequest
+    response: Delayed[JoinGroupResponse]
+
+    def refuse(self, error: ErrorCode, member_id: str) -> None:
+        self.response.complete(JoinGroupResponse(member_id=member_id, error_code=int(error)))
+
+
+def join(rebalancer: Rebalancer, joining: Join) -> Result | None:
+    """Let a member join; a group that nobody knows is made for a member without an id only."""
+    request = joining.request
+    is_new_group = request.group_id not in rebalancer.groups
+    if is_new_group and request.member_id != NO_MEMBER_ID:
+        joining.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+        return None
+    group = rebalancer.get_or_create(request.group_id)
+    if not _has_room(rebalancer, group, request.member_id):
+        rebalancer.forget(group, request.member_id)
+        joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID)
+        result = None
+    elif not group.supports(request.protocol_type, request.protocols):
+        joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        result = None
+    elif request.member_id == NO_MEMBER_ID:
+        result = _join_new_member(rebalancer, group, joining)
+    else:
+        result = _join_known_member(rebalancer, group, joining)
+    if is_new_group and result is None:
+        return Result(records=[new_group_record(group)], replay=False, on_append=_discard_on_error(rebalancer, joining))
+    return result
+
+
+def _discard_on_error(rebalancer: Rebalancer, joining: Join) -> Callable[[ErrorCode], None]:
+    def on_append(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            joining.refuse(error, NO_MEMBER_ID)
+            rebalancer.discard(joining.request.group_id)
+
+    return on_append
+
+
+def _has_room(rebalancer: Rebalancer, group: ClassicGroup, member_id: str) -> bool:
+    """Whether ``group.max.size`` lets the member in."""
+    if group.is_empty:
+        return True
+    member = group.members.get(member_id)
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
+        # Those who wait are counted, not those who are in: so a group that is too large loses who comes back last.
+        is_waiting = member is not None and member.awaiting_join is not None
+        return is_waiting or group.awaiting_join_count < rebalancer.config.max_size
+    return member is not None or len(group.members) < rebalancer.config.max_size
+
+
+def _join_new_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> Result | None:
+    request = joining.request
+    instance_id = request.group_instance_id
+    prefix = joining.client.client_id if instance_id is None else instance_id
+    member_id = new_member_id(prefix, rebalancer.random.uuid())
+    if instance_id is not None:
+        current_id = group.static_members.get(instance_id)
+        if current_id is not None:
+            return _replace_static_member(rebalancer, group, joining, current_id, member_id)
+        return _add_member(rebalancer, group, joining, member_id)
+    if joining.api_version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
+        # Only a client that proves to have received its id becomes a member: retries leave no dead ones behind.
+        rebalancer.await_pending_member(group, member_id, request.session_timeout_ms)
+        joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        return None
+    return _add_member(rebalancer, group, joining, member_id)
+
+
+def new_member_id(prefix: str, uuid: Uuid) -> str:
+    """Return Kafka's form of a member id: client or instance id, and an id in hexadecimal."""
+    digits = uuid.hex()
+    return f"{prefix}-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> Result | None:
+    request = joining.request
+    member_id = request.member_id
+    if member_id in group.pending_join and request.group_instance_id is None:
+        return _add_member(rebalancer, group, joining, member_id)
+    try:
+        member = group.check_member(member_id, request.group_instance_id)
+    except KafkaError as error:
+        refused = JoinGroupResponse(member_id=member_id, protocol_name=None, error_code=int(error.code))
+        joining.response.complete(refused)
+        return None
+    state = group.state
+    is_leader = group.leader_id == member_id
+    is_unchanged = request.protocols == member.protocols
+    if state is ClassicGroupState.COMPLETING_REBALANCE and is_unchanged:
+        # Most likely the answer got lost: give it again.
+        members = group.members_for_leader() if is_leader else []
+        joining.response.complete(rebalancer.joined(group, member_id, members=members))
+        return None
+    if state is ClassicGroupState.STABLE and is_unchanged and not is_leader:
+        joining.response.complete(rebalancer.joined(group, member_id))
+        return None
+    # A leader may rejoin with nothing new to say: it has seen a change of the topics themselves.
+    _update(group, member, joining)
+    who = "leader" if is_leader else "member"
+    return rebalancer.rebalance_or_complete_join(group, f"{who} {member_id} rejoins; it says: {_reason(request)}")
+
+
+def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, member_id: str) -> Result | None:
+    request = joining.request
+    member = ClassicMember(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=joining.client.client_id,
+        client_host=joining.client.host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=request.protocols,
+        is_new=True,
+    )
+    is_first_rebalance = group.state is ClassicGroupState.PREPARING_REBALANCE
+    if is_first_rebalance and group.previous_state is ClassicGroupState.EMPTY:
+        group.new_member_added = True
+    group.add(member, joining.response)
+    # Without an id it cannot send heartbeats, and while it waits a lost connection goes unnoticed: limit the wait.
+    rebalancer.renew_session(group, member, rebalancer.config.new_member_join_timeout_ms)
+    return rebalancer.rebalance_or_complete_join(group, f"new member {member_id}; it says: {_reason(request)}")
+
+
+def _replace_static_member(
+    rebalancer: Rebalancer, group: ClassicGroup, joining: Join, old_id: str, new_id: str
+) -> Result | None:
+    """Let a static member that was restarted take its old place: without a rebalance, if nothing else changes."""
+    request = joining.request
+    old_leader = group.leader_id
+    instance_id = request.group_instance_id
+    assert instance_id is not None, "only static members are replaced"
+    member = rebalancer.replace_static_member(group, instance_id, old_id, new_id)
+    said_before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+    _update(group, member, joining)
+    rebalancer.renew_session(group, member)
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+        # The leader may be assigning to the old id just now: begin again.
+        return rebalancer.prepare_rebalance(group, f"static member {instance_id} came back as {new_id}")
+    if group.state is not ClassicGroupState.STABLE:
+        return rebalancer.maybe_complete_join(group)
+    if group.select_protocol() != group.protocol_name:
+        reason = f"static member {instance_id} came back with other protocols; it says: {_reason(request)}"
+        return rebalancer.rebalance_or_complete_join(group, reason)
+
+    def on_append(error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            _restore(group, member, said_before)
+            rebalancer.replace_static_member(group, instance_id, new_id, old_id)
+            joining.refuse(error, NO_MEMBER_ID)
+        elif group.state is ClassicGroupState.STABLE:
+            _answer_returned(rebalancer, group, member, joining, old_leader)
+
+    assignments = {other.member_id: other.assignment for other in group.members.values()}
+    return Result(records=[record_of(group, assignments)], replay=False, on_append=on_append)
+
+
+def _answer_returned(
+    rebalancer: Rebalancer, group: ClassicGroup, member: ClassicMember, joining: Join, old_leader: str | None
+) -> None:
+    """Tell a returned static member the generation that goes on, so that it does not assign anew."""
+    member_id = member.member_id
+    if joining.api_version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+        is_leader = group.leader_id == member_id
+        members = group.members_for_leader() if is_leader else []
+        response = rebalancer.joined(group, member_id, members=members, skip_assignment=is_leader)
+    else:
+        # An older client is not told that it leads: the id of before stands for nobody by now.
+        response = rebalancer.joined(group, member_id, leader=old_leader)
+    group.answer_join(member, response)
+    rebalancer.renew_session(group, member)
+
+
+def _update(group: ClassicGroup, member: ClassicMember, joining: Join) -> None:
+    request = joining.request
+    group.update(
+        member,
+        protocols=request.protocols,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        awaiting_join=joining.response,
+    )
+
+
+def _restore(group: ClassicGroup, member: ClassicMember, said: tuple[list[JoinGroupRequestProtocol], int, int]) -> None:
+    protocols, rebalance_timeout_ms, session_timeout_ms = said
+    group.update(
+        member,
+        protocols=protocols,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        session_timeout_ms=session_timeout_ms,
+        awaiting_join=None,
+    )
+
+
+def _reason(request: JoinGroupRequest) -> str:
+    return request.reason or "not provided"

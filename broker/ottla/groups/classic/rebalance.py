@@ -1,0 +1,278 @@
+"""How a classic group goes from one generation to the next, and who is dropped on the way.
+
+A rebalance has two phases. Join: members send JoinGroup and wait, until all have or the longest rebalance timeout is
+over; who did not come is dropped, except static members. Sync: the leader sends assignments, the others wait for
+theirs. The first rebalance of an empty group is held back (``group.initial.rebalance.delay.ms``), each newcomer
+prolonging it up to the rebalance timeout, so that a fleet that starts together gets one generation.
+
+Operations return the `Result` to write, or None.
+
+Source: GroupMetadataManager of Kafka (prepareRebalance, completeClassicGroupJoin, ...); KIP-134.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ottla.errors import ErrorCode
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.records import record_of
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.config import GroupConfig
+from ottla.groups.result import Result
+from ottla.ports import Clock, Random
+from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from ottla.wire.messages.sync_group import SyncGroupResponse
+
+log = logging.getLogger(__name__)
+
+_JOINED = (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE)
+
+
+class GroupTimers(Protocol):
+    """Timers whose operations' results are written to the log of the group's shard."""
+
+    def schedule(self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], Result | None]) -> None:
+        """Plan ``operation`` for ``delay_ms`` from now, instead of what ``key`` had planned before."""
+
+    def cancel(self, key: tuple[str, ...]) -> None:
+        """Drop what ``key`` has planned, if anything."""
+
+
+class Rebalancer:
+    """The classic groups of one shard, and the timers that move them."""
+
+    def __init__(self, *, config: GroupConfig, clock: Clock, random: Random, timers: GroupTimers) -> None:
+        self.config = config
+        self.clock = clock
+        self.random = random
+        self.timers = timers
+        self.groups: dict[str, ClassicGroup] = {}
+
+    # Rebalances
+
+    def rebalance_or_complete_join(self, group: ClassicGroup, reason: str) -> Result | None:
+        """Start a rebalance, or, when one is on, see whether everybody is there now."""
+        if group.can_rebalance:
+            return self.prepare_rebalance(group, reason)
+        return self.maybe_complete_join(group)
+
+    def prepare_rebalance(self, group: ClassicGroup, reason: str) -> Result | None:
+        """Start the join phase: members learn of it from their heartbeats and join again."""
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+            self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_sync.clear()
+        self.timers.cancel(_sync_key(group))
+        is_initial = group.is_empty
+        if is_initial:
+            delay_ms = self.config.initial_rebalance_delay_ms
+            self._delay_initial_join(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        group.transition_to(ClassicGroupState.PREPARING_REBALANCE, wall_ms=self.clock.wall_ms())
+        log.info("Group %s leaves generation %d to rebalance: %s", group.group_id, group.generation_id, reason)
+        if is_initial:
+            return None
+        if group.all_members_joined:
+            return self.complete_join(group)
+        self.timers.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
+        return None
+
+    def maybe_complete_join(self, group: ClassicGroup) -> Result | None:
+        """End the join phase when all members are there; the first one of a group ends by time only."""
+        is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
+        if not is_joining or group.previous_state is ClassicGroupState.EMPTY or not group.all_members_joined:
+            return None
+        return self.complete_join(group)
+
+    def complete_join(self, group: ClassicGroup) -> Result | None:
+        """End the join phase: drop who has not joined, start the next generation and answer every JoinGroup."""
+        self.timers.cancel(_join_key(group))
+        late = [member for member in group.members.values() if member.awaiting_join is None and not member.is_static]
+        for member in late:
+            self.forget(group, member.member_id)
+            log.info("Group %s drops %s, which did not rejoin in time", group.group_id, member.member_id)
+        if group.members and not group.elect_joined_leader():
+            # Only static members are left and none has joined: wait on, until one does or its session ends.
+            self.timers.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
+            return None
+        group.start_next_generation(wall_ms=self.clock.wall_ms())
+        if group.is_empty:
+            log.info("Group %s is empty in generation %d", group.group_id, group.generation_id)
+            return Result(records=[record_of(group, {})], replay=False)
+        log.info("Group %s has %d members in generation %d", group.group_id, len(group.members), group.generation_id)
+        for member in list(group.members.values()):
+            members = group.members_for_leader() if member.member_id == group.leader_id else []
+            group.answer_join(member, self.joined(group, member.member_id, members=members))
+            self.renew_session(group, member)
+            member.is_new = False
+            group.pending_sync[member.member_id] = None
+        generation_id = group.generation_id
+        self.timers.schedule(
+            _sync_key(group), group.rebalance_timeout_ms, lambda: self._expire_sync(group, generation_id)
+        )
+        return None
+
+    def joined(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        *,
+        members: list[JoinGroupResponseMember] | None = None,
+        leader: str | None = None,
+        skip_assignment: bool = False,
+    ) -> JoinGroupResponse:
+        """Return the answer that tells a member the current generation; ``leader`` when it is not the group's."""
+        return JoinGroupResponse(
+            generation_id=group.generation_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=leader if leader is not None else group.leader_id or "",
+            skip_assignment=skip_assignment,
+            member_id=member_id,
+            members=members or [],
+        )
+
+    # Assignments
+
+    def assign(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+        """Give every member its assignment (empty where the leader has none for it) and answer the waiting ones."""
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            response = SyncGroupResponse(
+                protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+            )
+            self._answer_sync(group, member, response)
+
+    def fail_sync(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Take every assignment back and answer the waiting members with ``error``."""
+        for member in group.members.values():
+            member.assignment = b""
+            self._answer_sync(group, member, SyncGroupResponse(error_code=int(error)))
+
+    def sync_received(self, group: ClassicGroup, member_id: str) -> None:
+        """Note that a member has sent its SyncGroup; when it was the last one, nobody is waited for any longer."""
+        group.pending_sync.pop(member_id, None)
+        if group.state not in _JOINED or not group.pending_sync:
+            self.timers.cancel(_sync_key(group))
+
+    # Sessions
+
+    def renew_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Give ``member`` its session timeout (or ``timeout_ms``) from now on."""
+        timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member_id = member.member_id
+        self.timers.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
+
+    def await_pending_member(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        """Keep the id that a newcomer was given (KIP-394) for ``timeout_ms``."""
+        group.pending_join[member_id] = None
+        self.timers.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
+
+    def forget(self, group: ClassicGroup, member_id: str) -> None:
+        """Remove a member or pending member, and its session; what it waits for is answered."""
+        group.remove(member_id)
+        self.timers.cancel(_session_key(group, member_id))
+
+    def replace_static_member(self, group: ClassicGroup, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
+        """Give a static member a new id, with a session of its own."""
+        self.timers.cancel(_session_key(group, old_id))
+        member = group.replace_static_member(instance_id, old_id, new_id)
+        self.renew_session(group, member)
+        return member
+
+    # Coming and going of whole groups
+
+    def get_or_create(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id)
+        return group
+
+    def start(self) -> list[Result]:
+        """Start the sessions of all members that were loaded; shrink groups that are larger than allowed by now."""
+        results = []
+        for group in self.groups.values():
+            for member in group.members.values():
+                self.renew_session(group, member)
+            if len(group.members) > self.config.max_size:
+                reason = f"its {len(group.members)} members are more than group.max.size={self.config.max_size}"
+                result = self.prepare_rebalance(group, reason)
+                if result is not None:
+                    results.append(result)
+        return results
+
+    def stop(self) -> None:
+        """Answer everybody who waits with NOT_COORDINATOR; every group is Dead then."""
+        error = int(ErrorCode.NOT_COORDINATOR)
+        for group in self.groups.values():
+            group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
+            for member in list(group.members.values()):
+                group.answer_join(member, JoinGroupResponse(member_id=member.member_id, error_code=error))
+                group.answer_sync(member, SyncGroupResponse(error_code=error))
+
+    def discard(self, group_id: str) -> None:
+        """Drop a group that was deleted; nobody is in it."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
+        for member_id in [*group.members, *group.pending_join]:
+            self.forget(group, member_id)
+        self.timers.cancel(_join_key(group))
+        self.timers.cancel(_sync_key(group))
+        group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
+
+    # What timers do
+
+    def _delay_initial_join(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
+        def end_or_delay_again() -> Result | None:
+            if not group.new_member_added or remaining_ms == 0:
+                return self.complete_join(group)
+            group.new_member_added = False
+            next_delay_ms = min(self.config.initial_rebalance_delay_ms, remaining_ms)
+            self._delay_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
+            return None
+
+        self.timers.schedule(_join_key(group), delay_ms, end_or_delay_again)
+
+    def _expire_session(self, group: ClassicGroup, member_id: str) -> Result | None:
+        if member_id in group.pending_join:
+            log.info("Group %s drops %s, which did not come back with its id", group.group_id, member_id)
+            group.remove(member_id)
+            return self._complete_join_without(group)
+        member = group.members.get(member_id)
+        if member is None or member.has_satisfied_heartbeat:
+            return None
+        log.info("Group %s drops %s, whose session timed out", group.group_id, member_id)
+        self.forget(group, member_id)
+        if group.state in _JOINED:
+            return self.rebalance_or_complete_join(group, f"the session of {member_id} timed out")
+        return self._complete_join_without(group)
+
+    def _complete_join_without(self, group: ClassicGroup) -> Result | None:
+        is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
+        return self.complete_join(group) if is_joining and group.all_members_joined else None
+
+    def _expire_sync(self, group: ClassicGroup, generation_id: int) -> Result | None:
+        if group.generation_id != generation_id or group.state not in _JOINED or not group.pending_sync:
+            return None
+        silent = list(group.pending_sync)
+        for member_id in silent:
+            self.forget(group, member_id)
+        return self.prepare_rebalance(group, f"{', '.join(silent)} sent no SyncGroup in time")
+
+    def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
+        # A session that ended while the member waited was let pass and has no timer any longer: start it anew.
+        if group.answer_sync(member, response):
+            self.renew_session(group, member)
+
+
+def _join_key(group: ClassicGroup) -> tuple[str, ...]:
+    return ("join", group.group_id)
+
+
+def _sync_key(group: ClassicGroup) -> tuple[str, ...]:
+    return ("sync", group.group_id)
+
+
+def _session_key(group: ClassicGroup, member_id: str) -> tuple[str, ...]:
+    return ("session", group.group_id, member_id)

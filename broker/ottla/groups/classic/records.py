@@ -1,0 +1,89 @@
+"""A classic group as its record in ``__consumer_offsets``, there and back.
+
+Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManager.replay(GroupMetadataKey).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.member import ClassicMember
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.wire.messages.group_log import GroupMetadataValue, MemberMetadata
+from ottla.wire.messages.join_group import JoinGroupRequestProtocol
+
+NOT_SET: Final = -1
+
+
+def record_of(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
+    """Return the record of ``group`` as it is, with the ``assignments`` (by member id) that it is about to have."""
+    name = group.protocol_name
+    members = [] if name is None else [_stored(group.members[id_], name, assignments[id_]) for id_ in group.members]
+    return group_metadata_record(
+        group.group_id,
+        GroupMetadataValue(
+            protocol_type=group.protocol_type or "",
+            generation=group.generation_id,
+            protocol=name,
+            leader=group.leader_id,
+            current_state_timestamp=NOT_SET if group.state_timestamp_ms is None else group.state_timestamp_ms,
+            members=members,
+        ),
+    )
+
+
+def _stored(member: ClassicMember, protocol_name: str, assignment: bytes) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol_name),
+        assignment=assignment,
+    )
+
+
+def new_group_record(group: ClassicGroup) -> GroupRecord:
+    """Return the record that makes a group known before it has had a generation."""
+    return group_metadata_record(
+        group.group_id,
+        GroupMetadataValue(
+            protocol=None,
+            leader=None,
+            current_state_timestamp=NOT_SET if group.state_timestamp_ms is None else group.state_timestamp_ms,
+        ),
+    )
+
+
+def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """Return the group that a record describes: Stable with members, else Empty."""
+    group = ClassicGroup(group_id)
+    group.generation_id = value.generation
+    group.protocol_name = value.protocol
+    group.leader_id = value.leader
+    if value.current_state_timestamp != NOT_SET:
+        group.state_timestamp_ms = value.current_state_timestamp
+    for stored in value.members:
+        group.add(
+            ClassicMember(
+                member_id=stored.member_id,
+                group_instance_id=stored.group_instance_id,
+                client_id=stored.client_id,
+                client_host=stored.client_host,
+                rebalance_timeout_ms=(
+                    stored.session_timeout if stored.rebalance_timeout == NOT_SET else stored.rebalance_timeout
+                ),
+                session_timeout_ms=stored.session_timeout,
+                protocol_type=value.protocol_type,
+                protocols=[JoinGroupRequestProtocol(name=value.protocol or "", metadata=stored.subscription)],
+                assignment=stored.assignment,
+            )
+        )
+    group.protocol_type = value.protocol_type or None
+    if group.members:
+        group.state = ClassicGroupState.STABLE
+    group.refresh_subscribed_topics()
+    return group

@@ -1,0 +1,29 @@
+"""What the coordinator may know of consumers' metadata: the topics. The rest is between the members.
+
+Every version of the subscription starts with what version 0 has, so any version is read as 0, newer ones too.
+
+Source: ClassicGroup.computeSubscribedTopics, ConsumerProtocol.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.errors import ProtocolError
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+
+_VERSION_SIZE_BYTES: Final = 2
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
+    """Return the union of the topics in ``subscriptions``, each behind its int16 version.
+
+    Raises:
+        ProtocolError: one of them is not the consumers' format.
+    """
+    topics: set[str] = set()
+    for data in subscriptions:
+        if len(data) < _VERSION_SIZE_BYTES:
+            raise ProtocolError(f"a subscription has {len(data)} bytes; its version alone takes {_VERSION_SIZE_BYTES}")
+        subscription, _ = ConsumerProtocolSubscription.decode_from(data, 0, _VERSION_SIZE_BYTES)
+        topics.update(subscription.topics)
+    return frozenset(topics)

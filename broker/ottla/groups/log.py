@@ -1,0 +1,111 @@
+"""Records of ``__consumer_offsets``, as messages and as bytes.
+
+Key: int16 type, then the key's message (version 0). Value: int16 version, then the value's message; null is a
+tombstone. Offsets and classic groups are written in the versions that Kafka 4.3 writes.
+
+Source: GroupCoordinatorRecordSerde, GroupCoordinatorRecordHelpers; CoordinatorRecordType.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from ottla.errors import ProtocolError
+from ottla.wire.codec import Message
+from ottla.wire.messages.group_log import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ottla.wire.records import RecordBatchBuilder
+
+_INT16 = Struct(">h")
+_KEY_VERSION: Final = 0
+_VALUE_TYPES: dict[type[Message], type[Message]] = {
+    LegacyOffsetCommitKey: LegacyOffsetCommitValue,
+    OffsetCommitKey: OffsetCommitValue,
+    GroupMetadataKey: GroupMetadataValue,
+}
+_KEY_TYPES = {key_type.api_key: key_type for key_type in _VALUE_TYPES}
+OFFSET_COMMIT_VALUE_VERSION: Final = 3
+EXPIRING_OFFSET_COMMIT_VALUE_VERSION: Final = 1
+"""The only version that has ``expire_timestamp``: written when the client asked for a retention time."""
+GROUP_METADATA_VALUE_VERSION: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """One record: what it is about, and what became of it; None is a tombstone."""
+
+    key: Message
+    value: Message | None
+
+
+def offset_commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> GroupRecord:
+    """Return the record that stores an offset, or forgets it."""
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value)
+
+
+def group_metadata_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord:
+    """Return the record that stores a classic group, or deletes it."""
+    return GroupRecord(GroupMetadataKey(group=group_id), value)
+
+
+def encode_batch(records: Iterable[GroupRecord], *, timestamp_ms: int) -> bytes:
+    """Return one uncompressed batch of ``records`` (at least one), all with ``timestamp_ms``."""
+    builder = RecordBatchBuilder()
+    for record in records:
+        key, value = encode(record)
+        builder.append(timestamp_ms=timestamp_ms, key=key, value=value)
+    return builder.build()
+
+
+def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """Return the bytes of key and value."""
+    key = _INT16.pack(record.key.api_key) + record.key.encode(_KEY_VERSION)
+    if record.value is None:
+        return key, None
+    version = _value_version(record.value)
+    return key, _INT16.pack(version) + record.value.encode(version)
+
+
+def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """Return the record, or None when its type is one that this release does not keep (KIP-848, share, streams).
+
+    Raises:
+        ProtocolError: the bytes are not such a record, or of a version that Kafka 4.3 does not know.
+    """
+    if len(key) < _INT16.size:
+        raise ProtocolError(f"the key of a group record has {len(key)} bytes; its type alone takes {_INT16.size}")
+    key_type = _KEY_TYPES.get(_INT16.unpack_from(key)[0])
+    if key_type is None:
+        return None
+    message = key_type.decode(key, _KEY_VERSION, _INT16.size)
+    if isinstance(message, LegacyOffsetCommitKey):
+        # Kafka reads it as what it became; the two have the same fields.
+        message = OffsetCommitKey(group=message.group, topic=message.topic, partition=message.partition)
+    return GroupRecord(message, None if value is None else _decode_value(_VALUE_TYPES[key_type], value))
+
+
+def _decode_value(value_type: type[Message], data: bytes) -> Message:
+    if len(data) < _INT16.size:
+        raise ProtocolError(f"a {value_type.__name__} has {len(data)} bytes; its version alone takes {_INT16.size}")
+    (version,) = _INT16.unpack_from(data)
+    if version not in value_type.versions:
+        raise ProtocolError(f"a {value_type.__name__} has version {version}; known are {value_type.versions}")
+    value = value_type.decode(data, version, _INT16.size)
+    if isinstance(value, LegacyOffsetCommitValue):
+        value = OffsetCommitValue(offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp)
+    return value
+
+
+def _value_version(value: Message) -> int:
+    if isinstance(value, OffsetCommitValue):
+        is_expiring = value.expire_timestamp != -1
+        return EXPIRING_OFFSET_COMMIT_VALUE_VERSION if is_expiring else OFFSET_COMMIT_VALUE_VERSION
+    assert isinstance(value, GroupMetadataValue), f"no version is chosen for {type(value).__name__}"
+    return GROUP_METADATA_VALUE_VERSION

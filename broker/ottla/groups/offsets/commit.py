@@ -1,0 +1,100 @@
+"""OffsetCommit: checks who commits, and turns each offset into a record.
+
+Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
+"""
+
+from typing import Final
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
+from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.log import offset_commit_record
+from ottla.groups.result import Result
+from ottla.wire.messages.group_log import OffsetCommitValue
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
+NO_RETENTION_TIME: Final = -1
+NOT_SET: Final = -1
+
+
+def commit_offsets(
+    rebalancer: Rebalancer, request: OffsetCommitRequest, api_version: int
+) -> tuple[Result, OffsetCommitResponse]:
+    """Return the records that store the request's offsets, and the answer for when they are stored.
+
+    Raises:
+        KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION before version 9),
+            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS.
+    """
+    _check(rebalancer, request, api_version)
+    now_ms = rebalancer.clock.wall_ms()
+    retention_ms = request.retention_time_ms
+    expire_ms = NOT_SET if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
+    metadata_max = rebalancer.config.offset_metadata_max_bytes
+    result, response = Result(), OffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if java_length(partition.committed_metadata or "") > metadata_max:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                value = _value(partition, now_ms, expire_ms)
+                value.topic_id = topic.topic_id
+                index = partition.partition_index
+                result.records.append(offset_commit_record(request.group_id, topic.name, index, value))
+            answers.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
+            )
+        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+    return result, response
+
+
+def java_length(text: str) -> int:
+    """Return Java's ``String.length``: what Kafka compares with ``offset.metadata.max.bytes``, despite its name."""
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _value(partition: OffsetCommitRequestPartition, now_ms: int, expire_ms: int) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=expire_ms,
+    )
+
+
+def _check(rebalancer: Rebalancer, request: OffsetCommitRequest, api_version: int) -> None:
+    """Let members of the current generation commit, and anybody while the group has no members."""
+    generation_id = request.generation_id_or_member_epoch
+    group = rebalancer.groups.get(request.group_id)
+    if group is None:
+        if generation_id >= 0:
+            is_new = api_version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
+        # A consumer that assigns its partitions itself, or an administrator: replay makes the group.
+        return
+    if generation_id < 0 and group.is_empty:
+        return
+    _check_member(rebalancer, group, request)
+
+
+def _check_member(rebalancer: Rebalancer, group: ClassicGroup, request: OffsetCommitRequest) -> None:
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and request.member_id == NO_MEMBER_ID and request.group_instance_id is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if generation_id != group.generation_id:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    rebalancer.renew_session(group, member)

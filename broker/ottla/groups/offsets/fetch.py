@@ -1,0 +1,57 @@
+"""OffsetFetch: the offsets of a group, for some topics or all.
+
+Source: OffsetMetadataManager.fetchOffsets, fetchAllOffsets.
+"""
+
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.groups.offsets.store import OffsetKey, OffsetStore
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET: Final = -1
+
+
+def fetch_offsets(
+    store: OffsetStore, request: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """Return what is asked for, -1 where there is no offset; all that there is when ``request.topics`` is None.
+
+    With ``require_stable``, what an open transaction would change is answered with UNSTABLE_OFFSET_COMMIT.
+    """
+    response = OffsetFetchResponseGroup(group_id=request.group_id)
+    topics = request.topics
+    if topics is None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in store.of_group(request.group_id).items()
+        ]
+    for topic in topics:
+        keys = [OffsetKey(request.group_id, topic.name, partition) for partition in topic.partition_indexes]
+        partitions = [_partition(store, key, require_stable) for key in keys]
+        response.topics.append(
+            OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
+
+
+def _partition(store: OffsetStore, key: OffsetKey, require_stable: bool) -> OffsetFetchResponsePartitions:
+    value = store.get(key)
+    is_unstable = require_stable and store.is_pending(key)
+    if value is None or is_unstable:
+        error = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE
+        return OffsetFetchResponsePartitions(
+            partition_index=key.partition, committed_offset=NO_OFFSET, metadata="", error_code=int(error)
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=key.partition,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
