@@ -1,0 +1,157 @@
+"""Changing configs: lists grow and shrink, and what must not change is refused in Kafka's words."""
+
+import pytest
+
+from ottla.config.alter import (
+    Alteration,
+    AlterOperation,
+    ResourceType,
+    apply_alterations,
+    validate_broker_config,
+    validate_client_metrics_config,
+    validate_group_config,
+    validate_topic_config,
+)
+from ottla.config.key import InvalidConfigError
+from ottla.config.layers import BrokerLayers
+from ottla.errors import ErrorCode, KafkaError
+
+LAYERS = BrokerLayers()
+
+
+def alter(current: dict[str, str], name: str, operation: AlterOperation, value: str | None) -> dict[str, str]:
+    return apply_alterations(ResourceType.TOPIC, current, [Alteration(name, operation, value)], LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("current", "operation", "value", "after"),
+    [
+        pytest.param({}, AlterOperation.SET, "compact", {"cleanup.policy": "compact"}, id="set"),
+        pytest.param({"cleanup.policy": "compact"}, AlterOperation.DELETE, None, {}, id="delete"),
+        pytest.param({}, AlterOperation.DELETE, None, {}, id="delete-what-is-not-there"),
+        pytest.param(
+            {}, AlterOperation.APPEND, "compact", {"cleanup.policy": "delete,compact"}, id="append-to-the-inherited"
+        ),
+        pytest.param(
+            {"cleanup.policy": "compact"},
+            AlterOperation.APPEND,
+            "compact",
+            {"cleanup.policy": "compact"},
+            id="append-again",
+        ),
+        pytest.param(
+            {"cleanup.policy": "compact,delete"},
+            AlterOperation.SUBTRACT,
+            "delete",
+            {"cleanup.policy": "compact"},
+            id="subtract",
+        ),
+    ],
+)
+def test_alteration_is_applied(
+    current: dict[str, str], operation: AlterOperation, value: str | None, after: dict[str, str]
+) -> None:
+    assert alter(current, "cleanup.policy", operation, value) == after
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (AlterOperation.APPEND, "Can't APPEND to key retention.ms because its type is not LIST."),
+        (AlterOperation.SUBTRACT, "Can't SUBTRACT from key retention.ms because its type is not LIST."),
+    ],
+    ids=["append", "subtract"],
+)
+def test_only_lists_grow_and_shrink(operation: AlterOperation, message: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        alter({}, "retention.ms", operation, "1")
+
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        pytest.param({"no.such.key": "1"}, "Unknown topic config name: no.such.key", id="unknown"),
+        pytest.param({"retention.ms": None}, "Null value not supported for topic configs: retention.ms", id="null"),
+        pytest.param(
+            {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
+            "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)",
+            id="lags-contradict",
+        ),
+        pytest.param(
+            {"remote.storage.enable": "true"},
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+            id="tiered",
+        ),
+    ],
+)
+def test_bad_topic_config_is_refused(overrides: dict[str, str | None], message: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        validate_topic_config(LAYERS, overrides)
+
+    assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_CONFIG, message)
+
+
+def test_equal_compaction_lags_are_fine() -> None:
+    validate_topic_config(LAYERS, {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "10"})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"broker.id": "3"}, "Cannot update these configs dynamically: [broker.id]", id="read-only"),
+        pytest.param(
+            {"log.segment.bytes": "5"},
+            "Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
+            id="bad-value",
+        ),
+        pytest.param(
+            {"listeners": "PLAINTEXT://:1"},
+            "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
+            id="belongs-to-one-broker",
+        ),
+    ],
+)
+def test_bad_broker_config_is_refused(values: dict[str, str], message: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        validate_broker_config(values, per_broker=False)
+
+    assert (caught.value.code, caught.value.message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_broker_config_that_would_be_ignored_is_refused() -> None:
+    with pytest.raises(KafkaError, match="refused"):
+        validate_broker_config({"cordoned.log.dirs": "/a"}, per_broker=True)
+
+
+def test_unknown_broker_config_is_taken_for_a_plugins() -> None:
+    validate_broker_config({"no.such.key": "1"}, per_broker=True)
+
+
+def test_unknown_group_config_is_refused() -> None:
+    with pytest.raises(InvalidConfigError, match="Unknown group config name: nope"):
+        validate_group_config({"nope": "1"})
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        pytest.param({"interval.ms": "99"}, ErrorCode.INVALID_REQUEST, id="too-often"),
+        pytest.param({"interval.ms": "3600001"}, ErrorCode.INVALID_REQUEST, id="too-seldom"),
+        pytest.param({"nope": "1"}, ErrorCode.INVALID_REQUEST, id="unknown"),
+        pytest.param({"match": "client_id=["}, ErrorCode.INVALID_CONFIG, id="bad-expression"),
+        pytest.param({"match": "foo=1"}, ErrorCode.INVALID_CONFIG, id="bad-parameter"),
+    ],
+)
+def test_bad_client_metrics_config_is_refused(values: dict[str, str], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as caught:
+        validate_client_metrics_config(values)
+
+    assert caught.value.code is code
+
+
+@pytest.mark.parametrize("interval_ms", ["100", "3600000"])
+def test_client_metrics_interval_at_its_edges_is_fine(interval_ms: str) -> None:
+    validate_client_metrics_config({"interval.ms": interval_ms, "match": "client_id=a.*"})
