@@ -1,0 +1,196 @@
+"""Formatting a node's storage: what ``kafka-storage format`` and ``ottla format`` leave on the disk.
+
+Every log directory gets ``meta.properties`` and ``bootstrap.checkpoint``. Where the voters are kept in the log
+(KIP-853), the metadata log directory also gets a first snapshot, of nothing but the kraft.version and the voters.
+
+Source: Formatter, MetaProperties and BootstrapDirectory of Apache Kafka.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.errors import ConfigurationError, StorageError
+from ottla.log.checkpoint import write_text
+from ottla.metadata.bootstrap import bootstrap_records, write_bootstrap
+from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.ports import Clock, Disk, Random
+from ottla.raft.metadata_log import METADATA_PARTITION
+from ottla.raft.snapshot import SnapshotWriter
+from ottla.raft.voter_set import Voter, VoterSet
+from ottla.types import Endpoint, NodeId, OffsetAndEpoch, Uuid, format_uuid, parse_uuid
+
+META_PROPERTIES = "meta.properties"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """What to format.
+
+    Attributes:
+        cluster_id: base64url of 16 bytes, as every node of the cluster is given.
+        log_directories: log.dirs, and metadata.log.dir when it is not one of them.
+        metadata_log_directory: metadata.log.dir; one of ``log_directories``.
+        is_controller: process.roles holds controller.
+        static_voters: controller.quorum.voters is set: the voters are not kept in the log.
+        standalone: this node alone is the quorum at first; ``listeners`` are its advertised controller listeners.
+        initial_controllers: the first voters, as ``ID@HOST:PORT:DIRECTORY_ID``, this node among them.
+        no_initial_controllers: this controller joins a quorum later.
+        ignore_formatted: leave formatted directories as they are instead of refusing.
+        features: levels over the defaults.
+    """
+
+    cluster_id: str
+    node_id: NodeId
+    log_directories: Sequence[str]
+    metadata_log_directory: str
+    is_controller: bool
+    static_voters: bool = False
+    standalone: bool = False
+    initial_controllers: Sequence[Voter] = ()
+    no_initial_controllers: bool = False
+    listeners: Mapping[str, Endpoint] = field(default_factory=dict)
+    ignore_formatted: bool = False
+    metadata_version: int = LATEST_METADATA_VERSION
+    features: Mapping[str, int] = field(default_factory=dict)
+
+
+def parse_initial_controllers(text: str, listener: str) -> list[Voter]:
+    """Read ``ID@HOST:PORT:DIRECTORY_ID,...``; the endpoints belong to ``listener``.
+
+    Raises:
+        ConfigurationError: the text is of another form, or names a node twice.
+    """
+    voters = []
+    for entry in text.split(","):
+        node, at, rest = entry.strip().partition("@")
+        address, _, directory = rest.rpartition(":")
+        host, _, port = address.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        try:
+            if not at or not host:
+                raise ValueError("expected ID@HOST:PORT:DIRECTORY_ID")
+            voters.append(Voter(int(node), parse_uuid(directory), {listener: Endpoint(host, int(port))}))
+        except ValueError as error:
+            raise ConfigurationError(f"initial controller {entry!r} cannot be read: {error}") from error
+    if len({voter.node_id for voter in voters}) != len(voters):
+        raise ConfigurationError(f"initial controllers {text!r} name a node twice")
+    return voters
+
+
+def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOptions) -> list[str]:
+    """Format what is not formatted; return the lines that ``kafka-storage format`` prints.
+
+    Raises:
+        ConfigurationError: the options contradict each other, or a directory is formatted already.
+        StorageError: the disk refused.
+    """
+    _check(options)
+    unformatted = []
+    for directory in options.log_directories:
+        if not disk.exists(f"{directory}/{META_PROPERTIES}"):
+            unformatted.append(directory)
+        elif not options.ignore_formatted:
+            raise ConfigurationError(
+                f"Log directory {directory} is already formatted. Use --ignore-formatted to ignore this directory "
+                "and format the others."
+            )
+    if not unformatted:
+        return ["All of the log directories are already formatted."]
+    records = bootstrap_records(options.metadata_version, options.features)
+    lines = [f"Bootstrap metadata: {_describe(records, options.metadata_version)}"]
+    for directory in unformatted:
+        lines.append(_format_directory(disk, clock, random, options, directory, records))
+    return lines
+
+
+def _check(options: FormatOptions) -> None:
+    try:
+        parse_uuid(options.cluster_id)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"Cluster ID string {options.cluster_id} does not appear to be a valid UUID: {error}"
+        ) from error
+    chosen = (options.standalone, bool(options.initial_controllers), options.no_initial_controllers)
+    if sum(chosen) > 1:
+        raise ConfigurationError("--standalone, --initial-controllers and --no-initial-controllers exclude each other")
+    if options.static_voters and (options.standalone or options.initial_controllers):
+        raise ConfigurationError(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
+        )
+    if options.is_controller and not options.static_voters and not any(chosen):
+        raise ConfigurationError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    if options.standalone and not options.is_controller:
+        raise ConfigurationError("--standalone is for a controller: process.roles does not hold controller")
+    if (
+        options.initial_controllers
+        and all(voter.node_id != options.node_id for voter in options.initial_controllers)
+        and options.is_controller
+    ):
+        raise ConfigurationError(f"--initial-controllers does not name this node, {options.node_id}")
+
+
+def _format_directory(
+    disk: Disk, clock: Clock, random: Random, options: FormatOptions, directory: str, records: list[MetadataRecord]
+) -> str:
+    version = METADATA_VERSION_NAMES[options.metadata_version]
+    is_metadata = directory == options.metadata_log_directory
+    directory_id = random.uuid()
+    for voter in options.initial_controllers:
+        if is_metadata and voter.node_id == options.node_id:
+            directory_id = voter.directory_id
+    try:
+        disk.make_directory(directory)
+    except OSError as error:
+        raise StorageError(f"cannot make {directory}: {error}") from error
+    voters = list(options.initial_controllers)
+    if options.standalone:
+        voters = [Voter(options.node_id, directory_id, options.listeners)]
+    kind = "data directory"
+    if is_metadata and options.is_controller:
+        kind = "dynamic metadata voter directory" if voters else "metadata directory"
+    write_bootstrap(disk, clock, directory, records)
+    if is_metadata and options.is_controller and voters:
+        _write_voters(disk, clock, directory, VoterSet.of(voters))
+    # Last, because its presence says that the directory is formatted.
+    write_text(disk, f"{directory}/{META_PROPERTIES}", _meta_properties(options, directory_id))
+    return f"Formatting {kind} {directory} with metadata.version {version}."
+
+
+def _write_voters(disk: Disk, clock: Clock, directory: str, voters: VoterSet) -> None:
+    log_directory = f"{directory}/{METADATA_PARTITION}"
+    try:
+        disk.make_directory(log_directory)
+    except OSError as error:
+        raise StorageError(f"cannot make {log_directory}: {error}") from error
+    SnapshotWriter(
+        disk=disk,
+        clock=clock,
+        directory=log_directory,
+        snapshot_id=OffsetAndEpoch(0, 0),
+        serde=MetadataRecordSerde(),
+        last_contained_log_time_ms=clock.wall_ms(),
+        kraft_version=1,
+        voters=voters,
+    ).freeze()
+
+
+def _meta_properties(options: FormatOptions, directory_id: Uuid) -> str:
+    return (
+        f"#\nnode.id={options.node_id}\ndirectory.id={format_uuid(directory_id)}\nversion=1\n"
+        f"cluster.id={options.cluster_id}\n"
+    )
+
+
+def _describe(records: list[MetadataRecord], metadata_version: int) -> str:
+    shown = ", ".join(
+        f"ApiMessageAndVersion(FeatureLevelRecord(name='{record.message.name}', "  # type: ignore[attr-defined]
+        f"featureLevel={record.message.feature_level}) at version {record.version})"  # type: ignore[attr-defined]
+        for record in records
+    )
+    return f"BootstrapMetadata(records=[{shown}], metadataVersionLevel={metadata_version}, source=format command)"

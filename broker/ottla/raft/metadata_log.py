@@ -1,0 +1,178 @@
+"""`MetadataLog`: the log of ``__cluster_metadata`` together with its snapshots.
+
+Where the newest snapshot is ahead of the log (a replica that crashed while it loaded one), the log starts anew at the
+snapshot. Everything below the newest snapshot was committed, hence synced, before the snapshot was made: recovery
+after a crash starts there. The log rolls when a snapshot is done, so that what it replaces can go.
+
+Source: KafkaRaftLog of Apache Kafka.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ottla.errors import CorruptRecordError, StorageError
+from ottla.log.config import UNLIMITED, LogConfig
+from ottla.log.partition_log import AppendOrigin, PartitionLog
+from ottla.ports import Clock, Disk
+from ottla.raft.config import RaftConfig
+from ottla.raft.snapshot import (
+    BATCH_SIZE_BYTES_MAX,
+    PART_SUFFIX,
+    parse_snapshot_file_name,
+    read_last_contained_log_time_ms,
+    snapshot_file_name,
+)
+from ottla.types import (
+    CLUSTER_METADATA_TOPIC,
+    CLUSTER_METADATA_TOPIC_ID,
+    LeaderEpoch,
+    Offset,
+    OffsetAndEpoch,
+    TopicPartition,
+)
+from ottla.wire.records import RecordBatch, iterate_batches
+
+METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+_READ_SIZE_BYTES = 1024 * 1024
+
+
+class MetadataLog:
+    """See the module. ``directory`` is the partition's own; ``snapshots`` are the ids on disk, oldest first."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        metadata_log_directory: str,
+        config: RaftConfig,
+        on_storage_error: Callable[[StorageError], None],
+    ) -> None:
+        """Open what is in ``metadata_log_directory``.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        self.directory = f"{metadata_log_directory}/{METADATA_PARTITION}"
+        self._disk = disk
+        self._clock = clock
+        self._config = config
+        self.snapshots = self._list_snapshots()
+        start_offset = self.snapshots[0].offset if self.snapshots else 0
+        self.log = PartitionLog.open(
+            disk=disk,
+            directory=self.directory,
+            topic_partition=METADATA_PARTITION,
+            topic_id=CLUSTER_METADATA_TOPIC_ID,
+            config=LogConfig(
+                segment_bytes=config.segment_size_bytes_max,
+                segment_ms=config.segment_ms,
+                retention_ms=UNLIMITED,
+                retention_bytes=UNLIMITED,
+                max_message_bytes=BATCH_SIZE_BYTES_MAX,
+            ),
+            clock=clock,
+            recovery_point=self.snapshots[-1].offset if self.snapshots else 0,
+            log_start_offset=start_offset,
+            on_storage_error=on_storage_error,
+        )
+        if self.snapshots and self.snapshots[-1].offset > self.log.log_end_offset:
+            self.log.truncate_fully_and_start_at(self.snapshots[-1].offset)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.log.log_end_offset
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """The newest epoch in the log, or else in its newest snapshot; 0 when there is neither."""
+        newest = self.snapshots[-1].epoch if self.snapshots else 0
+        return max(self.log.latest_epoch, newest)
+
+    def snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return f"{self.directory}/{snapshot_file_name(snapshot_id)}"
+
+    def append(self, batch: bytes, epoch: LeaderEpoch) -> Offset:
+        """Write a batch that carries its offsets and epoch; return its last offset."""
+        result = self.log.append_as_leader(
+            batch, leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER, now_ms=self._clock.wall_ms()
+        )
+        return result.last_offset
+
+    def batches(self, start_offset: Offset, end_offset: Offset) -> Iterator[RecordBatch]:
+        """Yield the batches from ``start_offset`` up to, not including, ``end_offset``.
+
+        Raises:
+            StorageError: the disk refused, or a batch on it is damaged.
+        """
+        offset = start_offset
+        while offset < end_offset:
+            records = self.log.read(offset, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end_offset).records
+            if records is None:
+                return
+            try:
+                for batch in iterate_batches(records.read()):
+                    if batch.last_offset >= offset:
+                        batch.check_crc()
+                        yield batch
+                        offset = batch.next_offset
+            except CorruptRecordError as error:
+                raise StorageError(f"{self.directory} is damaged at offset {offset}: {error}") from error
+            except OSError as error:
+                raise StorageError(f"cannot read {self.directory} at offset {offset}: {error}") from error
+
+    def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Take note of a snapshot that is durable now."""
+        self.snapshots.append(snapshot_id)
+        self.log.roll()
+
+    def clean(self, now_ms: int) -> list[OffsetAndEpoch]:
+        """Remove what the newer snapshots make superfluous, oldest first; return the snapshots removed.
+
+        A snapshot goes with the log below the next one, while log and snapshots are larger than the retention size or
+        the snapshot's newest record is older than the retention time. The newest snapshot always stays.
+        """
+        removed = []
+        while len(self.snapshots) > 1 and self._is_superfluous(now_ms):
+            self.log.delete_records_before(self.snapshots[1].offset)
+            removed.append(self.snapshots.pop(0))
+        for snapshot_id in removed:
+            try:
+                self._disk.remove(self.snapshot_path(snapshot_id))
+            except OSError as error:
+                raise StorageError(f"cannot remove {self.snapshot_path(snapshot_id)}: {error}") from error
+        if removed:
+            self.log.apply_retention(now_ms)
+        return removed
+
+    def close(self) -> None:
+        self.log.close()
+
+    def _is_superfluous(self, now_ms: int) -> bool:
+        """Whether the oldest snapshot is to go."""
+        if self._config.retention_size_bytes >= 0:
+            size_bytes = self.log.size_bytes + sum(self._snapshot_size_bytes(each) for each in self.snapshots)
+            if size_bytes > self._config.retention_size_bytes:
+                return True
+        if self._config.retention_ms < 0:
+            return False
+        newest_ms = read_last_contained_log_time_ms(self._disk, self.snapshot_path(self.snapshots[0]))
+        return now_ms - newest_ms > self._config.retention_ms
+
+    def _snapshot_size_bytes(self, snapshot_id: OffsetAndEpoch) -> int:
+        try:
+            return self._disk.size_bytes(self.snapshot_path(snapshot_id))
+        except OSError as error:
+            raise StorageError(f"cannot look at {self.snapshot_path(snapshot_id)}: {error}") from error
+
+    def _list_snapshots(self) -> list[OffsetAndEpoch]:
+        """Return the finished snapshots, oldest first; remove what a crash left unfinished."""
+        try:
+            self._disk.make_directory(self.directory)
+            names = self._disk.list_directory(self.directory)
+            for name in names:
+                if name.endswith(PART_SUFFIX):
+                    self._disk.remove(f"{self.directory}/{name}")
+        except OSError as error:
+            raise StorageError(f"cannot look into {self.directory}: {error}") from error
+        found = (parse_snapshot_file_name(name) for name in names)
+        return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)

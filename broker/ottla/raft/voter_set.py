@@ -1,0 +1,82 @@
+"""The voters of the quorum: who may be elected and who must agree.
+
+With kraft.version 1 the set lives in the log and its snapshots (KIP-853), with directory ids and endpoints; with
+kraft.version 0 it comes from ``controller.quorum.voters`` and has neither.
+
+Source: VoterSet of Apache Kafka.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.raft.records import ReplicaKey
+from ottla.types import ZERO_UUID, Endpoint, NodeId, Uuid
+from ottla.wire.messages import control_records as wire
+
+SUPPORTED_KRAFT_VERSIONS = (0, 1)
+
+
+class Voter(NamedTuple):
+    """One voter; ``listeners`` are its controller listeners by name, in order."""
+
+    node_id: NodeId
+    directory_id: Uuid
+    listeners: Mapping[str, Endpoint]
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.node_id, self.directory_id)
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """Voters by node id; there is never more than one of each id."""
+
+    voters: Mapping[NodeId, Voter]
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> "VoterSet":
+        return cls({voter.node_id: voter for voter in voters})
+
+    @property
+    def node_ids(self) -> list[NodeId]:
+        return sorted(self.voters)
+
+    def is_voter(self, replica: ReplicaKey) -> bool:
+        """Whether ``replica`` is in the set; a voter without a directory id matches by its node id."""
+        voter = self.voters.get(replica.node_id)
+        return voter is not None and voter.directory_id in (ZERO_UUID, replica.directory_id)
+
+    def is_only_voter(self, replica: ReplicaKey) -> bool:
+        return len(self.voters) == 1 and self.is_voter(replica)
+
+    def to_message(self) -> wire.VotersRecord:
+        first, last = SUPPORTED_KRAFT_VERSIONS
+        return wire.VotersRecord(
+            version=0,
+            voters=[
+                wire.VotersRecordVoter(
+                    voter_id=voter.node_id,
+                    voter_directory_id=voter.directory_id,
+                    endpoints=[
+                        wire.Endpoint(name=name, host=host, port=port) for name, (host, port) in voter.listeners.items()
+                    ],
+                    kraft_version_feature=wire.KRaftVersionFeature(
+                        min_supported_version=first, max_supported_version=last
+                    ),
+                )
+                for _, voter in sorted(self.voters.items())
+            ],
+        )
+
+    @classmethod
+    def from_message(cls, message: wire.VotersRecord) -> "VoterSet":
+        return cls.of(
+            Voter(
+                voter.voter_id,
+                voter.voter_directory_id,
+                {end_point.name: Endpoint(end_point.host, end_point.port) for end_point in voter.endpoints},
+            )
+            for voter in message.voters
+        )
