@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from ottla.config.layers import resolve_topic
+from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.node_config import NodeConfig
 from ottla.controller.lifecycle import BrokerLifecycleConfig
 from ottla.groups.config import MINUTE_MS, GroupConfig
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
 from ottla.metadata.cache import MetadataCache
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.raft.client import RaftConfig
 from ottla.server.gateway import GatewayConfig
 
@@ -69,10 +70,12 @@ def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[s
     """Return the look-up of a topic's settings: its own over the broker's dynamic ones over the static ones."""
 
     def of_topic(topic: str) -> LogConfig:
-        return resolve_topic(
-            topic=metadata.topic_config(topic),
-            dynamic_broker=metadata.broker_config(config.node_id),
+        configs = metadata.image.configs
+        layers = BrokerLayers(
             static=config.originals,
+            dynamic_default=configs.of(EVERY_BROKER),
+            dynamic_broker=configs.of(ConfigResource(ConfigResourceType.BROKER, str(config.node_id))),
         )
+        return LogConfig(**log_settings(topic_values(layers, metadata.topic_config(topic))))
 
     return of_topic

@@ -1,0 +1,26 @@
+"""The system's randomness as `ports.Random`."""
+
+import secrets
+import uuid
+
+from ottla.types import Uuid, format_uuid
+
+_RESERVED_BELOW = 100
+"""Kafka keeps the ids 0 to 99 for itself (Uuid.RESERVED)."""
+
+
+class SystemRandom:
+    """`secrets`: nothing here is so frequent that its cost matters."""
+
+    __slots__ = ()
+
+    def randrange(self, stop: int) -> int:
+        return secrets.randbelow(stop)
+
+    def uuid(self) -> Uuid:
+        while True:
+            made = uuid.uuid4()
+            value = Uuid(made.bytes)
+            # A leading dash would be read as an option on command lines.
+            if made.int >= _RESERVED_BELOW and not format_uuid(value).startswith("-"):
+                return value
