@@ -37,6 +37,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -70,6 +71,7 @@ class GroupCoordinator:
         self._log = log
         self._partition_count = offsets_partition_count
         self._shards: dict[int, GroupShard] = {}
+        self._loading: list[GroupShard] = []
         self._timers = Timers()
 
     # The node's side
@@ -100,7 +102,8 @@ class GroupCoordinator:
             timers=self._timers,
             offsets_log=self._log,
         )
-        shard.load()
+        self._loading.append(shard)
+        self._load_some()
 
     def on_resigned(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
         """Stop serving ``partition``: everything that waits is answered with NOT_COORDINATOR.
@@ -111,6 +114,8 @@ class GroupCoordinator:
         if shard is None or (leader_epoch is not None and leader_epoch < shard.leader_epoch):
             return
         del self._shards[partition]
+        if shard in self._loading:
+            self._loading.remove(shard)
         shard.stop()
 
     def on_topics_deleted(self, topics: Iterable[str]) -> None:
@@ -121,16 +126,12 @@ class GroupCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due at ``now_ms``: timeouts of members and rebalances, loading, expiry of offsets."""
-        for shard in list(self._shards.values()):
-            if shard.state is ShardState.LOADING:
-                shard.load()
+        self._load_some()
         self._timers.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is to be called next, at the latest; None when nothing is planned."""
-        if any(shard.state is ShardState.LOADING for shard in self._shards.values()):
-            return self._clock.monotonic_ms()
-        return self._timers.next_deadline_ms()
+        return self._clock.monotonic_ms() if self._loading else self._timers.next_deadline_ms()
 
     # Membership
 
@@ -221,7 +222,7 @@ class GroupCoordinator:
 
     def list_groups(self, request: ListGroupsRequest) -> Delayed[ListGroupsResponse]:
         """Return the groups of all partitions that this node leads; none at all while one of them is being loaded."""
-        if any(shard.state is ShardState.LOADING for shard in self._shards.values()):
+        if self._loading:
             error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return Delayed.of(ListGroupsResponse(error_code=error))
         states = {state.lower() for state in request.states_filter}
@@ -269,6 +270,13 @@ class GroupCoordinator:
 
     # Shards
 
+    def _load_some(self) -> None:
+        """Load the next piece of one partition: tick by tick, so that the node goes on serving the others."""
+        for shard in self._loading[:1]:
+            shard.load()
+            if shard.state is not ShardState.LOADING:
+                self._loading.remove(shard)
+
     def _active(self) -> list[GroupShard]:
         return [shard for _, shard in sorted(self._shards.items()) if shard.state is ShardState.ACTIVE]
 
@@ -292,18 +300,18 @@ class GroupCoordinator:
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """Return the answer that has ``error`` for every partition of ``request``."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    return OffsetCommitResponse(topics=[refused_topic(topic, error) for topic in request.topics])
+
+
+def refused_topic(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
+    """Return the answer that has ``error`` for every partition of ``topic``."""
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
+            for partition in topic.partitions
+        ],
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from typing import Final
 
-from ottla.errors import CorruptRecordError, ErrorCode, ProtocolError
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import group_of
 from ottla.groups.config import GroupConfig
@@ -100,7 +100,7 @@ class GroupShard:
                 next(self._loading)
         except StopIteration:
             self._start()
-        except (ProtocolError, CorruptRecordError) as error:
+        except (ProtocolError, KafkaError) as error:
             log.error(
                 "__consumer_offsets-%d cannot be loaded, its groups are not served: %s. Look at it with "
                 "`ottla log dump`; another replica may be sound, so move the leadership.",

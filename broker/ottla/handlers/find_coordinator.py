@@ -1,0 +1,73 @@
+"""FindCoordinator (api key 10, v0-v6): which broker coordinates a group.
+
+v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share partitions (KIP-932).
+``__consumer_offsets`` is created when it is first asked for; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
+Not done: authorization; a transactional id is answered with COORDINATOR_NOT_AVAILABLE too, for this release runs no
+transaction coordinator, and a share partition with INVALID_REQUEST, as by a Kafka that has share groups turned off.
+Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.internal_topics import create_consumer_offsets
+from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
+from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+_GROUP, _TRANSACTION, _SHARE = range(3)
+_FIRST_VERSION_WITH_KEYS = 4
+_NO_NODE = -1
+_MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: (
+        "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
+    ),
+}
+
+
+@serves(api_key=10, versions=range(0, 7))
+def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Look up the leader of the partition that holds each key."""
+    if context.api_version >= _FIRST_VERSION_WITH_KEYS:
+        coordinators = [_find(context, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=coordinators)
+    found = _find(context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=_MESSAGES[ErrorCode(found.error_code)],
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
+    found: tuple[NodeId, Endpoint] | None = None
+    error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if key_type == _GROUP:
+        found = _group_coordinator(context, key)
+    elif key_type != _TRANSACTION:
+        error = ErrorCode.INVALID_REQUEST
+    if found is not None:
+        node_id, endpoint = found
+        return Coordinator(key=key, node_id=node_id, host=endpoint.host, port=endpoint.port, error_message="")
+    is_known = key_type in (_GROUP, _TRANSACTION, _SHARE)
+    message = "" if is_known else _MESSAGES[error]
+    return Coordinator(key=key, node_id=_NO_NODE, port=_NO_NODE, error_code=int(error), error_message=message)
+
+
+def _group_coordinator(context: RequestContext, group_id: str) -> tuple[NodeId, Endpoint] | None:
+    """Return the broker and its address on the listener that the client came in by; None while there is none."""
+    services = context.services
+    number = services.groups.partition_for(group_id)
+    if number is None:
+        create_consumer_offsets(services)
+        return None
+    where = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
+    partition = services.metadata.partition(where)
+    endpoint = services.metadata.leader_endpoint(where, context.connection.listener)
+    if partition is None or endpoint is None:
+        return None
+    if services.config.ottla_advertise_dialled_address and partition.leader == services.config.node_id:
+        endpoint = context.connection.dialled
+    return partition.leader, endpoint

@@ -1,0 +1,25 @@
+"""LeaveGroup (api key 13, v0-v5): members leave a classic group, or are removed by an administrator.
+
+v1 throttle time; v3 several members, also by group instance id (KIP-345); v4 flexible; v5 reason (KIP-800).
+Not done: authorization. Source: LeaveGroupRequest.json; LeaveGroupResponse of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.purgatory import Delayed
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+_FIRST_VERSION_WITH_MEMBERS = 3
+
+
+@serves(api_key=13, versions=range(0, 6))
+def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
+    if context.api_version >= _FIRST_VERSION_WITH_MEMBERS:
+        return context.services.groups.leave_group(request)
+    request.members = [MemberIdentity(member_id=request.member_id)]
+    return context.services.groups.leave_group(request).then(_of_one_member)
+
+
+def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    """Give the one member's error as that of the whole: there is no other place for it."""
+    error_code = response.error_code or next((member.error_code for member in response.members), 0)
+    return LeaveGroupResponse(error_code=error_code)
