@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Emit = Callable[[str, dict[str, Any]], None]
+
+_CONNECT_SECONDS_MAX = 5.0
 
 EXPECTED_FAILURES = (
     DirtError,
@@ -76,6 +79,7 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
         parallelism=options.parallelism,
         driver_memory=options.driver_memory,
     )
+    require_broker(settings.bootstrap_servers)
     jars = None
     if not submitted:
         ensure_java()
@@ -87,6 +91,26 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
             _run_available(spark, settings, options, dirt, emit)
         else:
             run_continuously(spark, settings, on_batch=lambda batch: emit("batch", batch))
+
+
+def require_broker(bootstrap_servers: str) -> None:
+    """Make sure that something listens at one of the addresses, because Spark would retry in silence for minutes.
+
+    Raises:
+        PipelineError: nothing listens at any of them; says why for each.
+    """
+    failures = []
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            failures.append(f"{server!r} is not HOST:PORT")
+            continue
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS_MAX):
+                return
+        except OSError as failure:
+            failures.append(f"{server.strip()}: {failure}")
+    raise PipelineError(f"no broker answers ({'; '.join(failures)}). Start one with: ottla up")
 
 
 @contextlib.contextmanager

@@ -185,11 +185,13 @@ def _wait(
 def _raise_failure(query: StreamingQuery, name: str) -> None:
     failure = query.exception()
     if failure is not None:
-        raise PipelineError(f"stage {name} failed: {_first_lines(str(failure))}")
+        raise PipelineError(f"stage {name} failed: {_reason(str(failure))}")
 
 
-def _first_lines(text: str) -> str:
-    return " ".join(line.strip() for line in text.splitlines()[:6] if line.strip())
+def _reason(text: str) -> str:
+    """Return Spark's reason on one line, without the description of the query that it appends."""
+    reason = text.partition("=== Streaming Query ===")[0]
+    return " ".join(line.strip() for line in reason.splitlines()[:6] if line.strip())
 
 
 def _progress(spark: SparkSession, name: str, seconds: float) -> Progress:
