@@ -6,7 +6,7 @@ Nothing here blocks for long except `File.sync`, which is why the data path uses
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.types import Endpoint, Uuid
 
@@ -61,6 +61,13 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class DiskSpace(NamedTuple):
+    """The file system that a directory is on: its size, and what is left for this process."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Disk(Protocol):
     """The file system below the node's log directories. Paths are strings as the configuration gives them."""
 
@@ -79,6 +86,8 @@ class Disk(Protocol):
         Raises:
             FileNotFoundError: it is missing.
         """
+
+    def space(self, path: str) -> DiskSpace: ...
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in ``path``, sorted, so that every run sees the same order."""

@@ -84,10 +84,6 @@ class LogConfig:
             raise ConfigurationError(f"cleanup.policy has {sorted(unknown)}; it may hold 'delete' and 'compact'")
         if not 0 < self.segment_bytes <= SEGMENT_BYTES_MAX:
             raise ConfigurationError(f"segment.bytes is {self.segment_bytes}; it may be 1 to {SEGMENT_BYTES_MAX}")
-        if self.segment_index_bytes < TIME_INDEX_ENTRY_SIZE_BYTES:
-            raise ConfigurationError(
-                f"segment.index.bytes is {self.segment_index_bytes}; one entry needs {TIME_INDEX_ENTRY_SIZE_BYTES}"
-            )
 
     @property
     def is_compacted(self) -> bool:

@@ -30,7 +30,7 @@ from ottla.log.log_reader import LogReader, LogSlice
 from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_snapshots import ProducerSnapshots
-from ottla.log.producer_state import ProducerState, read_marker
+from ottla.log.producer_state import ProducerState, ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
 from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.retention import deletable_segments
@@ -243,10 +243,9 @@ class PartitionLog:
     def segment_base_offsets(self) -> list[Offset]:
         return [segment.base_offset for segment in self._segments]
 
-    @property
-    def producers(self) -> ProducerState:
-        """The producers' state, to be read: what DescribeProducers answers with."""
-        return self._producers
+    def active_producers(self) -> list[ProducerStateEntry]:
+        """Return what the log knows of each producer, by producer id: what DescribeProducers answers with."""
+        return [entry for _, entry in sorted(self._producers.producers.items())]
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
@@ -375,7 +374,7 @@ class PartitionLog:
         try:
             segment = self._segments.active
             if segment.must_roll(config, size_bytes, max_timestamp_ms, last_offset, now_ms):
-                segment = self._roll(base_offset)
+                segment = self._roll(base_offset, now_ms)
             if leader_epoch != self._epochs.latest_epoch:
                 self._epochs.assign(leader_epoch, base_offset)
             position = segment.write((batch.buffer,), size_bytes)
@@ -444,7 +443,7 @@ class PartitionLog:
         try:
             segment = self._segments.active
             if segment.must_roll(self.config, len(data), max_timestamp_ms, last_offset, now_ms):
-                segment = self._roll(batches[0].base_offset)
+                segment = self._roll(batches[0].base_offset, now_ms)
             for batch in batches:
                 if batch.leader_epoch > self._epochs.latest_epoch:
                     self._epochs.assign(batch.leader_epoch, batch.base_offset)
@@ -569,11 +568,11 @@ class PartitionLog:
 
     # --- segments come and go
 
-    def roll(self) -> None:
+    def roll(self, now_ms: int) -> None:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
-        self._guarded(lambda: self._roll(self.log_end_offset))
+        self._guarded(lambda: self._roll(self.log_end_offset, now_ms))
 
-    def _roll(self, base_offset: Offset) -> Segment:
+    def _roll(self, base_offset: Offset, now_ms: int) -> Segment:
         """Start a segment at ``base_offset``, unless the active one is empty and starts there."""
         old = self._segments.active
         if old.base_offset == base_offset:
@@ -581,18 +580,18 @@ class PartitionLog:
         old.become_inactive()
         if self._producers.end_offset > self.log_start_offset:
             self._snapshots.write(self._producers)
-        segment = self._new_segment(base_offset)
+        segment = self._new_segment(base_offset, now_ms)
         self._flush_later(_ignore)
         return segment
 
-    def _new_segment(self, base_offset: Offset) -> Segment:
+    def _new_segment(self, base_offset: Offset, now_ms: int) -> Segment:
         segment = Segment(
             disk=self._disk,
             open_files=self._open_files,
             directory=self.directory,
             base_offset=base_offset,
             size_bytes=0,
-            created_ms=self._clock.wall_ms(),
+            created_ms=now_ms,
         )
         segment.create()
         self._segments.add(segment)
@@ -624,7 +623,7 @@ class PartitionLog:
             now_ms=now_ms,
         )
         if deletable and deletable[-1] is self._segments.active:
-            self._roll(self.log_end_offset)
+            self._roll(self.log_end_offset, now_ms)
         for segment in deletable:
             self._mark_deleted(segment)
         self.raise_log_start(self._segments.first.base_offset)
@@ -668,7 +667,7 @@ class PartitionLog:
     def _truncate_fully(self, offset: Offset, log_start_offset: Offset) -> None:
         for segment in self._segments:
             self._mark_deleted(segment)
-        self._new_segment(offset)
+        self._new_segment(offset, self._clock.wall_ms())
         self._snapshots.remove_above(-1)
         self._producers.clear(offset)
         self._epochs.clear()
@@ -702,9 +701,22 @@ class PartitionLog:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the wall clock: remove files deleted long enough ago, flush by time, expire producers."""
-        self._guarded(lambda: self._deleted.remove_due(now_ms))
+        self.remove_deleted_files(now_ms)
+        self.flush_when_due(now_ms)
+        self.expire_producers(now_ms)
+
+    def remove_deleted_files(self, now_ms: int) -> None:
+        """Remove the files that left the log file.delete.delay.ms ago."""
+        if self._deleted:
+            self._guarded(lambda: self._deleted.remove_due(now_ms))
+
+    def flush_when_due(self, now_ms: int) -> None:
+        """Start a sync when the oldest unflushed record is older than flush.ms."""
         if self._durability.is_flush_due(self.config, now_ms):
             self.flush_later(_ignore)
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that have been idle for producer.id.expiration.ms."""
         self._producers.expire(now_ms)
 
     def update_config(self, config: LogConfig) -> None:

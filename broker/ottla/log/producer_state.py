@@ -95,10 +95,10 @@ class ProducerStateEntry:
     __slots__ = (
         "batches",
         "coordinator_epoch",
+        "current_transaction_first_offset",
         "last_timestamp_ms",
         "producer_epoch",
         "producer_id",
-        "transaction_first_offset",
     )
 
     def __init__(
@@ -107,21 +107,21 @@ class ProducerStateEntry:
         producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
         coordinator_epoch: int = -1,
         last_timestamp_ms: int = NO_TIMESTAMP,
-        transaction_first_offset: Offset = NO_OFFSET,
+        current_transaction_first_offset: Offset = NO_OFFSET,
         batches: Iterable[BatchMetadata] = (),
     ) -> None:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp_ms = last_timestamp_ms
-        self.transaction_first_offset = transaction_first_offset
+        self.current_transaction_first_offset = current_transaction_first_offset
         self.batches: list[BatchMetadata] = list(batches)
 
     def __repr__(self) -> str:
         return (
             f"ProducerStateEntry(producer {self.producer_id}/{self.producer_epoch}, last sequence "
             f"{self.last_sequence}, coordinator epoch {self.coordinator_epoch}, transaction from "
-            f"{self.transaction_first_offset}, batches {self.batches})"
+            f"{self.current_transaction_first_offset}, batches {self.batches})"
         )
 
     @property
@@ -148,7 +148,7 @@ class ProducerStateEntry:
             self.batches = []
         self.coordinator_epoch = marker.coordinator_epoch
         self.last_timestamp_ms = marker.timestamp_ms
-        self.transaction_first_offset = NO_OFFSET
+        self.current_transaction_first_offset = NO_OFFSET
 
 
 def read_marker(batch: RecordBatch) -> Marker | None:
@@ -207,11 +207,11 @@ class ProducerState:
             raise self._epoch_error(entry, batch.producer_epoch, offset, "<")
         if check_sequence:
             self._check_sequence(entry, batch, offset)
-        if entry.transaction_first_offset != NO_OFFSET and not batch.is_transactional:
+        if entry.current_transaction_first_offset != NO_OFFSET and not batch.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {batch.producer_id} has a transaction open in {self.topic_partition} from offset "
-                f"{entry.transaction_first_offset}; its batch at offset {offset} is not transactional",
+                f"{entry.current_transaction_first_offset}; its batch at offset {offset} is not transactional",
             )
 
     def _check_sequence(self, entry: ProducerStateEntry, batch: RecordBatch, offset: Offset) -> None:
@@ -252,7 +252,7 @@ class ProducerState:
         if entry is None:
             return
         epoch, current = batch.producer_epoch, entry.producer_epoch
-        is_repetition = epoch == current and entry.transaction_first_offset == NO_OFFSET
+        is_repetition = epoch == current and entry.current_transaction_first_offset == NO_OFFSET
         if epoch < current or (transaction_version >= 2 and epoch == current and not is_repetition):
             raise self._epoch_error(entry, epoch, offset, "<=" if transaction_version >= 2 else "<")
         if entry.coordinator_epoch > marker.coordinator_epoch:
@@ -283,8 +283,8 @@ class ProducerState:
             batch.producer_epoch,
             BatchMetadata(batch.last_sequence, base_offset + offset_delta, offset_delta, batch.max_timestamp_ms),
         )
-        if batch.is_transactional and entry.transaction_first_offset == NO_OFFSET:
-            entry.transaction_first_offset = base_offset
+        if batch.is_transactional and entry.current_transaction_first_offset == NO_OFFSET:
+            entry.current_transaction_first_offset = base_offset
             self._ongoing[base_offset] = batch.producer_id
             self._update_first_unstable()
 
@@ -293,7 +293,7 @@ class ProducerState:
         entry = self.producers.get(batch.producer_id)
         if entry is None:
             entry = self.producers[batch.producer_id] = ProducerStateEntry(batch.producer_id)
-        first_offset = entry.transaction_first_offset
+        first_offset = entry.current_transaction_first_offset
         entry.end_transaction(batch.producer_epoch, marker)
         if first_offset == NO_OFFSET:
             return None
@@ -325,7 +325,7 @@ class ProducerState:
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         is_idle = now_ms - entry.last_timestamp_ms >= self.expiration_ms
-        return is_idle and entry.transaction_first_offset == NO_OFFSET
+        return is_idle and entry.current_transaction_first_offset == NO_OFFSET
 
     def _update_first_unstable(self) -> None:
         firsts = (*self._ongoing, *self._unreplicated)
@@ -348,8 +348,8 @@ class ProducerState:
             if self._is_expired(entry, now_ms):
                 continue
             self.producers[entry.producer_id] = entry
-            if entry.transaction_first_offset != NO_OFFSET:
-                self._ongoing[entry.transaction_first_offset] = entry.producer_id
+            if entry.current_transaction_first_offset != NO_OFFSET:
+                self._ongoing[entry.current_transaction_first_offset] = entry.producer_id
         self._update_first_unstable()
 
 
@@ -369,7 +369,7 @@ def _format_entry(entry: ProducerStateEntry) -> bytes:
         entry.batches[-1].offset_delta if entry.batches else 0,
         entry.last_timestamp_ms,
         entry.coordinator_epoch,
-        entry.transaction_first_offset,
+        entry.current_transaction_first_offset,
     )
 
 

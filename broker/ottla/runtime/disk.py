@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.ports import Buffer, File
+from ottla.ports import Buffer, DiskSpace, File
 
 BUFFERS_PER_CALL_MAX = 1024
 """IOV_MAX of Linux and macOS: more buffers in one pwritev are refused."""
@@ -124,6 +124,10 @@ class OsDisk:
 
     def size_bytes(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def space(self, path: str) -> DiskSpace:
+        found = os.statvfs(path)
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

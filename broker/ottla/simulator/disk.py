@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ottla.ports import Buffer, File, Random
+from ottla.ports import Buffer, DiskSpace, File, Random
 
 
 @dataclass(slots=True)
@@ -192,6 +192,8 @@ class SimulatedDisk:
         self.count("open", path)
         path = posixpath.normpath(path)
         inode = self._names.files.get(path)
+        if inode is None and read_only and path in self._names.directories:
+            inode = _Inode()  # a directory: all that can be done with it is to sync it
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -206,6 +208,10 @@ class SimulatedDisk:
 
     def size_bytes(self, path: str) -> int:
         return len(self._inode(path).content)
+
+    def space(self, path: str) -> DiskSpace:
+        self._require_directory(posixpath.normpath(path))
+        return DiskSpace(self.capacity_bytes or 1 << 40, self.room_bytes())
 
     def list_directory(self, path: str) -> list[str]:
         self.count("list", path)
