@@ -95,6 +95,7 @@ class Reactor:
         self._wake_writer.setblocking(False)
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
         self._core: Core | None = None
+        self._being_read: _Link | None = None
         self._accept_again_at_ms: int | None = None
         self._held_listeners: list[tuple[socket.socket, str]] = []
 
@@ -168,28 +169,14 @@ class Reactor:
         link = self._links.get(connection)
         if link is None or link.closing:
             return True
-        if not link.outbox and not link.connecting:
-            first = chunks[0]
-            if len(chunks) == 1 and not isinstance(first, FileSlice):
-                # The common case: one small answer that the socket takes whole.
-                try:
-                    sent = link.sock.send(first)
-                except BlockingIOError:
-                    sent = 0
-                except OSError as error:
-                    self._lose(link, error)
-                    return True
-                if sent == len(first):
-                    return True
-                self._queue(link, memoryview(first)[sent:])
-            else:
-                for chunk in chunks:
-                    self._queue(link, chunk)
-                self._flush(link)
-        else:
-            for chunk in chunks:
-                self._queue(link, chunk)
-        self._watch(link)
+        was_empty = not link.outbox
+        for chunk in chunks:
+            link.outbox.append(chunk)
+            link.outbox_bytes += len(chunk)
+        # Requests that came in one read are answered in one write: `_read` flushes.
+        if was_empty and not link.connecting and link is not self._being_read:
+            self._flush(link)
+            self._watch(link)
         link.told_to_wait = link.outbox_bytes > _QUEUED_BYTES_MAX
         return not link.told_to_wait
 
@@ -199,6 +186,8 @@ class Reactor:
             return
         link.closing = True
         link.is_reading = False
+        if link.outbox:
+            self._flush(link)
         if link.outbox:
             self._watch(link)
         else:
@@ -340,15 +329,17 @@ class Reactor:
             if size == 0:
                 self._lose(link, None)
                 return
+            self._being_read = link
             core.received(link.id, size)
-            if size < len(buffer) or not link.is_reading:
+            self._being_read = None
+            if link.outbox:
+                self._flush(link)
+                if link.id in self._links:
+                    self._after_flush(link)
+            if size < len(buffer) or not link.is_reading or link.id not in self._links:
                 return
 
     # --- sending --------------------------------------------------------------------------------------------------
-
-    def _queue(self, link: _Link, chunk: Chunk) -> None:
-        link.outbox.append(chunk)
-        link.outbox_bytes += len(chunk)
 
     def _flush(self, link: _Link) -> None:
         """Send as much of the outbox as the socket takes."""
@@ -363,6 +354,16 @@ class Reactor:
 
     def _send_buffers(self, link: _Link) -> bool:
         """Gather the buffers at the outbox's head into one call; return whether the socket took them all."""
+        first = link.outbox[0]
+        if len(link.outbox) == 1:
+            assert not isinstance(first, FileSlice)
+            sent = link.sock.send(first)
+            link.outbox_bytes -= sent
+            if sent < len(first):
+                link.outbox[0] = memoryview(first)[sent:]
+                return False
+            link.outbox.popleft()
+            return True
         gathered = []
         followed_by_file = False
         for chunk in link.outbox:
