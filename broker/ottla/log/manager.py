@@ -1,16 +1,33 @@
 """All logs of a node: several log directories, each locked, identified, checkpointed, and able to fail alone.
 
+The manager owns what is periodic about logs (retention, checkpoints, removal of deleted files). Its work is cut into
+slices, so that a tick with thousands of logs never holds the loop for long.
+
 Source: LogManager, MetaPropertiesEnsemble and LogDirFailureChannel of Apache Kafka 4.3.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
 
-from ottla.errors import StorageError
+from ottla.errors import ConfigurationError, StorageError
 from ottla.log.config import LogConfig
+from ottla.log.file_names import DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, marked_directory_name
+from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
+from ottla.log.meta_properties import MetaProperties, read_meta_properties, verify_meta_properties
+from ottla.log.open_files import OPEN_FILES_MAX, OpenFiles
 from ottla.log.partition_log import PartitionLog
-from ottla.ports import Clock, Disk, Random
+from ottla.ports import Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
+
+logger = logging.getLogger(__name__)
+
+ITEMS_PER_SLICE = 64
+DELETION_CHECK_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +42,7 @@ class LogManagerConfig:
         high_watermark_checkpoint_interval_ms: replica.high.watermark.checkpoint.interval.ms.
         producer_id_expiration_ms: producer.id.expiration.ms.
         producer_id_expiration_check_interval_ms: producer.id.expiration.check.interval.ms.
+        open_files_max: how many segments may be open at once; the runtime knows the limit of the process.
     """
 
     retention_check_interval_ms: int = 300_000
@@ -34,6 +52,33 @@ class LogManagerConfig:
     high_watermark_checkpoint_interval_ms: int = 5_000
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
+    open_files_max: int = OPEN_FILES_MAX
+
+
+_Item = TypeVar("_Item")
+
+
+class _Duty(Generic[_Item]):
+    """Something that is done to every item every ``interval_ms``, a slice of them per tick."""
+
+    def __init__(
+        self, interval_ms: int, items: Callable[[], Iterable[_Item]], perform: Callable[[_Item], object], now_ms: int
+    ) -> None:
+        self.interval_ms = interval_ms
+        self.due_ms = now_ms + interval_ms
+        self._items = items
+        self._perform = perform
+        self._waiting: deque[_Item] = deque()
+
+    def next_ms(self, now_ms: int) -> int:
+        return now_ms if self._waiting else self.due_ms
+
+    def run(self, now_ms: int) -> None:
+        if now_ms >= self.due_ms:
+            self.due_ms = now_ms + self.interval_ms
+            self._waiting = deque(self._items())
+        for _ in range(min(len(self._waiting), ITEMS_PER_SLICE)):
+            self._perform(self._waiting.popleft())
 
 
 class LogManager:
@@ -41,9 +86,11 @@ class LogManager:
 
     Args of the constructor:
         log_directories: paths as configured (log.dirs), in order.
-        cluster_id: expected in every meta.properties.
+        node_id: expected in every meta.properties.
+        cluster_id: likewise; None takes the first directory's.
         on_directory_failure: called once per failed directory with its path and the error, after its logs have been
             taken out of the manager; the node answers KAFKA_STORAGE_ERROR for them and tells the controller.
+            `lost_partitions` says which they were.
     """
 
     def __init__(
@@ -54,23 +101,111 @@ class LogManager:
         random: Random,
         log_directories: Sequence[str],
         node_id: NodeId,
-        cluster_id: str,
+        cluster_id: str | None,
         config: LogManagerConfig | None = None,
         on_directory_failure: Callable[[str, StorageError], None] | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._config = config or LogManagerConfig()
+        self._on_directory_failure = on_directory_failure
+        self._directories = {path: LogDirectory(disk, path) for path in log_directories}
+        self._open_files = OpenFiles(self._config.open_files_max)
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._lost: dict[str, tuple[TopicPartition, ...]] = {}
+        self._deleted: deque[tuple[int, LogDirectory, str]] = deque()  # (due, directory, path)
+        now_ms = clock.monotonic_ms()
+        self._duties = self._make_duties(now_ms)
+
+    # --- starting
 
     def start(self, *, config_of_topic: Callable[[str], LogConfig]) -> None:
         """Lock the directories, check their meta.properties, load every log.
 
         Raises:
-            ConfigurationError: a directory belongs to another node or cluster, or is not formatted.
+            ConfigurationError: a directory belongs to another node or cluster, is not formatted or in use.
             StorageError: every directory failed.
         """
-        raise NotImplementedError
+        for directory in self._directories.values():
+            self._attempt(directory, directory.lock)
+        self._verify()
+        for directory in self._online():
+            self._attempt(directory, partial(self._load, directory, config_of_topic))
+        self._require_one()
+
+    def _verify(self) -> None:
+        found: dict[str, MetaProperties | None] = {}
+        for directory in self._online():
+            self._attempt(directory, partial(self._identify, directory, found))
+        self._require_one()
+        verify_meta_properties(found, node_id=self._node_id, cluster_id=self._cluster_id)
+
+    def _identify(self, directory: LogDirectory, found: dict[str, MetaProperties | None]) -> None:
+        properties = found[directory.path] = read_meta_properties(self._disk, directory.path)
+        if properties is not None:
+            directory.directory_id = properties.directory_id
+
+    def _require_one(self) -> None:
+        if not any(True for _ in self._online()):
+            reasons = "; ".join(f"{path}: {directory.failure}" for path, directory in self._directories.items())
+            raise StorageError(f"Shutdown node because all log dirs have failed ({reasons})")
+
+    def _load(self, directory: LogDirectory, config_of_topic: Callable[[str], LogConfig]) -> None:
+        directory.open()
+        partitions, deleted = directory.find_logs()
+        for name in deleted:
+            self._deleted.append((self._clock.monotonic_ms(), directory, f"{directory.path}/{name}"))
+        configs: dict[str, LogConfig] = {}
+        for partition in partitions:
+            if partition in self._logs:
+                raise ConfigurationError(
+                    f"Duplicate log directories found: {self._logs[partition].directory}, "
+                    f"{directory.path}/{partition}! Remove the one that is out of date."
+                )
+            config = configs.get(partition.topic)
+            if config is None:
+                config = configs[partition.topic] = config_of_topic(partition.topic)
+            log = self._open_log(directory, partition, config, was_clean_shutdown=directory.was_clean_shutdown)
+            log.update_high_watermark(directory.high_watermarks.get(partition, 0))
+            if log.truncated_bytes:
+                logger.warning(
+                    "%s: recovery cut off %d bytes of torn batches at offset %d",
+                    log.directory,
+                    log.truncated_bytes,
+                    log.log_end_offset,
+                )
+
+    def _open_log(
+        self, directory: LogDirectory, partition: TopicPartition, config: LogConfig, *, was_clean_shutdown: bool
+    ) -> PartitionLog:
+        log = PartitionLog.open(
+            disk=self._disk,
+            directory=f"{directory.path}/{partition}",
+            topic_partition=partition,
+            config=self._with_jitter(config),
+            clock=self._clock,
+            recovery_point=directory.recovery_points.get(partition, 0),
+            log_start_offset=directory.log_start_offsets.get(partition, 0),
+            was_clean_shutdown=was_clean_shutdown,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            open_files=self._open_files,
+            on_storage_error=lambda error: self._fail(directory, error),
+        )
+        self._logs[partition] = directory.logs[partition] = log
+        return log
+
+    def _with_jitter(self, config: LogConfig) -> LogConfig:
+        """Draw this log's own jitter below the topic's segment.jitter.ms."""
+        bound_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return replace(config, segment_jitter_ms=self._random.randrange(bound_ms)) if bound_ms > 0 else config
+
+    # --- logs
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
-        raise NotImplementedError
+        return self._logs.get(topic_partition)
 
     def get_or_create(
         self,
@@ -86,39 +221,203 @@ class LogManager:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
             StorageError: the directory is offline or the disk refused.
         """
-        raise NotImplementedError
+        log = self._logs.get(topic_partition)
+        if log is None:
+            directory = self._choose_directory(topic_partition, directory_id)
+            # What an earlier log of that name had in the checkpoints says nothing about the new one.
+            for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks):
+                offsets.pop(topic_partition, None)
+            try:
+                log = self._open_log(directory, topic_partition, config, was_clean_shutdown=True)
+            except StorageError as error:
+                self._fail(directory, error)
+                raise
+        log.assign_topic_id(topic_id)
+        return log
+
+    def _choose_directory(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
+        for directory in self._directories.values():
+            if directory_id is not None and directory.directory_id == directory_id:
+                if directory.failure is not None:
+                    raise StorageError(f"{directory.path}, which is to hold {topic_partition}, is offline")
+                return directory
+        self._require_one()
+        return min(self._online(), key=lambda directory: len(directory.logs))
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every online log, by topic and partition."""
-        raise NotImplementedError
+        return (self._logs[partition] for partition in sorted(self._logs))
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Rename the log's directory to ``<topic>-<partition>.<id>-delete``; `tick` removes it after the file delay."""
-        raise NotImplementedError
+        """Rename the log's directory to ``<topic>-<partition>.<id>-delete``; `tick` removes it after the file delay.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return
+        directory, path = self._move_aside(log, DELETE_DIRECTORY_SUFFIX)
+        log.release()
+        due_ms = self._clock.monotonic_ms() + log.config.file_delete_delay_ms
+        self._deleted.append((due_ms, directory, path))
 
     def move_aside_strays(self, is_stray: Callable[[PartitionLog], bool]) -> list[TopicPartition]:
         """Rename the directories of logs that the metadata no longer gives to this node to ``-stray`` (KIP-866)."""
-        raise NotImplementedError
+        strays = [log for log in self.logs() if is_stray(log)]
+        for log in strays:
+            _, path = self._move_aside(log, STRAY_DIRECTORY_SUFFIX)
+            logger.warning("%s is no partition of this node; its log is kept in %s", log.topic_partition, path)
+            log.release()
+        return [log.topic_partition for log in strays]
+
+    def _move_aside(self, log: PartitionLog, suffix: str) -> tuple[LogDirectory, str]:
+        directory = self._directories[log.directory.rpartition("/")[0]]
+        unique = self._random.uuid().hex()
+        path = f"{directory.path}/{marked_directory_name(log.topic_partition, unique, suffix)}"
+        log.rename_directory(path)
+        del self._logs[log.topic_partition], directory.logs[log.topic_partition]
+        return directory, path
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """Hand the topic's new configuration to its logs."""
-        raise NotImplementedError
+        for partition, log in self._logs.items():
+            if partition.topic == topic:
+                log.update_config(self._with_jitter(config))
+
+    # --- directories
 
     def directory_ids(self) -> Mapping[str, Uuid]:
         """directory.id of each online directory, by path: what a broker registration carries."""
-        raise NotImplementedError
+        return {
+            directory.path: directory.directory_id for directory in self._online() if directory.directory_id is not None
+        }
 
     def offline_directories(self) -> Sequence[str]:
-        raise NotImplementedError
+        return [path for path, directory in self._directories.items() if directory.failure is not None]
+
+    def lost_partitions(self, path: str) -> tuple[TopicPartition, ...]:
+        """The partitions whose logs were in a directory when it failed."""
+        return self._lost.get(path, ())
+
+    def space_of(self, path: str) -> DiskSpace:
+        """Return size and usable bytes of the file system below a log directory (KIP-827).
+
+        Raises:
+            StorageError: the disk refused; the directory is offline now.
+        """
+        directory = self._directories[path]
+        try:
+            return self._disk.space(path)
+        except OSError as error:
+            failure = StorageError(f"cannot look at {path}: {error}")
+            self._fail(directory, failure)
+            raise failure from error
 
     def previous_broker_epoch(self) -> int:
         """The epoch in the clean-shutdown markers, -1 when any directory was not closed cleanly (KIP-966)."""
-        raise NotImplementedError
+        epochs = {directory.previous_broker_epoch for directory in self._directories.values()}
+        return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
+
+    def _online(self) -> Iterator[LogDirectory]:
+        return iter([directory for directory in self._directories.values() if directory.failure is None])
+
+    def _attempt(self, directory: LogDirectory, action: Callable[[], None]) -> None:
+        """Do something to one directory; its failure is not the others'."""
+        try:
+            action()
+        except StorageError as error:
+            self._fail(directory, error)
+
+    def _fail(self, directory: LogDirectory, error: StorageError) -> None:
+        """Take a directory offline: its logs are no more, for this run of the node."""
+        if directory.failure is not None:
+            return
+        directory.failure = error
+        self._lost[directory.path] = tuple(sorted(directory.logs))
+        for partition, log in directory.logs.items():
+            self._logs.pop(partition, None)
+            log.failure = log.failure or error
+            log.release()
+        directory.logs = {}
+        logger.error(
+            "log directory %s is offline with %d logs: %s", directory.path, len(self._lost[directory.path]), error
+        )
+        if self._on_directory_failure is not None:
+            self._on_directory_failure(directory.path, error)
+
+    # --- what is periodic
+
+    def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory]]:
+        config, wall_ms = self._config, self._clock.wall_ms
+        logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
+            (config.retention_check_interval_ms, lambda log: log.apply_retention(wall_ms())),
+            (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
+            (config.producer_id_expiration_check_interval_ms, lambda log: log.expire_producers(wall_ms())),
+            (DELETION_CHECK_INTERVAL_MS, lambda log: log.remove_deleted_files(wall_ms())),
+        ]
+        directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
+            (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
+            (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            (DELETION_CHECK_INTERVAL_MS, self._remove_deleted_directories),
+        ]
+        return [
+            *(_Duty(interval_ms, self.logs, _unless_failed(perform), now_ms) for interval_ms, perform in logs),
+            *(_Duty(interval_ms, self._online, perform, now_ms) for interval_ms, perform in directories),
+        ]
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: retention, flushes, checkpoints, removal of deleted files and directories."""
-        raise NotImplementedError
+        """Do what is due by the monotonic clock; wall time, where records are concerned, is read from the clock."""
+        for duty in self._duties:
+            duty.run(now_ms)
 
-    def close(self, *, broker_epoch: int = -1) -> None:
-        """Close every log, write the checkpoints and the clean-shutdown markers, release the locks."""
-        raise NotImplementedError
+    def next_tick_ms(self, now_ms: int) -> int:
+        """Return when, by the monotonic clock, `tick` has something to do again; ``now_ms`` when it has already."""
+        return min(duty.next_ms(now_ms) for duty in self._duties)
+
+    def _checkpoint_recovery_points(self, directory: LogDirectory) -> None:
+        directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))
+
+    def _checkpoint_log_start_offsets(self, directory: LogDirectory) -> None:
+        directory.checkpoint_log_start_offsets(lambda error: self._fail(directory, error))
+
+    def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
+        directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
+
+    def _remove_deleted_directories(self, directory: LogDirectory) -> None:
+        now_ms = self._clock.monotonic_ms()
+        due = [entry for entry in self._deleted if entry[0] <= now_ms and entry[1] is directory]
+        for entry in due:
+            self._deleted.remove(entry)
+            try:
+                self._disk.remove_tree(entry[2])
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._fail(directory, StorageError(f"cannot remove {entry[2]}: {error}"))
+                return
+
+    # --- the end
+
+    def close(self, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Close every log, write the checkpoints and the clean-shutdown markers, release the locks.
+
+        A directory that fails on the way is left without its marker, for the next start to recover.
+        """
+        for directory in self._online():
+            self._attempt(directory, partial(directory.close, broker_epoch))
+        for directory in self._directories.values():
+            directory.unlock()
+        self._logs.clear()
+
+
+def _unless_failed(perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
+    """Wrap a duty: a log whose disk refuses has taken its directory offline already, the others' duty goes on."""
+
+    def performed(log: PartitionLog) -> None:
+        if log.failure is None:
+            with suppress(StorageError):
+                perform(log)
+
+    return performed

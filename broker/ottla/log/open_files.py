@@ -7,7 +7,8 @@ the first that was not used since the last round.
 from collections import deque
 from typing import Protocol
 
-OPEN_FILES_MAX = 4096
+OPEN_FILES_MAX = 512
+"""Half of what a process may usually have; sockets need theirs. The runtime, which can ask, gives a better number."""
 
 
 class FileHolder(Protocol):

@@ -1,7 +1,7 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
-This file holds the state and what changes it. `recovery` opens a log, `validation` says what a leader refuses,
-`retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one owner, the node's
+This file holds the state and decides; the files are `local_log`'s. `recovery` opens a log, `validation` says what a
+leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one owner, the node's
 loop: nothing here is thread-safe.
 
 What a disk refuses ends the log: the first StorageError is reported to the owner, who takes the whole log directory
@@ -15,7 +15,6 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
 from ottla.log.checkpoint import (
-    LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     format_partition_metadata,
     parse_partition_metadata,
@@ -23,18 +22,15 @@ from ottla.log.checkpoint import (
     write_text,
 )
 from ottla.log.config import LogConfig
-from ottla.log.deleted_files import DeletedFiles
-from ottla.log.durability import Durability
 from ottla.log.leader_epoch_cache import LeaderEpochCache
-from ottla.log.log_reader import LogReader, LogSlice
+from ottla.log.local_log import LocalLog
+from ottla.log.log_reader import LogSlice
 from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
 from ottla.log.open_files import OpenFiles
-from ottla.log.producer_snapshots import ProducerSnapshots
 from ottla.log.producer_state import ProducerState, ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
 from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.retention import deletable_segments
-from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import (
@@ -91,7 +87,7 @@ class PartitionLog:
     """See the module. Attributes are read by everyone and changed only by the methods below.
 
     Attributes:
-        topic_partition, topic_id, directory, config: as given; ``topic_id`` is None until somebody knows it.
+        topic_partition, topic_id, config: as given; ``topic_id`` is None until somebody knows it.
         log_start_offset: the first offset that readers may ask for.
         log_end_offset: the offset that the next record gets.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
@@ -101,18 +97,13 @@ class PartitionLog:
 
     __slots__ = (
         "_clock",
-        "_deleted",
         "_disk",
-        "_durability",
         "_epochs",
+        "_local",
         "_on_storage_error",
-        "_open_files",
         "_producers",
-        "_reader",
         "_segments",
-        "_snapshots",
         "config",
-        "directory",
         "failure",
         "high_watermark",
         "log_end_offset",
@@ -136,32 +127,20 @@ class PartitionLog:
     ) -> None:
         """Use `open`."""
         self._disk = disk
-        self.directory = directory
-        self.topic_partition = topic_partition
-        self.topic_id: Uuid | None = None
-        self.config = config
         self._clock = clock
-        self._open_files = open_files
         self._on_storage_error = on_storage_error
+        self._local = LocalLog(disk=disk, directory=directory, open_files=open_files, loaded=loaded)
         self._segments: Segments = loaded.segments
         self._epochs: LeaderEpochCache = loaded.epochs
         self._producers: ProducerState = loaded.producer_state
-        self._snapshots: ProducerSnapshots = loaded.snapshots
-        self._deleted = DeletedFiles(disk)
+        self.topic_partition = topic_partition
+        self.topic_id: Uuid | None = None
+        self.config = config
         self.log_start_offset: Offset = loaded.log_start_offset
         self.log_end_offset: Offset = loaded.log_end_offset
         self.high_watermark: Offset = loaded.log_start_offset
         self.truncated_bytes = loaded.truncated_bytes
         self.failure: StorageError | None = None
-        self._reader = LogReader(loaded.segments)
-        self._durability = Durability(
-            disk=disk,
-            directory=directory,
-            segments=loaded.segments,
-            epochs=loaded.epochs,
-            recovery_point=loaded.recovery_point,
-            has_new_names=loaded.has_new_names,
-        )
 
     @classmethod
     def open(
@@ -222,6 +201,10 @@ class PartitionLog:
     # --- what it is
 
     @property
+    def directory(self) -> str:
+        return self._local.directory
+
+    @property
     def last_stable_offset(self) -> Offset:
         """The first offset that a read_committed reader may not see; at most the high watermark."""
         unstable = self._producers.first_unstable_offset
@@ -232,12 +215,16 @@ class PartitionLog:
     @property
     def recovery_point(self) -> Offset:
         """Everything below is on stable storage."""
-        return self._durability.recovery_point
+        return self._local.durability.recovery_point
 
     @property
     def size_bytes(self) -> int:
         """All segments' records."""
         return self._segments.size_bytes
+
+    @property
+    def first_segment_base_offset(self) -> Offset:
+        return self._segments.first.base_offset
 
     @property
     def segment_base_offsets(self) -> list[Offset]:
@@ -374,7 +361,8 @@ class PartitionLog:
         try:
             segment = self._segments.active
             if segment.must_roll(config, size_bytes, max_timestamp_ms, last_offset, now_ms):
-                segment = self._roll(base_offset, now_ms)
+                self._roll(base_offset, now_ms)
+                segment = self._segments.active
             if leader_epoch != self._epochs.latest_epoch:
                 self._epochs.assign(leader_epoch, base_offset)
             position = segment.write((batch.buffer,), size_bytes)
@@ -443,7 +431,8 @@ class PartitionLog:
         try:
             segment = self._segments.active
             if segment.must_roll(self.config, len(data), max_timestamp_ms, last_offset, now_ms):
-                segment = self._roll(batches[0].base_offset, now_ms)
+                self._roll(batches[0].base_offset, now_ms)
+                segment = self._segments.active
             for batch in batches:
                 if batch.leader_epoch > self._epochs.latest_epoch:
                     self._epochs.assign(batch.leader_epoch, batch.base_offset)
@@ -464,7 +453,7 @@ class PartitionLog:
 
     def _on_appended(self, last_offset: Offset, record_count: int, now_ms: int) -> None:
         self.log_end_offset = self._producers.end_offset = last_offset + 1
-        durability = self._durability
+        durability = self._local.durability
         durability.on_appended(record_count, now_ms)
         if durability.must_flush(self.config):
             durability.flush(self.log_end_offset)
@@ -501,7 +490,7 @@ class PartitionLog:
             )
         upper_bound = self.log_end_offset if upper_bound_offset is None else upper_bound_offset
         try:
-            return self._reader.read(
+            return self._local.reader.read(
                 start_offset,
                 size_bytes_max=size_bytes_max,
                 upper_bound_offset=upper_bound,
@@ -572,42 +561,14 @@ class PartitionLog:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
         self._guarded(lambda: self._roll(self.log_end_offset, now_ms))
 
-    def _roll(self, base_offset: Offset, now_ms: int) -> Segment:
-        """Start a segment at ``base_offset``, unless the active one is empty and starts there."""
-        old = self._segments.active
-        if old.base_offset == base_offset:
-            return old
-        old.become_inactive()
-        if self._producers.end_offset > self.log_start_offset:
-            self._snapshots.write(self._producers)
-        segment = self._new_segment(base_offset, now_ms)
-        self._flush_later(_ignore)
-        return segment
+    def _roll(self, base_offset: Offset, now_ms: int) -> None:
+        if self._local.roll(base_offset, now_ms):
+            if self._producers.end_offset > self.log_start_offset:
+                self._local.snapshots.write(self._producers)
+            self._flush_later(_ignore)
 
-    def _new_segment(self, base_offset: Offset, now_ms: int) -> Segment:
-        segment = Segment(
-            disk=self._disk,
-            open_files=self._open_files,
-            directory=self.directory,
-            base_offset=base_offset,
-            size_bytes=0,
-            created_ms=now_ms,
-        )
-        segment.create()
-        self._segments.add(segment)
-        self._durability.has_new_names = True
-        return segment
-
-    def _mark_deleted(self, segment: Segment) -> None:
-        """Take a segment out of the log; its files go after file.delete.delay.ms."""
-        segment.discard()
-        self._segments.remove(segment)
-        due_ms = self._clock.wall_ms() + self.config.file_delete_delay_ms
-        paths = segment.paths()
-        if self._snapshots.forget(segment.base_offset):
-            paths.append(self._snapshots.path(segment.base_offset))
-        for path in paths:
-            self._deleted.mark(path, due_ms=due_ms)
+    def _deletion_due_ms(self) -> int:
+        return self._clock.wall_ms() + self.config.file_delete_delay_ms
 
     def apply_retention(self, now_ms: int) -> list[Offset]:
         """Delete the segments that the configuration no longer keeps; return their base offsets."""
@@ -625,7 +586,7 @@ class PartitionLog:
         if deletable and deletable[-1] is self._segments.active:
             self._roll(self.log_end_offset, now_ms)
         for segment in deletable:
-            self._mark_deleted(segment)
+            self._local.delete_segment(segment, due_ms=self._deletion_due_ms())
         self.raise_log_start(self._segments.first.base_offset)
         return [segment.base_offset for segment in deletable]
 
@@ -643,16 +604,12 @@ class PartitionLog:
         return True
 
     def _truncate_to(self, offset: Offset) -> None:
-        for segment in reversed(list(self._segments)):
-            if segment.base_offset > offset:
-                self._mark_deleted(segment)
-        end_offset = min(offset, self._segments.active.truncate_to(offset))
-        self._snapshots.remove_above(end_offset)
+        end_offset = self._local.truncate_to(offset, due_ms=self._deletion_due_ms())
+        self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
-        self._on_truncated(end_offset)
         rebuild_producers(
             self._producers,
-            self._snapshots,
+            self._local.snapshots,
             self._segments,
             log_start_offset=self.log_start_offset,
             end_offset=end_offset,
@@ -665,27 +622,17 @@ class PartitionLog:
         self._guarded(lambda: self._truncate_fully(offset, offset if log_start_offset is None else log_start_offset))
 
     def _truncate_fully(self, offset: Offset, log_start_offset: Offset) -> None:
-        for segment in self._segments:
-            self._mark_deleted(segment)
-        self._new_segment(offset, self._clock.wall_ms())
-        self._snapshots.remove_above(-1)
+        self._local.truncate_fully(offset, now_ms=self._clock.wall_ms(), due_ms=self._deletion_due_ms())
         self._producers.clear(offset)
-        self._epochs.clear()
+        self.log_end_offset = offset
         self.log_start_offset = log_start_offset
-        self._on_truncated(offset)
         self.update_high_watermark(self.high_watermark)
-
-    def _on_truncated(self, end_offset: Offset) -> None:
-        self.log_end_offset = end_offset
-        self._epochs.truncate_from_end(end_offset)
-        self._durability.on_truncated(end_offset)
-        self._reader.on_truncated()
 
     # --- durability, time, end
 
     def flush(self) -> None:
         """Put everything appended so far on stable storage before returning."""
-        self._guarded(lambda: self._durability.flush(self.log_end_offset))
+        self._guarded(lambda: self._local.durability.flush(self.log_end_offset))
 
     def flush_later(self, done: Callable[[StorageError | None], None]) -> None:
         """Put everything appended so far on stable storage; call ``done`` when ``recovery_point`` says so."""
@@ -697,7 +644,7 @@ class PartitionLog:
                 self._note_failure(error)
             done(error)
 
-        self._durability.flush_later(self.log_end_offset, synced)
+        self._local.durability.flush_later(self.log_end_offset, synced)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the wall clock: remove files deleted long enough ago, flush by time, expire producers."""
@@ -707,12 +654,12 @@ class PartitionLog:
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files that left the log file.delete.delay.ms ago."""
-        if self._deleted:
-            self._guarded(lambda: self._deleted.remove_due(now_ms))
+        if self._local.deleted:
+            self._guarded(lambda: self._local.deleted.remove_due(now_ms))
 
     def flush_when_due(self, now_ms: int) -> None:
         """Start a sync when the oldest unflushed record is older than flush.ms."""
-        if self._durability.is_flush_due(self.config, now_ms):
+        if self._local.durability.is_flush_due(self.config, now_ms):
             self.flush_later(_ignore)
 
     def expire_producers(self, now_ms: int) -> None:
@@ -727,45 +674,21 @@ class PartitionLog:
         self._guarded(self._close)
 
     def _close(self) -> None:
-        active = self._segments.active
-        active.become_inactive()
-        self._durability.flush(self.log_end_offset)
         if self._producers.end_offset > self.log_start_offset:
-            self._snapshots.write(self._producers)
-        for segment in self._segments:
-            segment.close()
+            self._local.snapshots.write(self._producers)
+        self._local.close(self.log_end_offset)
 
     def release(self) -> None:
-        """Let go of every file without writing anything: for a log whose directory has failed."""
-        for segment in self._segments:
-            segment.discard()
+        """Let go of every file without writing anything: for a log whose directory has failed or goes away."""
+        self._local.release()
 
     def rename_directory(self, directory: str) -> None:
         """Move the log to ``directory`` (on the same disk); `LogManager` marks deletions so (``-delete``)."""
-        self._guarded(lambda: self._rename_directory(directory))
-
-    def _rename_directory(self, directory: str) -> None:
-        for segment in self._segments:
-            segment.close()
-        try:
-            self._disk.rename(self.directory, directory)
-        except OSError as error:
-            raise StorageError(f"cannot rename {self.directory} to {directory}: {error}") from error
-        for segment in self._segments:
-            segment.move_to(directory)
-        self._epochs.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self._snapshots.directory = directory
-        self._deleted.move_to(self.directory, directory)
-        self._durability.directory = directory
-        self.directory = directory
+        self._guarded(lambda: self._local.rename_directory(directory))
 
     def delete(self) -> None:
         """Remove the log's directory and everything in it now."""
-        self.release()
-        try:
-            self._disk.remove_tree(self.directory)
-        except OSError as error:
-            self._fail(StorageError(f"cannot remove {self.directory}: {error}"))
+        self._guarded(self._local.remove_directory)
 
     # --- failure
 

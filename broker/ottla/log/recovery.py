@@ -117,6 +117,9 @@ class LogLoader:
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_above(end_offset)
+        for segment in self._segments:
+            # A node with thousands of logs must not start with as many descriptors.
+            segment.close()
         return LoadedLog(
             segments=self._segments,
             epochs=self._epochs,

@@ -1,0 +1,189 @@
+"""One of the node's log directories: its lock, its marker of a clean stop, its checkpoints.
+
+Beside the logs, a directory holds ``.lock``, ``meta.properties``, ``.kafka_cleanshutdown`` (JSON: ``version`` 0 and the
+``brokerEpoch`` of the node that closed it) and the checkpoints of `checkpoint`. The marker is removed, durably, when
+the directory is opened, so that only the next clean stop can vouch for the logs.
+
+Source: LogManager and CleanShutdownFileHandler of Kafka; KIP-966 (broker epoch).
+"""
+
+import json
+from collections.abc import Callable, Iterable
+
+from ottla.errors import ConfigurationError, StorageError
+from ottla.log.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    format_offsets,
+    read_offsets,
+    read_text,
+    write_text,
+    write_text_later,
+)
+from ottla.log.file_names import directory_mark, parse_log_directory
+from ottla.log.partition_log import PartitionLog
+from ottla.ports import Disk
+from ottla.types import CLUSTER_METADATA_TOPIC, Offset, TopicPartition, Uuid
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class LogDirectory:
+    """See the module.
+
+    Attributes:
+        path: as configured.
+        directory_id: from meta.properties; None before it is read.
+        logs: that are in it and online, by partition.
+        was_clean_shutdown: whether the marker was there when the directory was opened.
+        previous_broker_epoch: in that marker; -1 without one.
+        failure: why the directory is offline; None while it works.
+    """
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.directory_id: Uuid | None = None
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.was_clean_shutdown = False
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.failure: StorageError | None = None
+        self.recovery_points: dict[TopicPartition, Offset] = {}
+        self.log_start_offsets: dict[TopicPartition, Offset] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        self._written: dict[str, str] = {}
+        self._being_written: set[str] = set()
+
+    def __repr__(self) -> str:
+        state = "offline" if self.failure else "online"
+        return f"LogDirectory({self.path!r}, {state}, {len(self.logs)} logs)"
+
+    def lock(self) -> None:
+        """Make the directory when it is missing, and keep other processes out of it.
+
+        Raises:
+            ConfigurationError: another process has it.
+            StorageError: the disk refused.
+        """
+        try:
+            self._disk.make_directory(self.path)
+            self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        except BlockingIOError as error:
+            raise ConfigurationError(
+                f"Failed to acquire lock on file .lock in {self.path}. A Kafka instance in another process or thread "
+                "is using this directory."
+            ) from error
+        except OSError as error:
+            raise StorageError(f"cannot open the log directory {self.path}: {error}") from error
+
+    def unlock(self) -> None:
+        self._disk.unlock(f"{self.path}/{LOCK_FILE}")
+
+    def open(self) -> None:
+        """Take the marker of the last clean stop, and read the checkpoints.
+
+        Raises:
+            StorageError: the disk refused, or a checkpoint is malformed.
+        """
+        self._take_clean_shutdown_marker()
+        self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
+        self.log_start_offsets = self._read(LOG_START_OFFSET_CHECKPOINT)
+        self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
+
+    def _read(self, name: str) -> dict[TopicPartition, Offset]:
+        return read_offsets(self._disk, f"{self.path}/{name}")
+
+    def _take_clean_shutdown_marker(self) -> None:
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        text = read_text(self._disk, path)
+        if text is None:
+            return
+        self.was_clean_shutdown = True
+        try:
+            self.previous_broker_epoch = int(json.loads(text)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            # An old Kafka leaves the file empty: the stop was clean all the same.
+            self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        try:
+            self._disk.remove(path)
+            self._disk.sync_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"cannot remove {path}: {error}") from error
+
+    def find_logs(self) -> tuple[list[TopicPartition], list[str]]:
+        """Return the partitions whose logs are here, and the names of directories that wait for their deletion.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        try:
+            names = self._disk.list_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"cannot list {self.path}: {error}") from error
+        deleted = [name for name in names if directory_mark(name) == "delete"]
+        found = (parse_log_directory(name) for name in names if directory_mark(name) is None)
+        # The quorum opens the metadata log by itself.
+        return [log for log in found if log is not None and log.topic != CLUSTER_METADATA_TOPIC], deleted
+
+    # --- checkpoints
+
+    def checkpoint_recovery_points(self, on_error: Callable[[StorageError], None]) -> None:
+        """Write them off the loop, unless the last ones were the same; `on_error` hears of a failure."""
+        offsets = {partition: log.recovery_point for partition, log in self.logs.items()}
+        self._write_later(RECOVERY_POINT_CHECKPOINT, offsets, on_error)
+
+    def checkpoint_log_start_offsets(self, on_error: Callable[[StorageError], None]) -> None:
+        """Likewise; only those that the first segment's name does not tell."""
+        self._write_later(LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts(), on_error)
+
+    def checkpoint_high_watermarks(self, on_error: Callable[[StorageError], None]) -> None:
+        offsets = {partition: log.high_watermark for partition, log in self.logs.items()}
+        self._write_later(HIGH_WATERMARK_CHECKPOINT, offsets, on_error)
+
+    def _raised_log_starts(self) -> dict[TopicPartition, Offset]:
+        return {
+            partition: log.log_start_offset
+            for partition, log in self.logs.items()
+            if log.log_start_offset > log.first_segment_base_offset
+        }
+
+    def _write_later(
+        self, name: str, offsets: dict[TopicPartition, Offset], on_error: Callable[[StorageError], None]
+    ) -> None:
+        text = format_offsets(offsets)
+        if name in self._being_written or self._written.get(name) == text:
+            return
+        self._being_written.add(name)
+
+        def written(error: StorageError | None) -> None:
+            self._being_written.discard(name)
+            if error is not None:
+                on_error(error)
+            else:
+                self._written[name] = text
+
+        write_text_later(self._disk, f"{self.path}/{name}", text, written)
+
+    # --- the end
+
+    def close(self, broker_epoch: int) -> None:
+        """Close every log, write every checkpoint, and leave the marker: in this order, for it vouches for all.
+
+        Raises:
+            StorageError: the disk refused; there is no marker then.
+        """
+        for log in self.logs.values():
+            log.close()
+        logs = self.logs.items()
+        checkpoints: Iterable[tuple[str, dict[TopicPartition, Offset]]] = (
+            (RECOVERY_POINT_CHECKPOINT, {partition: log.recovery_point for partition, log in logs}),
+            (LOG_START_OFFSET_CHECKPOINT, self._raised_log_starts()),
+            (HIGH_WATERMARK_CHECKPOINT, {partition: log.high_watermark for partition, log in logs}),
+        )
+        for name, offsets in checkpoints:
+            write_text(self._disk, f"{self.path}/{name}", format_offsets(offsets))
+        marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        write_text(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
