@@ -1,0 +1,173 @@
+"""The cluster itself: its nodes, its quorum, its disks, its features."""
+
+import asyncio
+
+from ottla.client.admin_base import AdminBase
+from ottla.client.errors import UnsupportedApiError, kafka_error, raise_for
+from ottla.client.results import (
+    BrokerDescription,
+    ClusterDescription,
+    FeatureDescription,
+    LogDirDescription,
+    QuorumDescription,
+    QuorumReplica,
+    ReplicaInfo,
+)
+from ottla.errors import ErrorCode
+from ottla.types import CLUSTER_METADATA_TOPIC, Endpoint, NodeId, TopicPartition, format_uuid
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    ReplicaState,
+)
+
+
+class ClusterAdmin(AdminBase):
+    """Calls about the cluster."""
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Return the cluster's id, controller and brokers, sorted by id."""
+
+        async def attempt() -> ClusterDescription:
+            try:
+                request = DescribeClusterRequest(include_fenced_brokers=include_fenced)
+                response = await self._ask(request, DescribeClusterResponse)
+            except (UnsupportedApiError, ValueError):
+                # Kafka before 2.8 has no DescribeCluster; before 4.0 it cannot be asked for fenced brokers.
+                return await self._cluster_from_metadata()
+            raise_for(response.error_code, response.error_message)
+            brokers = (
+                BrokerDescription(
+                    node_id=broker.broker_id,
+                    host=broker.host,
+                    port=broker.port,
+                    rack=broker.rack,
+                    is_fenced=broker.is_fenced,
+                )
+                for broker in response.brokers
+            )
+            return ClusterDescription(
+                cluster_id=response.cluster_id,
+                controller_id=response.controller_id,
+                brokers=tuple(sorted(brokers, key=lambda broker: broker.node_id)),
+            )
+
+        return await self._retry(attempt)
+
+    async def _cluster_from_metadata(self) -> ClusterDescription:
+        response = await self.cluster.metadata()
+        return ClusterDescription(
+            cluster_id=response.cluster_id or "",
+            controller_id=response.controller_id,
+            brokers=tuple(
+                BrokerDescription(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+                for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
+            ),
+        )
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Return the metadata quorum as its leader sees it.
+
+        Raises:
+            KafkaError: for example while there is no leader.
+        """
+        request = DescribeQuorumRequest(
+            topics=[
+                DescribeQuorumRequestTopicData(
+                    topic_name=CLUSTER_METADATA_TOPIC,
+                    partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
+                )
+            ]
+        )
+
+        async def attempt() -> QuorumDescription:
+            response = await self._ask(request, DescribeQuorumResponse)
+            raise_for(response.error_code, response.error_message)
+            endpoints = {
+                node.node_id: tuple(
+                    f"{listener.name}://{Endpoint(listener.host, listener.port)}" for listener in node.listeners
+                )
+                for node in response.nodes
+            }
+            partition = response.topics[0].partitions[0]
+            raise_for(partition.error_code, partition.error_message)
+            return QuorumDescription(
+                leader_id=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                high_watermark=partition.high_watermark,
+                voters=tuple(_quorum_replica(voter, endpoints) for voter in partition.current_voters),
+                observers=tuple(_quorum_replica(observer, endpoints) for observer in partition.observers),
+            )
+
+        return await self._retry(attempt)
+
+    async def describe_log_dirs(self) -> dict[NodeId, list[LogDirDescription]]:
+        """Return per broker its log directories and the replicas in them."""
+        await self._retry(self.cluster.metadata)
+        nodes = sorted(self.cluster.nodes)
+        described = await asyncio.gather(*(self._log_dirs_of(node_id) for node_id in nodes))
+        return dict(zip(nodes, described, strict=True))
+
+    async def _log_dirs_of(self, node_id: NodeId) -> list[LogDirDescription]:
+        async def attempt() -> list[LogDirDescription]:
+            response = await self.cluster.send_to_node(
+                node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+            )
+            raise_for(response.error_code)
+            return [_log_dir(result) for result in response.results]
+
+        return await self._retry(attempt)
+
+    async def describe_features(self) -> list[FeatureDescription]:
+        """Return the features that the cluster supports, sorted by name."""
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0.1.0")
+        response = await self._retry(lambda: self._ask(request, ApiVersionsResponse))
+        finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        return [
+            FeatureDescription(
+                name=feature.name,
+                min_supported=feature.min_version,
+                max_supported=feature.max_version,
+                finalized=finalized.get(feature.name, 0),
+            )
+            for feature in sorted(response.supported_features, key=lambda feature: feature.name)
+        ]
+
+
+def _quorum_replica(state: ReplicaState, endpoints: dict[NodeId, tuple[str, ...]]) -> QuorumReplica:
+    return QuorumReplica(
+        node_id=state.replica_id,
+        directory_id=format_uuid(state.replica_directory_id),
+        log_end_offset=state.log_end_offset,
+        last_fetch_timestamp_ms=state.last_fetch_timestamp,
+        last_caught_up_timestamp_ms=state.last_caught_up_timestamp,
+        endpoints=endpoints.get(state.replica_id, ()),
+    )
+
+
+def _log_dir(result: DescribeLogDirsResult) -> LogDirDescription:
+    error = None if result.error_code == ErrorCode.NONE else kafka_error(result.error_code).code.name
+    return LogDirDescription(
+        path=result.log_dir,
+        error=error,
+        total_bytes=result.total_bytes,
+        usable_bytes=result.usable_bytes,
+        replicas={
+            TopicPartition(topic.name, partition.partition_index): ReplicaInfo(
+                size_bytes=partition.partition_size,
+                offset_lag=partition.offset_lag,
+                is_future=partition.is_future_key,
+            )
+            for topic in result.topics
+            for partition in topic.partitions
+        },
+    )

@@ -1,0 +1,317 @@
+"""The cluster as a client sees it: its nodes, who leads which partition, who coordinates which group; with retries.
+
+One `Cluster` keeps at most one connection per node, opened on first use. What it knows of the topics is refreshed when
+a broker says that it is out of date. In KRaft any broker forwards admin requests to the controller.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from ottla.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Connection, ResponseT, SendOptions
+from ottla.client.errors import (
+    BrokerUnreachableError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    kafka_error,
+    raise_for,
+)
+from ottla.config.listeners import parse_bootstrap_servers
+from ottla.errors import ErrorCode, KafkaError
+from ottla.types import Endpoint, NodeId, TopicPartition
+from ottla.wire.codec import Message
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MAX_S = 1.0
+GROUP_COORDINATOR = 0
+
+# What a broker says while a topic that was just made is on its way to it.
+NOT_THERE_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(slots=True)
+class _Metadata:
+    """The last answers about nodes and topics."""
+
+    cluster_id: str = ""
+    controller_id: NodeId = -1
+    nodes: dict[NodeId, Endpoint] = field(default_factory=dict)
+    topics: dict[str, MetadataResponseTopic] = field(default_factory=dict)
+
+
+class Cluster:
+    """Connections and knowledge, shared by admin, producer and consumer. Use with ``async with``, or call `close`."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[Endpoint],
+        *,
+        client_id: str = "ottla",
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        """Remember where to begin; nothing is sent before the first request.
+
+        Args:
+            bootstrap_servers: ``host:port[,host:port...]``, or the addresses themselves.
+            client_id: what the brokers' logs and quotas call this client.
+            request_timeout_s: limit of one request with all its retries, unless a call says otherwise.
+            connect_timeout_s: limit of one attempt to connect.
+
+        Raises:
+            ConfigurationError: the text is not a list of ``host:port``.
+        """
+        if isinstance(bootstrap_servers, str):
+            entries = [entry.strip() for entry in bootstrap_servers.split(",") if entry.strip()]
+            bootstrap_servers = parse_bootstrap_servers("bootstrap.servers", entries)
+        self.bootstrap = tuple(bootstrap_servers)
+        self.client_id = client_id
+        self.request_timeout_s = request_timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._metadata = _Metadata()
+        self._connections: dict[Endpoint, Connection] = {}
+        self._opening: dict[Endpoint, asyncio.Lock] = {}
+        self._coordinators: dict[str, Endpoint] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        connections, self._connections = list(self._connections.values()), {}
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    # --- what is known -------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> dict[NodeId, Endpoint]:
+        """Brokers by id, as of the last metadata."""
+        return self._metadata.nodes
+
+    @property
+    def cluster_id(self) -> str:
+        return self._metadata.cluster_id
+
+    @property
+    def controller_id(self) -> NodeId:
+        return self._metadata.controller_id
+
+    async def metadata(self, topics: Sequence[str] | None = (), *, create: bool = False) -> MetadataResponse:
+        """Ask any broker about nodes and ``topics`` (None: all; empty: nodes only), and remember the answer.
+
+        Topics that do not exist come back with their error code; ``create`` lets the broker make them.
+
+        Raises:
+            BrokerUnreachableError: nobody answers.
+        """
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        response = await self.send_to_any(request, MetadataResponse)
+        raise_for(response.error_code)
+        if response.brokers:
+            self._metadata.nodes = {broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers}
+        self._metadata.cluster_id = response.cluster_id or ""
+        self._metadata.controller_id = response.controller_id
+        for topic in response.topics:
+            if topic.name is not None:
+                self._metadata.topics[topic.name] = topic
+        return response
+
+    def forget_topic(self, name: str) -> None:
+        """Ask again about ``name`` before it is used next: a broker said that what is known is out of date."""
+        self._metadata.topics.pop(name, None)
+
+    async def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
+        """Return what is known about a topic, asking if need be.
+
+        Raises:
+            KafkaError: the broker's code, UNKNOWN_TOPIC_OR_PARTITION where there is no such topic.
+        """
+        known = self._metadata.topics.get(name)
+        if known is None or known.error_code:
+            await self.metadata([name], create=create)
+            known = self._metadata.topics[name]
+        if known.error_code:
+            self.forget_topic(name)
+            raise kafka_error(known.error_code, _explain_topic(name, known.error_code))
+        return known
+
+    async def partitions(self, name: str) -> list[int]:
+        """Return a topic's partition numbers in order; raises as `topic`."""
+        return sorted(partition.partition_index for partition in (await self.topic(name)).partitions)
+
+    async def leader(self, partition: TopicPartition, *, create: bool = False) -> NodeId:
+        """Return the node that leads ``partition``.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none.
+        """
+        topic = await self.topic(partition.topic, create=create)
+        found: MetadataResponsePartition | None = next(
+            (entry for entry in topic.partitions if entry.partition_index == partition.partition), None
+        )
+        if found is None:
+            self.forget_topic(partition.topic)
+            count = len(topic.partitions)
+            raise kafka_error(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {partition.topic} has partitions 0 to {count - 1}, not {partition.partition}",
+            )
+        if found.leader_id < 0 or found.leader_id not in self.nodes:
+            self.forget_topic(partition.topic)
+            raise kafka_error(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} has no leader at the moment")
+        return found.leader_id
+
+    # --- sending -------------------------------------------------------------------------------------------------
+
+    async def send_to_any(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+        """Send to any node: open connections first, then known nodes, then the bootstrap addresses.
+
+        ``options`` are those of `Connection.send`.
+
+        Raises:
+            BrokerUnreachableError: nobody could be reached; the message lists each attempt.
+        """
+        attempts: list[str] = []
+        for endpoint in self._candidates():
+            try:
+                return await (await self._connection(endpoint)).send(request, answer, **options)
+            except (BrokerUnreachableError, ConnectionLostError) as error:
+                attempts.append(str(error))
+        raise BrokerUnreachableError(
+            "; ".join(dict.fromkeys(attempts)) or "no bootstrap server was given; use host:port"
+        )
+
+    async def send_to_node(
+        self, node_id: NodeId, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
+        """Send to one broker by id.
+
+        Raises:
+            BrokerUnreachableError: it cannot be reached, or no broker has that id.
+        """
+        return await (await self.node_connection(node_id)).send(request, answer, **options)
+
+    async def node_connection(self, node_id: NodeId) -> Connection:
+        """Return the open connection to a broker; raises as `send_to_node`."""
+        if node_id not in self.nodes:
+            await self.metadata()
+        endpoint = self.nodes.get(node_id)
+        if endpoint is None:
+            raise BrokerUnreachableError(f"no broker has the id {node_id}; there are {sorted(self.nodes)}")
+        return await self._connection(endpoint)
+
+    async def send_to_leader(
+        self, partition: TopicPartition, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
+        """Send to the leader of ``partition``; raises as `leader` and `send_to_node`."""
+        return await self.send_to_node(await self.leader(partition), request, answer, **options)
+
+    async def send_to_coordinator(
+        self, group_id: str, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
+        """Send to the coordinator of a group.
+
+        Raises:
+            KafkaError: the broker knows none, for example COORDINATOR_NOT_AVAILABLE.
+            BrokerUnreachableError: it cannot be reached.
+        """
+        connection = await self._connection(await self.coordinator(group_id))
+        return await connection.send(request, answer, **options)
+
+    async def coordinator(self, group_id: str) -> Endpoint:
+        """Return where a group's coordinator listens, asking on first use; raises as `send_to_coordinator`."""
+        known = self._coordinators.get(group_id)
+        if known is None:
+            request = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
+            # Version 3 is the last that asks for one key, which is all that is needed here.
+            response = await self.send_to_any(request, FindCoordinatorResponse, highest=3)
+            raise_for(response.error_code, response.error_message)
+            known = self._coordinators[group_id] = Endpoint(response.host, response.port)
+        return known
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """Look for the coordinator again before it is used next."""
+        self._coordinators.pop(group_id, None)
+
+    async def retry(
+        self,
+        attempt: Callable[[], Awaitable[ResultT]],
+        *,
+        timeout_s: float | None = None,
+        also: Iterable[ErrorCode] = (),
+        never: Iterable[ErrorCode] = NOT_THERE_YET,
+        group_id: str | None = None,
+    ) -> ResultT:
+        """Call ``attempt`` until it succeeds, fails for good, or the time is over.
+
+        Args:
+            attempt: makes one try; what it raises decides.
+            timeout_s: limit of all tries together; None: the cluster's ``request_timeout_s``.
+            also: codes to try again beyond those that Kafka calls retriable.
+            never: codes not to try again although Kafka calls them retriable.
+            group_id: whose coordinator to look for again after a failure.
+
+        Raises:
+            The last failure of ``attempt``.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.request_timeout_s if timeout_s is None else timeout_s)
+        backoff_s = BACKOFF_FIRST_S
+        extra, final = frozenset(also), frozenset(never)
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                may_help = error.code in extra or (error.code.is_retriable and error.code not in final)
+                if not may_help or loop.time() + backoff_s > deadline:
+                    raise
+            except (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError):
+                if loop.time() + backoff_s > deadline:
+                    raise
+            if group_id is not None:
+                self.forget_coordinator(group_id)
+            await asyncio.sleep(backoff_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, hides nothing
+            backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    def _candidates(self) -> list[Endpoint]:
+        known = [endpoint for endpoint, connection in self._connections.items() if connection.is_open]
+        return list(dict.fromkeys([*known, *self.nodes.values(), *self.bootstrap]))
+
+    async def _connection(self, endpoint: Endpoint) -> Connection:
+        lock = self._opening.setdefault(endpoint, asyncio.Lock())
+        async with lock:
+            connection = self._connections.get(endpoint)
+            if connection is None or not connection.is_open:
+                if connection is not None:
+                    await connection.close()
+                connection = await Connection.open(
+                    endpoint, client_id=self.client_id, timeout_s=self._connect_timeout_s
+                )
+                self._connections[endpoint] = connection
+            return connection
+
+
+def _explain_topic(name: str, code: int) -> str | None:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return f"there is no topic {name!r}"
+    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return f"{name!r} is not a topic's name: use letters, digits, '.', '_' and '-', at most 249 of them"
+    return None

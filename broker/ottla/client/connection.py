@@ -1,0 +1,255 @@
+"""One connection to one broker: frames, correlation ids, version negotiation, timeouts.
+
+Requests may overlap: each waits for the answer with its own correlation id. A connection that fails fails every
+request that waits on it, and stays closed; `cluster` opens another.
+"""
+
+import asyncio
+import contextlib
+import struct
+from typing import Self, TypedDict, TypeVar, Unpack
+
+from ottla.client.errors import BrokerUnreachableError, ConnectionLostError, RequestTimeoutError, UnsupportedApiError
+from ottla.errors import ErrorCode, ProtocolError
+from ottla.types import Endpoint
+from ottla.wire.codec import Message
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.headers import RequestHeader, ResponseHeader
+from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version
+
+CLIENT_SOFTWARE_NAME = "ottla"
+CLIENT_SOFTWARE_VERSION = "0.1.0"
+RESPONSE_SIZE_BYTES_MAX = 1 << 30
+CONNECT_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 30.0
+
+_SIZE = struct.Struct(">i")
+_CORRELATION_ID_MAX = 2**31 - 1
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class SendOptions(TypedDict, total=False):
+    """How one request is sent."""
+
+    version: int
+    """Used as it is; left out: the highest that both sides speak."""
+    highest: int
+    """The highest version to use."""
+    timeout_s: float
+    """How long to wait for the answer; 30 s when left out."""
+
+
+class Connection:
+    """An open connection whose broker's versions are known. Make it with `open`; close it with `close`."""
+
+    def __init__(
+        self, endpoint: Endpoint, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.endpoint = endpoint
+        self.client_id = client_id
+        self.versions: dict[int, tuple[int, int]] = {}
+        """API key to the lowest and highest version that the broker serves."""
+        self._reader = reader
+        self._writer = writer
+        self._next_correlation_id = 0
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._failure: ConnectionLostError | None = None
+        self._read_task = asyncio.create_task(self._read_responses())
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, *, client_id: str = "ottla", timeout_s: float = CONNECT_TIMEOUT_S) -> Self:
+        """Connect and ask for the broker's versions.
+
+        Raises:
+            BrokerUnreachableError: nobody listens there, or what listens is no Kafka broker.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        except TimeoutError:
+            raise BrokerUnreachableError(
+                f"{endpoint} did not accept a connection within {timeout_s:g} s; is it the right address, and does a "
+                "firewall let you through?"
+            ) from None
+        except OSError as error:
+            raise BrokerUnreachableError(_why_refused(endpoint, error)) from error
+        connection = cls(endpoint, client_id, reader, writer)
+        try:
+            await connection._negotiate(timeout_s)
+        except (ConnectionLostError, RequestTimeoutError, ProtocolError) as error:
+            await connection.close()
+            raise BrokerUnreachableError(
+                f"{endpoint} accepted a connection but did not answer as a Kafka broker without TLS: {error}"
+            ) from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    def version_for(self, request: type[Message], *, highest: int | None = None) -> int:
+        """Return the highest version that both sides speak, at most ``highest``.
+
+        Raises:
+            UnsupportedApiError: there is none.
+        """
+        ours = request.versions
+        last = ours.last - 1 if request.latest_version_unstable else ours.last
+        if highest is not None:
+            last = min(last, highest)
+        served = self.versions.get(request.api_key)
+        name = ApiKey(request.api_key).name
+        if served is None:
+            raise UnsupportedApiError(f"the broker at {self.endpoint} does not serve {name}")
+        version = min(last, served[1])
+        if version < max(ours.first, served[0]):
+            raise UnsupportedApiError(
+                f"the broker at {self.endpoint} serves {name} v{served[0]}-v{served[1]}, this client speaks "
+                f"v{ours.first}-v{last}"
+            )
+        return version
+
+    async def send(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+        """Send ``request`` and return its response, which is an ``answer``.
+
+        Raises:
+            ConnectionLostError: the connection ended first.
+            RequestTimeoutError: no answer in time; a late one is thrown away.
+            ProtocolError: the answer cannot be read; the connection is closed.
+            UnsupportedApiError: no common version.
+        """
+        version = options.get("version")
+        if version is None:
+            version = self.version_for(type(request), highest=options.get("highest"))
+        limit_s = options.get("timeout_s", REQUEST_TIMEOUT_S)
+        correlation_id = self._take_correlation_id()
+        waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = waiting
+        key = ApiKey(request.api_key)
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._write(request, version, correlation_id)
+                frame = await waiting
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"{self.endpoint} did not answer {key.name} v{version} within {limit_s:g} s"
+            ) from None
+        finally:
+            self._waiting.pop(correlation_id, None)
+        try:
+            _, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
+            if key is ApiKey.API_VERSIONS:
+                version = _api_versions_version(frame, version, position)
+            return answer.decode(memoryview(frame), version, position)
+        except ProtocolError as error:
+            await self.close()
+            raise ProtocolError(
+                f"{self.endpoint} answered {key.name} v{version} with bytes that are not it: {error}"
+            ) from error
+
+    async def send_only(self, request: Message, *, highest: int | None = None) -> None:
+        """Send a request that is never answered: Produce with acks=0.
+
+        Raises:
+            ConnectionLostError: the connection has ended.
+            UnsupportedApiError: no common version.
+        """
+        version = self.version_for(type(request), highest=highest)
+        await self._write(request, version, self._take_correlation_id())
+
+    async def close(self) -> None:
+        """Close; requests that wait fail with ConnectionLostError."""
+        self._fail(ConnectionLostError(f"the connection to {self.endpoint} was closed"))
+        self._read_task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._read_task
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    def _take_correlation_id(self) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & _CORRELATION_ID_MAX
+        return correlation_id
+
+    async def _write(self, request: Message, version: int, correlation_id: int) -> None:
+        if self._failure is not None:
+            raise self._failure
+        key = ApiKey(request.api_key)
+        header = RequestHeader(
+            request_api_key=key,
+            request_api_version=version,
+            correlation_id=correlation_id,
+            client_id=self.client_id,
+        )
+        payload = header.encode(request_header_version(key, version)) + request.encode(version)
+        try:
+            self._writer.write(_SIZE.pack(len(payload)) + payload)
+            await self._writer.drain()
+        except OSError as error:
+            self._fail(ConnectionLostError(f"the connection to {self.endpoint} broke: {error}"))
+            raise ConnectionLostError(f"the connection to {self.endpoint} broke: {error}") from error
+
+    async def _read_responses(self) -> None:
+        try:
+            while True:
+                (size_bytes,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
+                if not _SIZE.size <= size_bytes <= RESPONSE_SIZE_BYTES_MAX:
+                    raise ProtocolError(_describe_strange_size(size_bytes))
+                frame = await self._reader.readexactly(size_bytes)
+                (correlation_id,) = _SIZE.unpack_from(frame)
+                waiting = self._waiting.get(correlation_id)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(frame)
+        except asyncio.IncompleteReadError:
+            self._fail(ConnectionLostError(f"{self.endpoint} closed the connection"))
+        except (OSError, ProtocolError) as error:
+            self._fail(ConnectionLostError(f"the connection to {self.endpoint} broke: {error}"))
+
+    def _fail(self, failure: ConnectionLostError) -> None:
+        if self._failure is None:
+            self._failure = failure
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(self._failure)
+        self._waiting.clear()
+        self._writer.close()
+
+    async def _negotiate(self, timeout_s: float) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
+        )
+        version = request.versions.last
+        response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # An older broker answers with the versions of this very API, in version 0 (KIP-511).
+            known = {api.api_key: api.max_version for api in response.api_keys}
+            version = min(version, known.get(ApiKey.API_VERSIONS, 0))
+            response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+
+def _api_versions_version(frame: bytes, version: int, position: int) -> int:
+    """Return the version that an ApiVersions answer is in: 0 where the broker refuses ``version`` (KIP-511)."""
+    (error_code,) = struct.unpack_from(">h", frame, position)
+    return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+
+
+def _why_refused(endpoint: Endpoint, error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            f"nothing listens at {endpoint}; start a node there (ottla up, ottla dev) or give another address with -b"
+        )
+    return f"cannot connect to {endpoint}: {error.strerror or error}"
+
+
+def _describe_strange_size(size_bytes: int) -> str:
+    start = _SIZE.pack(size_bytes)
+    if start == b"HTTP":
+        return "it speaks HTTP, not Kafka; this may be the admin port"
+    if start[0] in (0x15, 0x16) and start[1] == 0x03:
+        return "it speaks TLS; this client needs a PLAINTEXT listener"
+    return f"it announces an answer of {size_bytes} bytes"

@@ -1,0 +1,185 @@
+"""What `AdminClient` returns: plain values, in Kafka's words."""
+
+from dataclasses import dataclass, field
+
+from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDescription:
+    """One broker as clients reach it."""
+
+    node_id: NodeId
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.host, self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """The cluster; ``controller_id`` is -1 while there is none."""
+
+    cluster_id: str
+    controller_id: NodeId
+    brokers: tuple[BrokerDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition; ``leader`` is -1 while there is none."""
+
+    partition: int
+    leader: NodeId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    offline_replicas: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic without its configs; partitions in order."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition, as Kafka's tools print it."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One key of a resource, with the layers that it comes from, the winning one first.
+
+    ``source`` is Kafka's word: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG,
+    STATIC_BROKER_CONFIG, DEFAULT_CONFIG, CLIENT_METRICS_CONFIG, GROUP_CONFIG. A sensitive value is None.
+    """
+
+    name: str
+    value: str | None
+    source: str
+    read_only: bool = False
+    is_sensitive: bool = False
+    synonyms: tuple[tuple[str, str | None, str], ...] = ()
+    """(name, value, source)."""
+    documentation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset:
+    """An offset found by `list_offsets`; -1 where no record is that new. ``timestamp_ms`` is -1 where not known."""
+
+    offset: Offset
+    timestamp_ms: int
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    """One group; ``state`` and ``type`` are empty where an old broker does not say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDescription:
+    """One member of a group and what it is assigned, sorted."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group; ``state`` is Kafka's word (Stable, Empty, PreparingRebalance, Dead, ...)."""
+
+    group_id: str
+    type: str
+    """``classic`` or ``consumer``."""
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: Endpoint
+    members: tuple[MemberDescription, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """How far a group has read: the next offset that it wants."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReplica:
+    """One voter or observer, as the leader sees it; times are milliseconds since 1970, -1 where not known."""
+
+    node_id: NodeId
+    directory_id: str
+    log_end_offset: Offset
+    last_fetch_timestamp_ms: int
+    last_caught_up_timestamp_ms: int
+    endpoints: tuple[str, ...] = ()
+    """``NAME://host:port``, where the broker tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumDescription:
+    """The metadata quorum."""
+
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    high_watermark: Offset
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInfo:
+    """One replica on a disk; ``offset_lag`` counts records behind the high watermark."""
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirDescription:
+    """One log directory; ``error`` is a code's name where it is offline. Sizes are -1 where not told."""
+
+    path: str
+    error: str | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: dict[TopicPartition, ReplicaInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureDescription:
+    """A feature's supported and finalized levels; finalized are 0 where it is not in use."""
+
+    name: str
+    min_supported: int
+    max_supported: int
+    finalized: int
