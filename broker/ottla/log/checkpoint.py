@@ -190,6 +190,18 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
     return entries
 
 
+def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
+    """Return the topic id of the log in ``directory``; None when nobody has written it."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    text = read_text(disk, path)
+    return None if text is None else parse_partition_metadata(text, path)
+
+
+def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:
+    """Keep a log's topic id. The metadata knows it too, so nobody waits for the platter."""
+    write_text(disk, f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id), sync=False)
+
+
 def format_partition_metadata(topic_id: Uuid) -> str:
     return f"version: 0\ntopic_id: {format_uuid(topic_id)}"
 

@@ -1,21 +1,26 @@
-"""The files of one log: its segments and what belongs to them, made, rolled, cut, moved and deleted together.
+"""The files of one log: segments, epochs and producers' snapshots, written, rolled, cut, moved and deleted together.
 
-Knows nothing of watermarks, producers or leaders: `PartitionLog` does, and decides.
+Knows nothing of watermarks and of what a leader may refuse: `PartitionLog` does, and decides.
 Every method raises StorageError where the disk refuses.
 
 Source: LocalLog of Kafka.
 """
 
+from collections.abc import Callable
+
 from ottla.errors import StorageError
 from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from ottla.log.config import LogConfig
 from ottla.log.deleted_files import DeletedFiles
 from ottla.log.durability import Durability
 from ottla.log.log_reader import LogReader
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import LoadedLog
+from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.segment import Segment
 from ottla.ports import Disk
 from ottla.types import Offset
+from ottla.wire.records import RecordBatch
 
 
 class LocalLog:
@@ -23,9 +28,11 @@ class LocalLog:
 
     Attributes:
         directory: where the files are.
+        log_end_offset: the offset that the next record gets.
         segments: at least one; the last one is active.
         epochs: which leader epoch starts where.
-        snapshots: of the producers' state.
+        producers: what is known of each producer, as of the log end.
+        snapshots: of that state.
         deleted: files that wait for their removal.
         durability: how much is on stable storage.
         reader: finds what fetches want.
@@ -33,23 +40,37 @@ class LocalLog:
 
     __slots__ = (
         "_disk",
+        "_on_sync_error",
         "_open_files",
         "deleted",
         "directory",
         "durability",
         "epochs",
+        "log_end_offset",
+        "producers",
         "reader",
         "segments",
         "snapshots",
     )
 
-    def __init__(self, *, disk: Disk, directory: str, open_files: OpenFiles, loaded: LoadedLog) -> None:
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        open_files: OpenFiles,
+        loaded: LoadedLog,
+        on_sync_error: Callable[[StorageError], None],
+    ) -> None:
         self._disk = disk
+        self._on_sync_error = on_sync_error
         self._open_files = open_files
         self.directory = directory
         self.segments = loaded.segments
         self.epochs = loaded.epochs
+        self.producers = loaded.producer_state
         self.snapshots = loaded.snapshots
+        self.log_end_offset: Offset = loaded.log_end_offset
         self.deleted = DeletedFiles(disk)
         self.reader = LogReader(loaded.segments)
         self.durability = Durability(
@@ -61,14 +82,73 @@ class LocalLog:
             has_new_names=loaded.has_new_names,
         )
 
-    def roll(self, base_offset: Offset, now_ms: int) -> bool:
-        """Start a segment at ``base_offset``; return False when the active one is empty and starts there already."""
+    def append(self, batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
+        """Write one batch that has its offsets and epoch, and count it."""
+        size_bytes, max_timestamp_ms, last_offset = batch.size_bytes, batch.max_timestamp_ms, batch.last_offset
+        segment = self.segments.active
+        if segment.must_roll(config, size_bytes, max_timestamp_ms, last_offset, now_ms):
+            self.roll(batch.base_offset, now_ms)
+            segment = self.segments.active
+        if batch.leader_epoch > self.epochs.latest_epoch:
+            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        position = segment.write((batch.buffer,), size_bytes)
+        self.log_end_offset = last_offset + 1
+        segment.index_batch(
+            position,
+            size_bytes=size_bytes,
+            last_offset=last_offset,
+            max_timestamp_ms=max_timestamp_ms,
+            interval_bytes=config.index_interval_bytes,
+        )
+        if batch.producer_id >= 0:
+            replay_batch(self.producers, batch, segment.transaction_index)
+        self._on_appended(batch.record_count, config, now_ms)
+
+    def append_all(self, batches: list[RecordBatch], data: memoryview, config: LogConfig, now_ms: int) -> None:
+        """Write ``batches``, which lie one after the other in ``data``, with one call, and count them."""
+        max_timestamp_ms = max(batch.max_timestamp_ms for batch in batches)
+        last_offset = batches[-1].last_offset
+        segment = self.segments.active
+        if segment.must_roll(config, len(data), max_timestamp_ms, last_offset, now_ms):
+            self.roll(batches[0].base_offset, now_ms)
+            segment = self.segments.active
+        for batch in batches:
+            if batch.leader_epoch > self.epochs.latest_epoch:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        position = segment.write((data,), len(data))
+        self.log_end_offset = last_offset + 1
+        for batch in batches:
+            segment.index_batch(
+                position,
+                size_bytes=batch.size_bytes,
+                last_offset=batch.last_offset,
+                max_timestamp_ms=batch.max_timestamp_ms,
+                interval_bytes=config.index_interval_bytes,
+            )
+            position += batch.size_bytes
+            replay_batch(self.producers, batch, segment.transaction_index)
+        self._on_appended(sum(batch.record_count for batch in batches), config, now_ms)
+
+    def _on_appended(self, record_count: int, config: LogConfig, now_ms: int) -> None:
+        self.producers.end_offset = self.log_end_offset
+        self.durability.on_appended(record_count, now_ms)
+        if self.durability.must_flush(config):
+            self.durability.flush(self.log_end_offset)
+
+    def roll(self, base_offset: Offset, now_ms: int) -> None:
+        """Start a segment at ``base_offset``, unless the active one is empty and starts there already."""
         old = self.segments.active
         if old.base_offset == base_offset:
-            return False
+            return
         old.become_inactive()
+        self.write_snapshot()
         self._start_segment(base_offset, now_ms)
-        return True
+        self.flush_later(_ignore)
+
+    def write_snapshot(self) -> None:
+        """Keep the producers' state as of the log end; of an empty log there is none to keep."""
+        if self.producers.end_offset > self.segments.first.base_offset:
+            self.snapshots.write(self.producers)
 
     def _start_segment(self, base_offset: Offset, now_ms: int) -> None:
         segment = Segment(
@@ -93,15 +173,22 @@ class LocalLog:
         for path in paths:
             self.deleted.mark(path, due_ms=due_ms)
 
-    def truncate_to(self, offset: Offset, *, due_ms: int) -> Offset:
-        """Remove the records from ``offset`` on, which is at or above the first segment's; return the new log end."""
+    def truncate_to(self, offset: Offset, *, log_start_offset: Offset, now_ms: int, due_ms: int) -> None:
+        """Remove the records from ``offset`` on, which is at or above the first segment's."""
         for segment in reversed(list(self.segments)):
             if segment.base_offset > offset:
                 self.delete_segment(segment, due_ms=due_ms)
         end_offset = min(offset, self.segments.active.truncate_to(offset))
         self.snapshots.remove_above(end_offset)
         self._on_truncated(end_offset)
-        return end_offset
+        rebuild_producers(
+            self.producers,
+            self.snapshots,
+            self.segments,
+            log_start_offset=min(log_start_offset, end_offset),
+            end_offset=end_offset,
+            now_ms=now_ms,
+        )
 
     def truncate_fully(self, offset: Offset, *, now_ms: int, due_ms: int) -> None:
         """Remove everything; the one segment that is left starts at ``offset``."""
@@ -110,17 +197,33 @@ class LocalLog:
         self._start_segment(offset, now_ms)
         self.snapshots.remove_above(-1)
         self.epochs.clear()
+        self.producers.clear(offset)
         self._on_truncated(offset)
 
     def _on_truncated(self, end_offset: Offset) -> None:
+        self.log_end_offset = end_offset
         self.epochs.truncate_from_end(end_offset)
         self.durability.on_truncated(end_offset)
         self.reader.on_truncated()
 
-    def close(self, end_offset: Offset) -> None:
-        """Put everything below ``end_offset`` on stable storage, then let go of every file."""
+    def flush(self) -> None:
+        self.durability.flush(self.log_end_offset)
+
+    def flush_later(self, done: Callable[[StorageError | None], None]) -> None:
+        """Sync everything off the loop; a failure is the owner's to hear first, then ``done``'s."""
+
+        def synced(error: StorageError | None) -> None:
+            if error is not None:
+                self._on_sync_error(error)
+            done(error)
+
+        self.durability.flush_later(self.log_end_offset, synced)
+
+    def close(self) -> None:
+        """Put everything on stable storage, then let go of every file."""
+        self.write_snapshot()
         self.segments.active.become_inactive()
-        self.durability.flush(end_offset)
+        self.flush()
         for segment in self.segments:
             segment.close()
 
@@ -152,3 +255,7 @@ class LocalLog:
             self._disk.remove_tree(self.directory)
         except OSError as error:
             raise StorageError(f"cannot remove {self.directory}: {error}") from error
+
+
+def _ignore(_: StorageError | None) -> None:
+    """Nobody waits for this sync; a failure has been reported."""

@@ -1,8 +1,8 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
-This file holds the state and decides; the files are `local_log`'s. `recovery` opens a log, `validation` says what a
-leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one owner, the node's
-loop: nothing here is thread-safe.
+This file holds the watermarks and decides; the files are `local_log`'s. `recovery` opens a log, `validation` says what
+a leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one
+owner, the node's loop: nothing here is thread-safe.
 
 What a disk refuses ends the log: the first StorageError is reported to the owner, who takes the whole log directory
 offline, and every later change raises it again. A write that failed half-way is never tried a second time.
@@ -14,29 +14,21 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn, TypeVar
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
-from ottla.log.checkpoint import (
-    PARTITION_METADATA,
-    format_partition_metadata,
-    parse_partition_metadata,
-    read_text,
-    write_text,
-)
+from ottla.log.checkpoint import read_partition_metadata, write_partition_metadata
 from ottla.log.config import LogConfig
-from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.local_log import LocalLog
 from ottla.log.log_reader import LogSlice
 from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
 from ottla.log.open_files import OpenFiles
-from ottla.log.producer_state import ProducerState, ProducerStateEntry, read_marker
+from ottla.log.producer_state import ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
-from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.retention import deletable_segments
-from ottla.log.segments import Segments
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import (
     AppendOrigin,
     RecordError,
     RecordValidationError,
+    check_assigned_batches,
     check_client_batch,
     check_records,
     check_size,
@@ -47,7 +39,7 @@ from ottla.log.validation import (
 )
 from ottla.ports import Buffer, Clock, Disk
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch, TopicPartition, Uuid
-from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType, iterate_batches, parse_batch
+from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType, parse_batch
 
 __all__ = [
     "AbortedTransaction",
@@ -89,7 +81,6 @@ class PartitionLog:
     Attributes:
         topic_partition, topic_id, config: as given; ``topic_id`` is None until somebody knows it.
         log_start_offset: the first offset that readers may ask for.
-        log_end_offset: the offset that the next record gets.
         high_watermark: set by the owner through `update_high_watermark`; between log start and log end.
         truncated_bytes: what recovery had to cut off when the log was opened.
         failure: the error that ended the log; None while it works.
@@ -98,15 +89,11 @@ class PartitionLog:
     __slots__ = (
         "_clock",
         "_disk",
-        "_epochs",
         "_local",
         "_on_storage_error",
-        "_producers",
-        "_segments",
         "config",
         "failure",
         "high_watermark",
-        "log_end_offset",
         "log_start_offset",
         "topic_id",
         "topic_partition",
@@ -129,15 +116,17 @@ class PartitionLog:
         self._disk = disk
         self._clock = clock
         self._on_storage_error = on_storage_error
-        self._local = LocalLog(disk=disk, directory=directory, open_files=open_files, loaded=loaded)
-        self._segments: Segments = loaded.segments
-        self._epochs: LeaderEpochCache = loaded.epochs
-        self._producers: ProducerState = loaded.producer_state
+        self._local = LocalLog(
+            disk=disk,
+            directory=directory,
+            open_files=open_files,
+            loaded=loaded,
+            on_sync_error=self._note_failure,
+        )
         self.topic_partition = topic_partition
         self.topic_id: Uuid | None = None
         self.config = config
         self.log_start_offset: Offset = loaded.log_start_offset
-        self.log_end_offset: Offset = loaded.log_end_offset
         self.high_watermark: Offset = loaded.log_start_offset
         self.truncated_bytes = loaded.truncated_bytes
         self.failure: StorageError | None = None
@@ -187,7 +176,7 @@ class PartitionLog:
             loaded=loaded,
             on_storage_error=on_storage_error,
         )
-        log._read_topic_id()
+        log.topic_id = read_partition_metadata(disk, directory)
         if topic_id is not None:
             log.assign_topic_id(topic_id)
         return log
@@ -195,7 +184,7 @@ class PartitionLog:
     def __repr__(self) -> str:
         return (
             f"PartitionLog({self.topic_partition}, offsets {self.log_start_offset} to {self.log_end_offset}, "
-            f"high watermark {self.high_watermark}, {len(self._segments)} segments in {self.directory!r})"
+            f"high watermark {self.high_watermark}, {len(self._local.segments)} segments in {self.directory!r})"
         )
 
     # --- what it is
@@ -205,9 +194,14 @@ class PartitionLog:
         return self._local.directory
 
     @property
+    def log_end_offset(self) -> Offset:
+        """The offset that the next record gets."""
+        return self._local.log_end_offset
+
+    @property
     def last_stable_offset(self) -> Offset:
         """The first offset that a read_committed reader may not see; at most the high watermark."""
-        unstable = self._producers.first_unstable_offset
+        unstable = self._local.producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
@@ -220,24 +214,24 @@ class PartitionLog:
     @property
     def size_bytes(self) -> int:
         """All segments' records."""
-        return self._segments.size_bytes
+        return self._local.segments.size_bytes
 
     @property
     def first_segment_base_offset(self) -> Offset:
-        return self._segments.first.base_offset
+        return self._local.segments.first.base_offset
 
     @property
     def segment_base_offsets(self) -> list[Offset]:
-        return [segment.base_offset for segment in self._segments]
+        return [segment.base_offset for segment in self._local.segments]
 
     def active_producers(self) -> list[ProducerStateEntry]:
         """Return what the log knows of each producer, by producer id: what DescribeProducers answers with."""
-        return [entry for _, entry in sorted(self._producers.producers.items())]
+        return [entry for _, entry in sorted(self._local.producers.producers.items())]
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
         """The newest leader epoch that the log knows; -1 when it knows none."""
-        return self._epochs.latest_epoch
+        return self._local.epochs.latest_epoch
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
         """Remember the topic's id in ``partition.metadata``.
@@ -253,17 +247,8 @@ class PartitionLog:
                 f"{self.directory} holds the log of another topic named {self.topic_partition.topic}: its id is not "
                 "the one in the metadata",
             )
-        try:
-            path = f"{self.directory}/{PARTITION_METADATA}"
-            write_text(self._disk, path, format_partition_metadata(topic_id), sync=False)
-        except StorageError as error:
-            self._fail(error)
+        self._guarded(lambda: write_partition_metadata(self._disk, self.directory, topic_id))
         self.topic_id = topic_id
-
-    def _read_topic_id(self) -> None:
-        path = f"{self.directory}/{PARTITION_METADATA}"
-        text = read_text(self._disk, path)
-        self.topic_id = None if text is None else parse_partition_metadata(text, path)
 
     # --- appending
 
@@ -323,7 +308,7 @@ class PartitionLog:
         self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
     ) -> AppendResult | None:
         """Refuse what the producer's state does not allow; return where the batch is when it is a repetition."""
-        producers = self._producers
+        producers = self._local.producers
         if batch.is_control:
             marker = read_marker(batch)
             if marker is not None:
@@ -357,28 +342,11 @@ class PartitionLog:
             check_size(batch.size_bytes, config, self.topic_partition)
         else:
             batch.patch(base_offset, leader_epoch)
-        size_bytes, max_timestamp_ms, last_offset = batch.size_bytes, batch.max_timestamp_ms, batch.last_offset
         try:
-            segment = self._segments.active
-            if segment.must_roll(config, size_bytes, max_timestamp_ms, last_offset, now_ms):
-                self._roll(base_offset, now_ms)
-                segment = self._segments.active
-            if leader_epoch != self._epochs.latest_epoch:
-                self._epochs.assign(leader_epoch, base_offset)
-            position = segment.write((batch.buffer,), size_bytes)
-            segment.index_batch(
-                position,
-                size_bytes=size_bytes,
-                last_offset=last_offset,
-                max_timestamp_ms=max_timestamp_ms,
-                interval_bytes=config.index_interval_bytes,
-            )
-            if batch.producer_id >= 0:
-                replay_batch(self._producers, batch, segment.transaction_index)
-            self._on_appended(last_offset, batch.record_count, now_ms)
+            self._local.append(batch, config, now_ms)
         except StorageError as error:
             self._fail(error)
-        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset)
+        return AppendResult(base_offset, batch.last_offset, append_time_ms, self.log_start_offset)
 
     def append_as_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendResult:
         """Write batches as the leader made them; a batch that the end of the buffer cuts off is left out.
@@ -398,65 +366,20 @@ class PartitionLog:
 
     def _append_assigned(self, records: Buffer, now_ms: int) -> AppendResult:
         """Write whole batches that have their offsets and epochs."""
-        batches = self._check_assigned(records)
+        batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition)
         if not batches:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
         size_bytes = batches[-1].end_position
-        if size_bytes > self.config.segment_bytes:
-            # The leader may have a larger segment.bytes: give each batch a segment to itself if need be.
-            for batch in batches:
-                self._write_assigned([batch], batch.data, now_ms)
-        else:
-            self._write_assigned(batches, memoryview(records)[:size_bytes], now_ms)
-        return AppendResult(batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
-
-    def _check_assigned(self, records: Buffer) -> list[RecordBatch]:
-        batches = []
-        next_offset = self.log_end_offset
-        for batch in iterate_batches(records):
-            batch.check_crc()
-            if batch.base_offset < next_offset or batch.last_offset_delta < 0:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"unexpected offset in append to {self.topic_partition}: a batch has offsets "
-                    f"{batch.base_offset} to {batch.last_offset}, the next offset is {next_offset}",
-                )
-            next_offset = batch.next_offset
-            batches.append(batch)
-        return batches
-
-    def _write_assigned(self, batches: list[RecordBatch], data: memoryview, now_ms: int) -> None:
-        max_timestamp_ms = max(batch.max_timestamp_ms for batch in batches)
-        last_offset = batches[-1].last_offset
         try:
-            segment = self._segments.active
-            if segment.must_roll(self.config, len(data), max_timestamp_ms, last_offset, now_ms):
-                self._roll(batches[0].base_offset, now_ms)
-                segment = self._segments.active
-            for batch in batches:
-                if batch.leader_epoch > self._epochs.latest_epoch:
-                    self._epochs.assign(batch.leader_epoch, batch.base_offset)
-            position = segment.write((data,), len(data))
-            for batch in batches:
-                segment.index_batch(
-                    position,
-                    size_bytes=batch.size_bytes,
-                    last_offset=batch.last_offset,
-                    max_timestamp_ms=batch.max_timestamp_ms,
-                    interval_bytes=self.config.index_interval_bytes,
-                )
-                position += batch.size_bytes
-                replay_batch(self._producers, batch, segment.transaction_index)
-            self._on_appended(last_offset, sum(batch.record_count for batch in batches), now_ms)
+            if size_bytes <= self.config.segment_bytes:
+                self._local.append_all(batches, memoryview(records)[:size_bytes], self.config, now_ms)
+            else:
+                # More than a segment holds: each batch may start one of its own.
+                for batch in batches:
+                    self._local.append_all([batch], batch.data, self.config, now_ms)
         except StorageError as error:
             self._fail(error)
-
-    def _on_appended(self, last_offset: Offset, record_count: int, now_ms: int) -> None:
-        self.log_end_offset = self._producers.end_offset = last_offset + 1
-        durability = self._local.durability
-        durability.on_appended(record_count, now_ms)
-        if durability.must_flush(self.config):
-            durability.flush(self.log_end_offset)
+        return AppendResult(batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset)
 
     # --- reading
 
@@ -505,11 +428,11 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
         """Return the first record stamped ``timestamp_ms`` or later, or None. The caller bounds it by HW or LSO."""
-        return self._guarded(lambda: find_timestamp(self._segments, timestamp_ms, self.log_start_offset))
+        return self._guarded(lambda: find_timestamp(self._local.segments, timestamp_ms, self.log_start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """Return the first record with the newest timestamp (KIP-734), or None when the log is empty."""
-        return self._guarded(lambda: find_max_timestamp(self._segments, self.log_start_offset))
+        return self._guarded(lambda: find_max_timestamp(self._local.segments, self.log_start_offset))
 
     def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return the largest epoch <= ``leader_epoch`` that the log knows, and where it ends (KIP-101, KIP-279).
@@ -517,22 +440,22 @@ class PartitionLog:
         None means that the log cannot say (UNDEFINED_EPOCH): it knows no epoch, or ``leader_epoch`` is -1 or newer
         than all it knows.
         """
-        return self._epochs.end_offset_for(leader_epoch, self.log_end_offset)
+        return self._local.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         """Return the leader epoch under which ``offset`` was or would be written; -1 when unknown."""
-        return self._epochs.epoch_for_offset(offset)
+        return self._local.epochs.epoch_for_offset(offset)
 
     def assign_epoch_start_offset(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that ``leader_epoch`` starts at ``start_offset``: what a new leader does before it appends."""
-        self._guarded(lambda: self._epochs.assign(leader_epoch, start_offset))
+        self._guarded(lambda: self._local.epochs.assign(leader_epoch, start_offset))
 
     # --- watermarks
 
     def update_high_watermark(self, offset: Offset) -> Offset:
         """Set the high watermark, bounded by log start and log end; return what it is now. May go back."""
         self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
-        self._producers.on_high_watermark(self.high_watermark)
+        self._local.producers.on_high_watermark(self.high_watermark)
         return self.high_watermark
 
     def delete_records_before(self, offset: Offset) -> None:
@@ -553,19 +476,13 @@ class PartitionLog:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.high_watermark = max(self.high_watermark, offset)
-            self._guarded(lambda: self._epochs.truncate_from_start(offset))
+            self._guarded(lambda: self._local.epochs.truncate_from_start(offset))
 
     # --- segments come and go
 
     def roll(self, now_ms: int) -> None:
         """Close the active segment, even a small one, and start another; nothing when the active one is empty."""
-        self._guarded(lambda: self._roll(self.log_end_offset, now_ms))
-
-    def _roll(self, base_offset: Offset, now_ms: int) -> None:
-        if self._local.roll(base_offset, now_ms):
-            if self._producers.end_offset > self.log_start_offset:
-                self._local.snapshots.write(self._producers)
-            self._flush_later(_ignore)
+        self._guarded(lambda: self._local.roll(self.log_end_offset, now_ms))
 
     def _deletion_due_ms(self) -> int:
         return self._clock.wall_ms() + self.config.file_delete_delay_ms
@@ -576,18 +493,18 @@ class PartitionLog:
 
     def _apply_retention(self, now_ms: int) -> list[Offset]:
         deletable = deletable_segments(
-            self._segments,
+            self._local.segments,
             self.config,
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
             high_watermark=self.high_watermark,
             now_ms=now_ms,
         )
-        if deletable and deletable[-1] is self._segments.active:
-            self._roll(self.log_end_offset, now_ms)
+        if deletable and deletable[-1] is self._local.segments.active:
+            self._local.roll(self.log_end_offset, now_ms)
         for segment in deletable:
             self._local.delete_segment(segment, due_ms=self._deletion_due_ms())
-        self.raise_log_start(self._segments.first.base_offset)
+        self.raise_log_start(self._local.segments.first.base_offset)
         return [segment.base_offset for segment in deletable]
 
     def truncate_to(self, offset: Offset) -> bool:
@@ -597,24 +514,20 @@ class PartitionLog:
         """
         if offset >= self.log_end_offset:
             return False
-        if offset < self._segments.first.base_offset:
+        if offset < self._local.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
         else:
             self._guarded(lambda: self._truncate_to(offset))
         return True
 
     def _truncate_to(self, offset: Offset) -> None:
-        end_offset = self._local.truncate_to(offset, due_ms=self._deletion_due_ms())
-        self.log_end_offset = end_offset
-        self.log_start_offset = min(self.log_start_offset, end_offset)
-        rebuild_producers(
-            self._producers,
-            self._local.snapshots,
-            self._segments,
+        self._local.truncate_to(
+            offset,
             log_start_offset=self.log_start_offset,
-            end_offset=end_offset,
             now_ms=self._clock.wall_ms(),
+            due_ms=self._deletion_due_ms(),
         )
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.update_high_watermark(self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: Offset, log_start_offset: Offset | None = None) -> None:
@@ -623,8 +536,6 @@ class PartitionLog:
 
     def _truncate_fully(self, offset: Offset, log_start_offset: Offset) -> None:
         self._local.truncate_fully(offset, now_ms=self._clock.wall_ms(), due_ms=self._deletion_due_ms())
-        self._producers.clear(offset)
-        self.log_end_offset = offset
         self.log_start_offset = log_start_offset
         self.update_high_watermark(self.high_watermark)
 
@@ -632,19 +543,11 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Put everything appended so far on stable storage before returning."""
-        self._guarded(lambda: self._local.durability.flush(self.log_end_offset))
+        self._guarded(self._local.flush)
 
     def flush_later(self, done: Callable[[StorageError | None], None]) -> None:
         """Put everything appended so far on stable storage; call ``done`` when ``recovery_point`` says so."""
-        self._guarded(lambda: self._flush_later(done))
-
-    def _flush_later(self, done: Callable[[StorageError | None], None]) -> None:
-        def synced(error: StorageError | None) -> None:
-            if error is not None:
-                self._note_failure(error)
-            done(error)
-
-        self._local.durability.flush_later(self.log_end_offset, synced)
+        self._guarded(lambda: self._local.flush_later(done))
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the wall clock: remove files deleted long enough ago, flush by time, expire producers."""
@@ -660,23 +563,18 @@ class PartitionLog:
     def flush_when_due(self, now_ms: int) -> None:
         """Start a sync when the oldest unflushed record is older than flush.ms."""
         if self._local.durability.is_flush_due(self.config, now_ms):
-            self.flush_later(_ignore)
+            self.flush_later(lambda _: None)
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget the producers that have been idle for producer.id.expiration.ms."""
-        self._producers.expire(now_ms)
+        self._local.producers.expire(now_ms)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
 
     def close(self) -> None:
         """Flush, snapshot the producers, and let go of every file: what a clean shutdown needs."""
-        self._guarded(self._close)
-
-    def _close(self) -> None:
-        if self._producers.end_offset > self.log_start_offset:
-            self._local.snapshots.write(self._producers)
-        self._local.close(self.log_end_offset)
+        self._guarded(self._local.close)
 
     def release(self) -> None:
         """Let go of every file without writing anything: for a log whose directory has failed or goes away."""
@@ -709,7 +607,3 @@ class PartitionLog:
             self.failure = error
             if self._on_storage_error is not None:
                 self._on_storage_error(error)
-
-
-def _ignore(_: StorageError | None) -> None:
-    """The failure has been noted by the log itself."""

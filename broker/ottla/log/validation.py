@@ -15,6 +15,7 @@ from enum import Enum
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
 from ottla.log.config import LONG_MAX, LogConfig
+from ottla.ports import Buffer
 from ottla.types import LeaderEpoch, Offset, TopicPartition
 from ottla.wire.records import (
     NO_TIMESTAMP,
@@ -22,6 +23,7 @@ from ottla.wire.records import (
     RecordBatch,
     TimestampType,
     build_batch,
+    iterate_batches,
     parse_batch,
     read_records,
     validate_records,
@@ -177,6 +179,27 @@ def _count_sizes(payload: memoryview, count: int) -> int:
     except IndexError:
         return -1
     return position
+
+
+def check_assigned_batches(records: Buffer, next_offset: Offset, topic_partition: TopicPartition) -> list[RecordBatch]:
+    """Return the whole batches of ``records``, which have their offsets, having checked that they may come next.
+
+    Raises:
+        CorruptRecordError: a CRC does not match, or bytes are no batch.
+        KafkaError: OFFSET_OUT_OF_RANGE, a batch starts below ``next_offset`` or below the end of the one before.
+    """
+    batches = []
+    for batch in iterate_batches(records):
+        batch.check_crc()
+        if batch.base_offset < next_offset or batch.last_offset_delta < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"unexpected offset in append to {topic_partition}: a batch has offsets {batch.base_offset} to "
+                f"{batch.last_offset}, the next offset is {next_offset}",
+            )
+        next_offset = batch.next_offset
+        batches.append(batch)
+    return batches
 
 
 def must_read_records(batch: RecordBatch, config: LogConfig) -> bool:
