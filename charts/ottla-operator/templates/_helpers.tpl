@@ -1,0 +1,66 @@
+{{- define "ottla-operator.name" -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "ottla-operator.selectorLabels" -}}
+app.kubernetes.io/name: ottla-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "ottla-operator.labels" -}}
+{{ include "ottla-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- /* Labels and annotations of an object; "labels" and "annotations" add to them. */ -}}
+{{- define "ottla-operator.metadata" -}}
+labels:
+  {{- include "ottla-operator.labels" .root | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "ottla-operator.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "ottla-operator.name" .) "default" .Values.serviceAccount.create) -}}
+{{- end }}
+
+{{- /* A full image reference from a block of registry, repository, tag and digest. */ -}}
+{{- define "ottla-operator.image" -}}
+{{- $image := .image -}}
+{{- with $image.registry }}{{ . }}/{{ end -}}
+{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end }}
+
+{{- /* What the operator may do, in each namespace that it looks after. */ -}}
+{{- define "ottla-operator.rules" -}}
+- apiGroups: [ottla.dev]
+  resources: [clusters, topics]
+  verbs: [get, list, watch]
+# Finalizers of Topics whose deletion deletes the topic.
+- apiGroups: [ottla.dev]
+  resources: [topics]
+  verbs: [patch]
+- apiGroups: [ottla.dev]
+  resources: [clusters/status, topics/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, delete]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list]
+{{- end }}
