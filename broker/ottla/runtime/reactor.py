@@ -144,8 +144,10 @@ class Reactor:
     def run(self, core: Core) -> None:
         """Drive ``core`` until `stop`."""
         self._core = core
+        select = self._selector.select
         while not self._stopping:
-            for key, events in self._selector.select(self._timeout_s()):
+            # Under load something is ready already, and nobody need work out how long to sleep.
+            for key, events in select(0) or select(self._timeout_s()):
                 key.data(events)
             while self._posted:
                 self._posted.popleft()()

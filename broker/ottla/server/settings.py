@@ -5,13 +5,20 @@ from collections.abc import Callable
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.node_config import NodeConfig
 from ottla.controller.lifecycle import BrokerLifecycleConfig
+from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig
+from ottla.handlers.api import ListenerRole
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
+from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
-from ottla.raft.client import RaftConfig
+from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
+from ottla.ports import Disk
+from ottla.raft.config import RaftConfig
+from ottla.raft.voter_set import Voter, VoterSet
 from ottla.server.gateway import GatewayConfig
+from ottla.types import ZERO_UUID
 
 
 def gateway_config(config: NodeConfig) -> GatewayConfig:
@@ -79,3 +86,52 @@ def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[s
         return LogConfig(**log_settings(topic_values(layers, metadata.topic_config(topic))))
 
     return of_topic
+
+
+def static_voters(config: NodeConfig) -> VoterSet | None:
+    """Return controller.quorum.voters; None where the voters are kept in the metadata log (KIP-853)."""
+    if not config.controller_quorum_voters:
+        return None
+    listener = config.controller_listener_names[0]
+    return VoterSet.of(
+        Voter(voter.node_id, ZERO_UUID, {listener: voter.endpoint}) for voter in config.controller_quorum_voters
+    )
+
+
+def snapshot_config(config: NodeConfig) -> SnapshotGeneratorConfig:
+    return SnapshotGeneratorConfig(
+        size_bytes_max=config.metadata_log_max_record_bytes_between_snapshots,
+        interval_ms=config.metadata_log_max_snapshot_interval_ms,
+    )
+
+
+def log_directories(config: NodeConfig) -> tuple[str, ...]:
+    """Return log.dirs, and metadata.log.dir behind them where it is not one of them."""
+    if config.metadata_log_dir in config.log_dirs:
+        return config.log_dirs
+    return (*config.log_dirs, config.metadata_log_dir)
+
+
+def listener_roles(config: NodeConfig) -> dict[str, ListenerRole]:
+    """Return, for each door, whose APIs are served there."""
+    controllers = config.controller_listener_names
+    return {
+        door.name: ListenerRole.CONTROLLER if door.name in controllers else ListenerRole.BROKER
+        for door in config.listeners
+    }
+
+
+def require_formatted(disk: Disk, directory: str) -> MetaProperties:
+    """Return what formatting wrote into the metadata log directory.
+
+    Raises:
+        ConfigurationError: it was not formatted, or is malformed.
+        StorageError: the disk refused.
+    """
+    properties = read_meta_properties(disk, directory)
+    if properties is None:
+        raise ConfigurationError(
+            f"{directory} is not formatted: there is no meta.properties in it. Run `ottla format -t CLUSTER_ID -c FILE "
+            "--standalone` first."
+        )
+    return properties

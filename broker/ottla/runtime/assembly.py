@@ -1,0 +1,146 @@
+"""A node on the real world: reactor, disk, clock, admin server and signals around `server.node.Node`.
+
+Source: KafkaRaftServer for the order of things; exit code 0 after an orderly shutdown, 1 otherwise.
+"""
+
+import gc
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+from ottla.config.listeners import Listener
+from ottla.config.node_config import NodeConfig
+from ottla.errors import ConfigurationError
+from ottla.runtime.chance import SystemRandom
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.disk import OsDisk
+from ottla.runtime.reactor import Reactor
+from ottla.server.node import Node
+
+logger = logging.getLogger(__name__)
+
+_GC_THRESHOLD = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHandle:
+    """A running node, as its starter sees it; safe to use from any thread."""
+
+    node: Node
+    listeners: tuple[Listener, ...]
+    """The doors with the ports that they really have."""
+    stop: Callable[[], None]
+    """Begin an orderly shutdown."""
+
+
+def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | None = None) -> int:
+    """Run a node until SIGTERM, SIGINT or `NodeHandle.stop`; return the exit code.
+
+    A second signal stops without handing leadership over. ``on_ready`` is called on the loop once the node serves
+    clients; it must not block.
+
+    Raises:
+        OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
+    """
+    clock = SystemClock()
+    reactor = Reactor(clock)
+    try:
+        return _Run(config, clock, reactor, on_ready).until_stopped()
+    finally:
+        reactor.close()
+
+
+class _Run:
+    """One node's run, from the first open door to the last sync."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        clock: SystemClock,
+        reactor: Reactor,
+        on_ready: Callable[[NodeHandle], None] | None,
+    ) -> None:
+        self._config = config
+        self._reactor = reactor
+        self._on_ready = on_ready
+        self._exit_code = 0
+        self._signals = 0
+        self._disk = OsDisk(reactor.post)
+        self._listeners = _open_doors(config, reactor)
+        self._node = Node(
+            config=config,
+            clock=clock,
+            disk=self._disk,
+            network=reactor,
+            random=SystemRandom(),
+            advertised=_advertised(config, self._listeners),
+            on_ready=self._became_ready,
+            on_stopped=self._stopped,
+        )
+        self._admin = None
+
+    def until_stopped(self) -> int:
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self._node.start()
+            # What start-up made stays for good: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD, 20, 20)
+            self._reactor.run(self._node)
+            self._node.close()
+        finally:
+            self._disk.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        return self._exit_code
+
+    def _became_ready(self) -> None:
+        if self._on_ready is not None:
+            handle = NodeHandle(self._node, self._listeners, lambda: self._reactor.post(self._node.begin_shutdown))
+            self._on_ready(handle)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._reactor.post(self._node.begin_shutdown)
+        else:
+            logger.warning("%s again: stopping without handing leadership over", signal.Signals(number).name)
+            self._reactor.stop()
+
+    def _stopped(self, reason: str | None) -> None:
+        if reason is not None:
+            logger.critical("this node cannot go on: %s", reason)
+            self._exit_code = 1
+        self._reactor.stop()
+
+
+def _open_doors(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:
+    """Open every listener; return them with their real ports.
+
+    Raises:
+        ConfigurationError: an address cannot be bound.
+    """
+    doors = []
+    for door in config.listeners:
+        try:
+            port = reactor.listen(door.name, door.host, door.port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"listener {door} cannot be opened: {error.strerror or error}. Stop what listens there, or choose "
+                "another port in listeners."
+            ) from error
+        doors.append(door._replace(port=port))
+    return tuple(doors)
+
+
+def _advertised(config: NodeConfig, doors: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Return what clients are told to dial: real ports for port 0, this machine's name for an empty host."""
+    ports = {door.name: door.port for door in doors}
+    return tuple(
+        listener._replace(host=listener.host or socket.gethostname(), port=listener.port or ports.get(listener.name, 0))
+        for listener in config.advertised_listeners
+    )
