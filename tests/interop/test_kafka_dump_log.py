@@ -144,7 +144,7 @@ def test_committed_offsets_are_in_kafkas_record_format(
 
 def test_a_clean_shutdown_leaves_a_producer_snapshot(dump: Callable[..., Any], new_node: Callable[[], Any]) -> None:
     node = new_node()
-    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "log_level": 0})
     for _ in range(5):
         producer.produce("snapshots", b"v", partition=0)
     assert producer.flush(30) == 0

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 ROUNDS = 5
 PARTITIONS = 3
 SEED = 9
+SILENT = {"log_level": 0}
+"""librdkafka writes a line to stderr for each attempt to reach a node that is down."""
 
 
 class Writer:
     """Produces numbered records from a thread of its own until it is stopped, and remembers what was acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, name: str, *, idempotent: bool) -> None:
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 2,
-            "batch.num.messages": 100,
-            "reconnect.backoff.max.ms": 500,
-        }
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 2, "batch.num.messages": 100}
+        settings |= {"reconnect.backoff.max.ms": 500, **SILENT}
         settings |= {"enable.idempotence": True, "acks": "all"} if idempotent else {"acks": 1}
         self.acknowledged: dict[bytes, tuple[int, int]] = {}
         self.failed: list[str] = []
@@ -69,7 +68,7 @@ class Writer:
 @pytest.fixture
 def node(new_node: Callable[[], Any]) -> Iterator[Any]:
     node = new_node()
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, **SILENT})
     for name in ("plain", "idempotent"):
         topic = NewTopic(name, num_partitions=PARTITIONS, replication_factor=1, config={"segment.bytes": str(2**20)})
         admin.create_topics([topic])[name].result(timeout=30)
@@ -79,7 +78,7 @@ def node(new_node: Callable[[], Any]) -> Iterator[Any]:
 
 def read_all(bootstrap: str, topic: str) -> list[Message]:
     """Every record of the topic, by partition and offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False, **SILENT})
     places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
     missing = sum(end_offset(consumer, place) for place in places)
     consumer.assign(places)
@@ -129,9 +128,7 @@ def test_every_acknowledged_record_outlives_a_kill(node: Any, record_property: C
         if topic == "idempotent":
             assert writer.failed == []
             assert Counter(places.values()).most_common(1)[0][1] == 1, "a record is there twice"
-            in_order = [
-                value for _, value in sorted((place, value) for place, value in places.items() if place[0] == 0)
-            ]
+            in_order = [value for (partition, _), value in sorted(places.items()) if partition == 0]
             assert in_order == sorted(in_order), "records changed places"
 
 
@@ -165,7 +162,7 @@ def check_files(folder: Path, kafka_tool: Callable[..., Any]) -> None:
     assert "isvalid: false" not in dumped.stdout
     assert "passed sanity check" in dumped.stdout
     assert spans, folder
-    assert all(last + 1 == base for (_, last), (base, _) in zip(spans, spans[1:], strict=False)), folder
+    assert all(last + 1 == base for (_, last), (base, _) in pairwise(spans)), folder
     mismatches = kafka_tool("kafka-dump-log", "--files", ",".join(files))
     assert "Mismatches" not in mismatches.stdout
     assert "Found timestamp mismatch" not in mismatches.stdout
