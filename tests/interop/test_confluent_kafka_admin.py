@@ -41,18 +41,21 @@ def name(unique: Callable[[str], str]) -> str:
 
 
 class TestTopics:
-    def test_created_described_and_deleted(self, admin: AdminClient, name: str) -> None:
+    def test_created_described_and_deleted(self, admin: AdminClient, name: str, eventually: Callable[..., Any]) -> None:
         admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])[name].result(timeout=TIMEOUT_S)
-        found = admin.list_topics(timeout=TIMEOUT_S).topics[name]
-        assert sorted(found.partitions) == [0, 1, 2]
+        eventually(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics)
+        assert sorted(admin.list_topics(timeout=TIMEOUT_S).topics[name].partitions) == [0, 1, 2]
 
         admin.delete_topics([name])[name].result(timeout=TIMEOUT_S)
 
-        assert name not in admin.list_topics(timeout=TIMEOUT_S).topics
+        eventually(lambda: name not in admin.list_topics(timeout=TIMEOUT_S).topics)
 
-    def test_partitions_and_replication_factor_default_to_the_brokers(self, admin: AdminClient, name: str) -> None:
+    def test_partitions_and_replication_factor_default_to_the_brokers(
+        self, admin: AdminClient, name: str, eventually: Callable[..., Any]
+    ) -> None:
         admin.create_topics([NewTopic(name, num_partitions=-1, replication_factor=-1)])[name].result(timeout=TIMEOUT_S)
 
+        eventually(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics)
         assert len(admin.list_topics(timeout=TIMEOUT_S).topics[name].partitions) == 1
 
     def test_validate_only_creates_nothing(self, admin: AdminClient, name: str) -> None:

@@ -224,7 +224,12 @@ def test_a_member_and_its_offsets_outlive_a_restart_of_the_node(
         producer.produce("restarts", b"%d" % number)
     assert producer.flush(30) == 0
     settings = {"bootstrap.servers": node.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
-    settings |= {"enable.auto.commit": False, "session.timeout.ms": 6000, "log_level": 0}
+    settings |= {
+        "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+    }
     member = Consumer(settings)
     member.subscribe(["restarts"])
     member.commit(message=take(member, 3)[-1], asynchronous=False)

@@ -199,13 +199,15 @@ class TestGroups:
 
 
 class TestAdmin:
-    def test_topics_are_made_grown_and_deleted(self, python_admin: Any, unique: Callable[[str], str]) -> None:
+    def test_topics_are_made_grown_and_deleted(
+        self, python_admin: Any, unique: Callable[[str], str], eventually: Callable[..., Any]
+    ) -> None:
         topic = unique("kafka-python")
 
         python_admin.create_topics(
             {topic: {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "1000"}}}
         )
-        assert topic in python_admin.list_topics()
+        eventually(lambda: topic in python_admin.list_topics())
         with pytest.raises(TopicAlreadyExistsError):
             python_admin.create_topics({topic: {"num_partitions": 2, "replication_factor": 1}})
         python_admin.create_partitions({topic: 3})
@@ -215,7 +217,7 @@ class TestAdmin:
         assert [row["partition_index"] for row in described["partitions"]] == [0, 1, 2]
         python_admin.delete_topics([topic])
 
-        assert topic not in python_admin.list_topics()
+        eventually(lambda: topic not in python_admin.list_topics())
 
     def test_configs_are_described_and_altered(self, python_admin: Any, new_topic: Callable[..., str]) -> None:
         topic = new_topic(retention_ms=1000)

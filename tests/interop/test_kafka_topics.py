@@ -12,7 +12,9 @@ def topic(unique: Callable[[str], str]) -> str:
     return unique("topics")
 
 
-def test_a_topic_lives_from_create_to_delete(kafka: Callable[..., Any], topic: str) -> None:
+def test_a_topic_lives_from_create_to_delete(
+    kafka: Callable[..., Any], topic: str, eventually: Callable[..., Any]
+) -> None:
     created = kafka(
         "kafka-topics", "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=1000000"
     )
@@ -39,7 +41,7 @@ def test_a_topic_lives_from_create_to_delete(kafka: Callable[..., Any], topic: s
 
     kafka("kafka-topics", "--delete", "--topic", topic)
 
-    assert topic not in kafka("kafka-topics", "--list").lines
+    eventually(lambda: topic not in kafka("kafka-topics", "--list").lines)
 
 
 def test_alter_adds_partitions_and_keeps_the_topic_id(kafka: Callable[..., Any], topic: str) -> None:

@@ -1,0 +1,132 @@
+"""Lean load: requests built once and sent over plain sockets, so that the generator's own cost stays small.
+
+A client library spends more on a small request than a broker does; on a machine that both share, it would be measured
+instead. These frames use versions before the flexible encodings, which every broker since Kafka 2.1 speaks.
+"""
+
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
+
+
+def frame(api_key: int, version: int, body: bytes) -> bytes:
+    head = struct.pack(">hhih", api_key, version, 1, 5) + b"bench"
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def varint(value: int) -> bytes:
+    zigzag, encoded = (value << 1) ^ (value >> 63), bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes([*encoded, zigzag])
+
+
+def batch(values: list[bytes]) -> bytes:
+    """One record batch v2 without compression; no keys, all timestamps now."""
+    records = bytearray()
+    for delta, value in enumerate(values):
+        body = b"\x00\x00" + varint(delta) + varint(-1) + varint(len(value)) + value + b"\x00"
+        records += varint(len(body)) + body
+    now_ms = int(time.time() * 1000)
+    summed = struct.pack(">hiqqqhii", 0, len(values) - 1, now_ms, now_ms, -1, -1, -1, len(values)) + records
+    return struct.pack(">qiibI", 0, len(summed) + 9, -1, 2, crc32c(summed)) + summed
+
+
+def produce_request(topic: str, partition: int, records: bytes) -> bytes:
+    """Produce v7, acks=1."""
+    head = struct.pack(">hhii", -1, 1, 30_000, 1) + text(topic)
+    return frame(PRODUCE, 7, head + struct.pack(">iii", 1, partition, len(records)) + records)
+
+
+def fetch_request(topic: str, offsets: dict[int, int], size_bytes_max: int) -> bytes:
+    """Fetch v11 outside a session, from the given offset of each partition."""
+    body = struct.pack(">iiiibii", -1, 500, 1, size_bytes_max, 0, 0, -1) + struct.pack(">i", 1) + text(topic)
+    body += struct.pack(">i", len(offsets))
+    for partition, offset in offsets.items():
+        body += struct.pack(">iiqqi", partition, -1, offset, -1, size_bytes_max)
+    return frame(FETCH, 11, body + struct.pack(">i", 0) + text(""))
+
+
+def metadata_request(topic: str) -> bytes:
+    """Metadata v1 for one topic."""
+    return frame(METADATA, 1, struct.pack(">i", 1) + text(topic))
+
+
+API_VERSIONS_REQUEST = frame(API_VERSIONS, 0, b"")
+
+
+@dataclass(slots=True)
+class Connection:
+    """A socket with one request under way at a time."""
+
+    socket: socket.socket
+    buffer: bytearray = field(default_factory=lambda: bytearray(1 << 20))
+
+    def exchange(self, request: bytes) -> memoryview:
+        """Send a request; return its answer from the correlation id on, valid until the next exchange."""
+        self.socket.sendall(request)
+        size_bytes = struct.unpack(">i", self._receive(4))[0]
+        if size_bytes > len(self.buffer):
+            self.buffer = bytearray(size_bytes)
+        return self._receive(size_bytes)
+
+    def _receive(self, size_bytes: int) -> memoryview:
+        view = memoryview(self.buffer)
+        filled = 0
+        while filled < size_bytes:
+            count = self.socket.recv_into(view[filled:size_bytes])
+            if count == 0:
+                raise ConnectionError("the node closed the connection")
+            filled += count
+        return view[:size_bytes]
+
+
+def connect(address: tuple[str, int]) -> Connection:
+    connection = socket.create_connection(address, timeout=60)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Connection(connection)
+
+
+def check_produced(answer: memoryview) -> None:
+    """Raise when the only partition of a Produce answer has an error."""
+    name_length = struct.unpack_from(">h", answer, 8)[0]
+    code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
+    if code != 0:
+        raise RuntimeError(f"the node refused a batch with error {code}")
+
+
+def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:
+    """Keep one request under way on each of ``len(requests)`` connections; return (requests answered, seconds)."""
+    connections = [socket.create_connection(address, timeout=60) for _ in requests]
+    poll = select.epoll()
+    by_descriptor = {}
+    for connection, request in zip(connections, requests, strict=True):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        by_descriptor[connection.fileno()] = (connection.recv, connection.send, request)
+        poll.register(connection.fileno(), select.EPOLLIN)
+        connection.sendall(request)
+    # An answer to a small request fits one segment, and loopback delivers segments whole.
+    answered, started = 0, time.perf_counter()
+    deadline = started + seconds
+    while (now := time.perf_counter()) < deadline:
+        for descriptor, _ in poll.poll(1):
+            receive, send, request = by_descriptor[descriptor]
+            if not receive(65536):
+                raise ConnectionError("the node closed the connection")
+            send(request)
+            answered += 1
+    poll.close()
+    for connection in connections:
+        connection.close()
+    return answered, now - started

@@ -1,0 +1,127 @@
+"""What all benchmarks share: the address and process to measure, CPU and memory read from /proc, figures as a table.
+
+A system is whatever answers at ``--bootstrap-server``. With ``--pid`` the figures include what the work cost the node:
+CPU seconds and resident memory of that process and all its descendants. MB is 10**6 bytes, MiB is 2**20.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured number; ``better`` says which direction is good: ``higher`` or ``lower``."""
+
+    name: str
+    value: float
+    unit: str
+    better: str = "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The measured process and its descendants; without a pid nothing is known of it."""
+
+    pid: int | None
+
+    def cpu_s(self) -> float:
+        """CPU time used so far, user and system."""
+        return sum(_cpu_ticks(pid) for pid in self._pids()) / TICKS_PER_S
+
+    def rss_mib(self) -> float:
+        """Resident memory now; pages that descendants share are counted once (proportional set size)."""
+        return sum(_smaps_kb(pid, "Pss") for pid in self._pids()) / 1024
+
+    def rss_peak_mib(self) -> float:
+        """The highest resident memory of any moment, summed over the processes."""
+        return sum(_status_kb(pid, "VmHWM") for pid in self._pids()) / 1024
+
+    def _pids(self) -> Iterator[int]:
+        queue = [] if self.pid is None else [self.pid]
+        while queue:
+            pid = queue.pop()
+            yield pid
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                queue += [int(child) for child in (task / "children").read_text().split()]
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _smaps_kb(pid: int, field: str) -> int:
+    return _field_kb(Path(f"/proc/{pid}/smaps_rollup").read_text(), field)
+
+
+def _status_kb(pid: int, field: str) -> int:
+    return _field_kb(Path(f"/proc/{pid}/status").read_text(), field)
+
+
+def _field_kb(text: str, field: str) -> int:
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:"))
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark has."""
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--bootstrap-server", default="127.0.0.1:9092", help="HOST:PORT of the system to measure")
+    options.add_argument("--pid", type=int, help="the node's process id: adds its CPU time and memory to the figures")
+    options.add_argument(
+        "--json", type=Path, metavar="FILE", help="also append the figures to FILE, a line of JSON each"
+    )
+    return options
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def report(figures: list[Figure], json_file: Path | None) -> None:
+    """Print the figures as a table on stdout, and append them to ``json_file``."""
+    width = max(len(figure.name) for figure in figures)
+    for figure in figures:
+        print(f"{figure.name:<{width}}  {figure.value:>12,.2f} {figure.unit}")
+    if json_file is not None:
+        with json_file.open("a") as out:
+            out.writelines(json.dumps(asdict(figure)) + "\n" for figure in figures)
+
+
+@contextmanager
+def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iterator[str]:
+    """Create a topic whose every partition is ready, give its name, and delete it in the end."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_server})
+    name = f"{prefix}-{time.time_ns()}"
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(timeout=60)
+    while len(admin.list_topics(name, timeout=30).topics[name].partitions) != partitions:
+        time.sleep(0.001)
+    places = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+    # A leader that is not yet in office refuses to be asked.
+    while any(future.exception(timeout=60) for future in admin.list_offsets(places).values()):
+        time.sleep(0.001)
+    try:
+        yield name
+    finally:
+        admin.delete_topics([name])[name].result(timeout=60)
+
+
+def address_of(bootstrap_server: str) -> tuple[str, int]:
+    host, port = bootstrap_server.split(",", maxsplit=1)[0].rsplit(":", 1)
+    return host, int(port)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value that ``share`` (0 to 1) of the sorted ``values`` lie below."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
