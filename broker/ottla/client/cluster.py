@@ -1,6 +1,6 @@
 """The cluster as a client sees it: its nodes, who leads which partition, who coordinates which group; with retries.
 
-One `Cluster` keeps at most one connection per node, opened on first use. What it knows of the topics is refreshed when
+One `Cluster` keeps at most one connection per node and purpose, opened on first use. What it knows of the topics is refreshed when
 a broker says that it is out of date. In KRaft any broker forwards admin requests to the controller.
 """
 
@@ -35,6 +35,11 @@ from ottla.wire.messages.metadata import (
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
 GROUP_COORDINATOR = 0
+
+# A broker answers a connection's requests in order, so a JoinGroup that waits for other members would hold up fetches
+# and heartbeats. What groups coordinate travels on connections of its own, as in Java's clients.
+ORDINARY = "ordinary"
+COORDINATION = "coordination"
 
 # What a broker says while a topic that was just made is on its way to it.
 NOT_THERE_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -81,8 +86,8 @@ class Cluster:
         self.request_timeout_s = request_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._metadata = _Metadata()
-        self._connections: dict[Endpoint, Connection] = {}
-        self._opening: dict[Endpoint, asyncio.Lock] = {}
+        self._connections: dict[tuple[Endpoint, str], Connection] = {}
+        self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
         self._coordinators: dict[str, Endpoint] = {}
 
     async def __aenter__(self) -> Self:
@@ -233,7 +238,7 @@ class Cluster:
             KafkaError: the broker knows none, for example COORDINATOR_NOT_AVAILABLE.
             BrokerUnreachableError: it cannot be reached.
         """
-        connection = await self._connection(await self.coordinator(group_id))
+        connection = await self._connection(await self.coordinator(group_id), COORDINATION)
         return await connection.send(request, answer, **options)
 
     async def coordinator(self, group_id: str) -> Endpoint:
@@ -292,20 +297,20 @@ class Cluster:
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     def _candidates(self) -> list[Endpoint]:
-        known = [endpoint for endpoint, connection in self._connections.items() if connection.is_open]
+        known = [endpoint for (endpoint, _), connection in self._connections.items() if connection.is_open]
         return list(dict.fromkeys([*known, *self.nodes.values(), *self.bootstrap]))
 
-    async def _connection(self, endpoint: Endpoint) -> Connection:
-        lock = self._opening.setdefault(endpoint, asyncio.Lock())
-        async with lock:
-            connection = self._connections.get(endpoint)
+    async def _connection(self, endpoint: Endpoint, purpose: str = ORDINARY) -> Connection:
+        key = (endpoint, purpose)
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            connection = self._connections.get(key)
             if connection is None or not connection.is_open:
                 if connection is not None:
                     await connection.close()
                 connection = await Connection.open(
                     endpoint, client_id=self.client_id, timeout_s=self._connect_timeout_s
                 )
-                self._connections[endpoint] = connection
+                self._connections[key] = connection
             return connection
 
 

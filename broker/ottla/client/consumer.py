@@ -1,0 +1,262 @@
+"""`Consumer`: reads assigned partitions from given offsets. `group_member` adds the sharing of partitions.
+
+Source of the rules: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
+from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
+from ottla.client.errors import ConnectionLostError, RequestTimeoutError, kafka_error
+from ottla.errors import ErrorCode
+from ottla.types import Endpoint, NodeId, Offset, TopicPartition
+from ottla.wire.codec.message import Records
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.wire.records import Header, RecordBatch, iterate_batches, read_records
+from ottla.wire.records.control import ControlRecordType, parse_control_key
+
+FETCH_SIZE_BYTES_MAX = 50 * 1024 * 1024
+PARTITION_SIZE_BYTES_MAX = 1024 * 1024
+DECOMPRESSED_SIZE_BYTES_MAX = 256 * 1024 * 1024
+
+# From version 13 on, Fetch names topics by id.
+FETCH_VERSION_MAX = 12
+
+OffsetReset = Literal["earliest", "latest", "none"]
+_SEARCH_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class ConsumedRecord(NamedTuple):
+    """One record and where it was."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+class Consumer:
+    """Reads partitions. Use with ``async with``, or call `close`."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[Endpoint] | Cluster,
+        *,
+        offset_reset: OffsetReset = "none",
+        read_committed: bool = False,
+        size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
+        partition_size_bytes_max: int = PARTITION_SIZE_BYTES_MAX,
+        client_id: str = "ottla-consumer",
+        rack: str = "",
+    ) -> None:
+        """Set up; nothing is sent before the first `fetch`.
+
+        Args:
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that somebody else closes.
+            offset_reset: where to go on when an offset is gone; "none" makes `fetch` raise.
+            read_committed: leave out records of open and aborted transactions.
+            size_bytes_max: soft limit of one answer of one broker.
+            partition_size_bytes_max: soft limit of one partition in it.
+            client_id: what the brokers' logs and quotas call this client.
+            rack: where this client stands.
+        """
+        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
+        self.cluster = (
+            bootstrap_servers
+            if isinstance(bootstrap_servers, Cluster)
+            else Cluster(bootstrap_servers, client_id=client_id)
+        )
+        self.positions: dict[TopicPartition, Offset] = {}
+        """The offset of the next record per assigned partition."""
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        """As of the last answer that had the partition."""
+        self._offset_reset = offset_reset
+        self._read_committed = read_committed
+        self._size_bytes_max = size_bytes_max
+        self._partition_size_bytes_max = partition_size_bytes_max
+        self._rack = rack
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, if they are this consumer's own."""
+        if self._owns_cluster:
+            await self.cluster.close()
+
+    def assign(self, positions: Mapping[TopicPartition, Offset]) -> None:
+        """Read these partitions, and no others, from these offsets."""
+        self.positions = dict(positions)
+        self.high_watermarks = {
+            partition: offset for partition, offset in self.high_watermarks.items() if partition in positions
+        }
+
+    async def fetch(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[ConsumedRecord]:
+        """Return the next records, in order within each partition, and move the positions behind them.
+
+        Args:
+            max_wait_ms: how long brokers wait for ``min_bytes``; an empty list after that.
+            min_bytes: see ``max_wait_ms``.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE with ``offset_reset`` "none"; what is not a matter of time.
+            ClientError: brokers cannot be reached.
+            CorruptRecordError: a batch that does not match its checksum.
+        """
+        by_leader = await self.cluster.retry(self._by_leader)
+        if not by_leader:
+            await asyncio.sleep(max_wait_ms / 1000)
+            return []
+        answers = await asyncio.gather(
+            *(self._fetch_from(leader, partitions, max_wait_ms, min_bytes) for leader, partitions in by_leader.items())
+        )
+        records: list[ConsumedRecord] = []
+        for response in answers:
+            if response is not None:
+                await self._take(response, records)
+        return records
+
+    async def _by_leader(self) -> dict[NodeId, list[TopicPartition]]:
+        by_leader: dict[NodeId, list[TopicPartition]] = {}
+        for partition in self.positions:
+            by_leader.setdefault(await self.cluster.leader(partition), []).append(partition)
+        return by_leader
+
+    async def _fetch_from(
+        self, leader: NodeId, partitions: list[TopicPartition], max_wait_ms: int, min_bytes: int
+    ) -> FetchResponse | None:
+        topics: dict[str, FetchTopic] = {}
+        for partition in partitions:
+            topic = topics.setdefault(partition.topic, FetchTopic(topic=partition.topic))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition.partition,
+                    fetch_offset=self.positions[partition],
+                    partition_max_bytes=self._partition_size_bytes_max,
+                )
+            )
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=self._size_bytes_max,
+            isolation_level=int(self._read_committed),
+            topics=list(topics.values()),
+            rack_id=self._rack,
+        )
+        try:
+            return await self.cluster.send_to_node(
+                leader,
+                request,
+                FetchResponse,
+                highest=FETCH_VERSION_MAX,
+                timeout_s=self.cluster.request_timeout_s + max_wait_ms / 1000,
+            )
+        except (ConnectionLostError, RequestTimeoutError):
+            for partition in partitions:
+                self.cluster.forget_topic(partition.topic)
+            await asyncio.sleep(BACKOFF_FIRST_S)
+            return None
+
+    async def _take(self, response: FetchResponse, records: list[ConsumedRecord]) -> None:
+        if response.error_code:
+            raise kafka_error(response.error_code)
+        # Brokers rotate partitions for fairness; the reader should see them in one order.
+        for topic in response.responses:
+            for entry in sorted(topic.partitions, key=lambda entry: entry.partition_index):
+                partition = TopicPartition(topic.topic, entry.partition_index)
+                if partition not in self.positions:
+                    continue
+                if entry.error_code:
+                    await self._handle_error(partition, entry.error_code)
+                    continue
+                self.high_watermarks[partition] = entry.high_watermark
+                if entry.records is not None:
+                    self._read(partition, entry, entry.records, records)
+
+    async def _handle_error(self, partition: TopicPartition, code: int) -> None:
+        if code in _SEARCH_AGAIN:
+            self.cluster.forget_topic(partition.topic)
+            await asyncio.sleep(BACKOFF_FIRST_S)
+            return
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and self._offset_reset != "none":
+            timestamp = EARLIEST if self._offset_reset == "earliest" else LATEST
+            offsets = await TopicAdmin(self.cluster).list_offsets({partition: timestamp})
+            self.positions[partition] = offsets[partition].offset
+            return
+        offset = self.positions[partition]
+        raise kafka_error(code, f"partition {partition} at offset {offset}")
+
+    def _read(
+        self, partition: TopicPartition, entry: PartitionData, data: Records, records: list[ConsumedRecord]
+    ) -> None:
+        position = self.positions[partition]
+        aborted = _AbortedTransactions(entry) if self._read_committed else None
+        assert isinstance(data, memoryview | bytes | bytearray)
+        for batch in iterate_batches(data):
+            if batch.last_offset < position:
+                continue
+            batch.check_crc()
+            position = batch.next_offset
+            is_hidden = aborted is not None and aborted.hides(batch)
+            if batch.is_control or is_hidden:
+                continue
+            records.extend(
+                ConsumedRecord(
+                    partition.topic,
+                    partition.partition,
+                    record.offset,
+                    record.timestamp_ms,
+                    record.key,
+                    record.value,
+                    record.headers,
+                )
+                for record in read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX)
+                if record.offset >= self.positions[partition]
+            )
+        self.positions[partition] = position
+
+
+class _AbortedTransactions:
+    """Which batches of one answer belong to transactions that were aborted, told in the order of offsets."""
+
+    def __init__(self, entry: PartitionData) -> None:
+        self._starting = sorted(
+            ((aborted.first_offset, aborted.producer_id) for aborted in entry.aborted_transactions or ()), reverse=True
+        )
+        self._open: set[int] = set()
+
+    def hides(self, batch: RecordBatch) -> bool:
+        """Return whether a reader of committed records skips ``batch``."""
+        while self._starting and self._starting[-1][0] <= batch.last_offset:
+            self._open.add(self._starting.pop()[1])
+        if batch.is_control:
+            if batch.producer_id in self._open and _is_abort(batch):
+                self._open.discard(batch.producer_id)
+            return True
+        return batch.is_transactional and batch.producer_id in self._open
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    first = read_records(batch, size_bytes_max=DECOMPRESSED_SIZE_BYTES_MAX)[0]
+    return parse_control_key(first.key) is ControlRecordType.ABORT

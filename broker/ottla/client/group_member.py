@@ -1,0 +1,346 @@
+"""`GroupConsumer`: one member of a classic consumer group, with the range assignor.
+
+`poll` does the work: it joins when it must, reads, and commits now and then; a task of its own sends heartbeats.
+Rebalancing is eager: a member gives up everything, and gets its share anew.
+Source of the rules: ConsumerCoordinator, AbstractCoordinator (Kafka 4.3).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, OFFSET_COMMIT_VERSION_MAX, GroupAdmin, parse_assignment
+from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
+from ottla.client.assignor import RANGE, assign_ranges
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
+from ottla.client.errors import ClientError, kafka_error, raise_for
+from ottla.errors import ErrorCode, KafkaError
+from ottla.types import Endpoint, Offset, TopicPartition
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 60_000
+HEARTBEAT_INTERVAL_S = 3.0
+COMMIT_INTERVAL_S = 5.0
+
+_PROTOCOL_VERSION = 1
+_NO_GENERATION = -1
+_LOST_MEMBERSHIP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_JOIN_AGAIN = _LOST_MEMBERSHIP | {ErrorCode.REBALANCE_IN_PROGRESS}
+
+
+class GroupConsumer:
+    """Reads its share of topics. Use with ``async with``: leaving it commits and leaves the group."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[Endpoint] | Cluster,
+        *,
+        group_id: str,
+        topics: Sequence[str],
+        offset_reset: OffsetReset = "latest",
+        read_committed: bool = False,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        client_id: str = "ottla-consumer",
+    ) -> None:
+        """Set up; the first `poll` joins.
+
+        Args:
+            bootstrap_servers: addresses (see `Cluster`), or a cluster that somebody else closes.
+            group_id: the group to be a member of.
+            topics: what to read.
+            offset_reset: where to begin a partition without a committed offset.
+            read_committed: leave out records of open and aborted transactions.
+            session_timeout_ms: silence after which the group gives this member's partitions to others.
+            client_id: what the brokers' logs and quotas call this client.
+        """
+        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
+        self.cluster = (
+            bootstrap_servers
+            if isinstance(bootstrap_servers, Cluster)
+            else Cluster(bootstrap_servers, client_id=client_id)
+        )
+        self.group_id = group_id
+        self.member_id = ""
+        self.generation = _NO_GENERATION
+        self.consumer = Consumer(self.cluster, offset_reset=offset_reset, read_committed=read_committed)
+        self._topics = list(topics)
+        self._offset_reset = offset_reset
+        self._session_timeout_ms = session_timeout_ms
+        self._must_join = True
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._committed_at_s = 0.0
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._failure: KafkaError | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are this member's at the moment, sorted."""
+        return sorted(self.consumer.positions)
+
+    async def poll(self, *, max_wait_ms: int = 500) -> list[ConsumedRecord]:
+        """Return the next records; what an earlier poll returned counts as read and is committed every 5 s.
+
+        Raises:
+            KafkaError: the group or a partition refuses for good, such as GROUP_AUTHORIZATION_FAILED.
+            ClientError: brokers cannot be reached.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._must_join:
+            await self._commit_quietly()
+            await self._join()
+        if asyncio.get_running_loop().time() - self._committed_at_s >= COMMIT_INTERVAL_S:
+            await self._commit_quietly()
+        return await self.consumer.fetch(max_wait_ms=max_wait_ms)
+
+    async def commit(self) -> None:
+        """Commit how far `poll` has come.
+
+        Raises:
+            KafkaError: REBALANCE_IN_PROGRESS or the like where the group moved on; the next `poll` joins again.
+        """
+        self._committed_at_s = asyncio.get_running_loop().time()
+        changed = {
+            partition: offset
+            for partition, offset in self.consumer.positions.items()
+            if self._committed.get(partition) != offset
+        }
+        if not changed or self.generation == _NO_GENERATION:
+            return
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for partition, offset in changed.items():
+            topic = topics.setdefault(partition.topic, OffsetCommitRequestTopic(name=partition.topic))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition.partition, committed_offset=offset, committed_metadata=""
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            topics=list(topics.values()),
+        )
+
+        async def attempt() -> None:
+            response = await self.cluster.send_to_coordinator(
+                self.group_id, request, OffsetCommitResponse, highest=OFFSET_COMMIT_VERSION_MAX
+            )
+            for answered in response.topics:
+                for entry in answered.partitions:
+                    raise_for(entry.error_code, f"partition {answered.name}-{entry.partition_index}")
+
+        try:
+            await self.cluster.retry(attempt, group_id=self.group_id)
+        except KafkaError as error:
+            self._note(error)
+            raise
+        self._committed.update(changed)
+
+    async def close(self) -> None:
+        """Commit, leave the group and close."""
+        await self._stop_heartbeats()
+        with contextlib.suppress(ClientError):
+            await self._commit_quietly()
+            await self._leave()
+        if self._owns_cluster:
+            await self.cluster.close()
+
+    async def _commit_quietly(self) -> None:
+        """Commit; where the group has moved on, its next owner reads from the last commit."""
+        try:
+            await self.commit()
+        except KafkaError as error:
+            if error.code not in _JOIN_AGAIN:
+                raise
+
+    # --- membership ----------------------------------------------------------------------------------------------
+
+    def _note(self, error: KafkaError) -> None:
+        """Remember what a refusal says about this membership."""
+        if error.code in _LOST_MEMBERSHIP:
+            self.generation = _NO_GENERATION
+            if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+        if error.code in _JOIN_AGAIN:
+            self._must_join = True
+
+    async def _join(self) -> None:
+        await self._stop_heartbeats()
+        self.consumer.assign({})
+        self._committed = {}
+
+        async def attempt() -> tuple[TopicPartition, ...]:
+            try:
+                return await self._sync(await self._send_join())
+            except KafkaError as error:
+                self._note(error)
+                raise
+
+        codes = (ErrorCode.MEMBER_ID_REQUIRED, *_JOIN_AGAIN)
+        timeout_s = self.cluster.request_timeout_s + 2 * REBALANCE_TIMEOUT_MS / 1000
+        assigned = await self.cluster.retry(attempt, also=codes, timeout_s=timeout_s, group_id=self.group_id)
+        self._must_join = False
+        await self._start_positions(assigned)
+        self._committed_at_s = asyncio.get_running_loop().time()
+        self._heartbeats = asyncio.create_task(self._send_heartbeats())
+
+    async def _send_join(self) -> JoinGroupResponse:
+        subscription = ConsumerProtocolSubscription(topics=self._topics)
+        metadata = _PROTOCOL_VERSION.to_bytes(2, "big") + subscription.encode(_PROTOCOL_VERSION)
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self.member_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=RANGE, metadata=metadata)],
+        )
+        response = await self.cluster.send_to_coordinator(
+            self.group_id,
+            request,
+            JoinGroupResponse,
+            timeout_s=self.cluster.request_timeout_s + REBALANCE_TIMEOUT_MS / 1000,
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            # A new member is told its id first, so that a lost answer leaves no ghost behind (KIP-394).
+            self.member_id = response.member_id
+        raise_for(response.error_code, _explain_join(self.group_id, response.error_code))
+        self.member_id, self.generation = response.member_id, response.generation_id
+        return response
+
+    async def _sync(self, joined: JoinGroupResponse) -> tuple[TopicPartition, ...]:
+        is_leader = joined.leader == self.member_id and not joined.skip_assignment
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=await self._assign(joined) if is_leader else [],
+        )
+        response = await self.cluster.send_to_coordinator(
+            self.group_id,
+            request,
+            SyncGroupResponse,
+            timeout_s=self.cluster.request_timeout_s + REBALANCE_TIMEOUT_MS / 1000,
+        )
+        raise_for(response.error_code)
+        return parse_assignment(response.assignment)
+
+    async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """Share the partitions out, as the leader of the group."""
+        subscriptions = {}
+        for member in joined.members:
+            newest = ConsumerProtocolSubscription.versions.last
+            version = min(int.from_bytes(member.metadata[:2], "big", signed=True), newest)
+            subscription, _ = ConsumerProtocolSubscription.decode_from(member.metadata, version, 2)
+            subscriptions[member.member_id] = subscription.topics
+        topics = sorted({topic for member_topics in subscriptions.values() for topic in member_topics})
+        described = await TopicAdmin(self.cluster).describe_topics(topics)
+        counts = {name: topic.partition_count for name, topic in described.items()}
+        return [
+            SyncGroupRequestAssignment(member_id=member, assignment=_encode_assignment(partitions))
+            for member, partitions in assign_ranges(subscriptions, counts).items()
+        ]
+
+    async def _start_positions(self, assigned: tuple[TopicPartition, ...]) -> None:
+        committed = await GroupAdmin(self.cluster).group_offsets(self.group_id, assigned) if assigned else {}
+        positions = {partition: offset.offset for partition, offset in committed.items()}
+        self._committed = dict(positions)
+        fresh = [partition for partition in assigned if partition not in positions]
+        if fresh and self._offset_reset == "none":
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"group {self.group_id} has no committed offset for {fresh[0]}"
+            )
+        timestamp = EARLIEST if self._offset_reset == "earliest" else LATEST
+        listed = await TopicAdmin(self.cluster).list_offsets(dict.fromkeys(fresh, timestamp)) if fresh else {}
+        positions.update({partition: offset.offset for partition, offset in listed.items()})
+        self.consumer.assign(positions)
+
+    async def _send_heartbeats(self) -> None:
+        interval_s = min(HEARTBEAT_INTERVAL_S, self._session_timeout_ms / 3000)
+        while not self._must_join:
+            await asyncio.sleep(interval_s)
+            request = HeartbeatRequest(group_id=self.group_id, generation_id=self.generation, member_id=self.member_id)
+            try:
+                response = await self.cluster.send_to_coordinator(self.group_id, request, HeartbeatResponse)
+            except ClientError:
+                self.cluster.forget_coordinator(self.group_id)
+                continue
+            except KafkaError as error:
+                if not error.code.is_retriable:
+                    self._failure = error
+                    return
+                continue
+            if response.error_code:
+                self._handle_heartbeat_error(kafka_error(response.error_code, f"group {self.group_id}"))
+
+    def _handle_heartbeat_error(self, error: KafkaError) -> None:
+        self._note(error)
+        if self._must_join:
+            return
+        if error.code.is_retriable:
+            self.cluster.forget_coordinator(self.group_id)
+        else:
+            self._failure, self._must_join = error, True
+
+    async def _stop_heartbeats(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            self._heartbeats = None
+
+    async def _leave(self) -> None:
+        if not self.member_id:
+            return
+        identity = MemberIdentity(member_id=self.member_id, reason="the consumer is being closed")
+        request = LeaveGroupRequest(group_id=self.group_id, members=[identity])
+        with contextlib.suppress(KafkaError):
+            await self.cluster.send_to_coordinator(self.group_id, request, LeaveGroupResponse)
+        self.member_id, self.generation = "", _NO_GENERATION
+
+
+def _encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=numbers)
+            for topic, numbers in by_topic.items()
+        ]
+    )
+    return _PROTOCOL_VERSION.to_bytes(2, "big") + assignment.encode(_PROTOCOL_VERSION)
+
+
+def _explain_join(group_id: str, code: int) -> str:
+    if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+        return f"the members of group {group_id} share no assignor with this one, which has 'range'"
+    return f"group {group_id}"
