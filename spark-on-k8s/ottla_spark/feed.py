@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ottla_spark import dirt as dirty
-from ottla_spark.flights import Event, events
+from ottla_spark.flights import Event, FlightsMissingError, events
+from ottla_spark.settings import key_value
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -128,18 +129,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT[,...]")
     parser.add_argument("--topic", default="flights")
     parser.add_argument("--dirt", default=str(dirty.DEMO), help="'none' or counts; default %(default)s")
-    parser.add_argument("--producer-option", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--producer-option", action="append", default=[], type=key_value, metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
     try:
         dirt = dirty.Dirt.parse(options.dirt)
-        extra = dict(option.split("=", 1) for option in options.producer_option)
         fed = feed(
             dirty.stream(events(), dirt),
             bootstrap_servers=options.bootstrap_servers,
             topic=options.topic,
-            producer_options=extra,
+            producer_options=dict(options.producer_option),
         )
-    except (FeedError, dirty.DirtError, RuntimeError, ValueError) as failure:
+    except (FeedError, FlightsMissingError, dirty.DirtError) as failure:
         sys.stderr.write(f"error: {failure}\n")
         return 1
     sys.stdout.write(json.dumps({"topic": options.topic, "dirt": asdict(dirt), **asdict(fed)}) + "\n")

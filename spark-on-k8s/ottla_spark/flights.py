@@ -12,7 +12,7 @@ import importlib.util
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
@@ -60,13 +60,13 @@ def csv_rows() -> Iterator[dict[str, str]]:
             yield dict(zip(names, line, strict=True))
 
 
-def events() -> list[Event]:
-    """Return one event per flight, in event-time order; ties by carrier, then flight number.
+def events(rows: Iterable[dict[str, str]] | None = None) -> list[Event]:
+    """Return one event per flight (of only the CSV's ``rows`` when given), in event-time order.
 
-    The order and every byte are the same on each call. The record's timestamp is the event time, as if each flight
-    had been announced at its scheduled departure.
+    Ties are broken by carrier, then flight number: the order and every byte are the same on each call. The record's
+    timestamp is the event time, as if each flight had been announced at its scheduled departure.
     """
-    announced = [(_event(row), int(row["flight"])) for row in csv_rows()]
+    announced = [(_event(row), int(row["flight"])) for row in (csv_rows() if rows is None else rows)]
     announced.sort(key=lambda pair: (pair[0].timestamp_ms, pair[0].key, pair[1]))
     return [event for event, _ in announced]
 

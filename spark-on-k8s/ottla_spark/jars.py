@@ -160,6 +160,8 @@ def _copy_with_maven(jar: Jar, path: Path) -> None:
         stderr=subprocess.STDOUT,
         timeout=_MAVEN_SECONDS_MAX,
     )
+    if not path.is_file():
+        raise JarsError(f"{maven} dependency:copy ended well, but brought no file")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from ottla_spark.jars import JarsError, resolve_jars
 from ottla_spark.java import JavaMissingError, ensure_java
 from ottla_spark.run import PipelineError, run_available, run_continuously
 from ottla_spark.session import SparkStartError, start_session
-from ottla_spark.settings import AVAILABLE_NOW, PipelineSettings
+from ottla_spark.settings import AVAILABLE_NOW, PipelineSettings, key_value
 from ottla_spark.table import gold_digest, summary_lines, write_gold
 from ottla_spark.verify import VerificationError, expected_by_csv, verify
 
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
         trigger=options.trigger,
         lateness_minutes_max=options.lateness_minutes_max,
         max_offsets_per_trigger=options.max_offsets_per_trigger,
-        kafka_options=dict(option.split("=", 1) for option in options.kafka_option),
+        kafka_options=dict(options.kafka_option),
         master=None if submitted else options.master,
         parallelism=options.parallelism,
         driver_memory=options.driver_memory,
@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--trigger", default=AVAILABLE_NOW, help="%(default)s (default), or an interval such as '10 seconds'")
     add("--lateness-minutes-max", type=int, default=120, metavar="N", help="default %(default)s")
     add("--max-offsets-per-trigger", type=int, metavar="N", help="records per batch; default all there are")
-    add("--kafka-option", action="append", default=[], metavar="KEY=VALUE", help="of the Kafka client, e.g. security")
+    add("--kafka-option", action="append", default=[], type=key_value, metavar="KEY=VALUE", help="of the Kafka client")
     add("--master", default="local[2]", help="default %(default)s; ignored under spark-submit")
     add("--parallelism", type=int, default=2, metavar="N", help="partitions of each shuffle; default %(default)s")
     add(

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 AVAILABLE_NOW = "available-now"
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Read a command line's ``KEY=VALUE``; for argparse."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ArgumentTypeError(f"{text!r}: write KEY=VALUE")
+    return key, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

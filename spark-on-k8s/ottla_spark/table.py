@@ -56,11 +56,13 @@ def read_gold(path: Path) -> list[GoldRow]:
             raise GoldFileError(f"{path} is not a gold table: its first line is not {','.join(GoldRow._fields)}")
         try:
             return [_row(line) for line in lines]
-        except (ValueError, IndexError) as failure:
+        except ValueError as failure:
             raise GoldFileError(f"{path} line {lines.line_num}: {failure}") from failure
 
 
 def _row(line: list[str]) -> GoldRow:
+    if len(line) != len(GoldRow._fields):
+        raise ValueError(f"{len(line)} cells, must be {len(GoldRow._fields)}")
     origin, hour, *cells = line
     counts = [int(cell) if cell else None for cell in cells[:8]]
     ratios = [float(cell) if cell else None for cell in cells[8:]]

@@ -83,22 +83,22 @@ def expected_by_pandas() -> list[GoldRow]:
     ]
 
 
-def expected_by_csv() -> list[GoldRow]:
-    """Return the same as `expected_by_pandas`, computed with the standard library."""
+def expected_by_csv(rows: Iterable[dict[str, str]] | None = None) -> list[GoldRow]:
+    """Return the same as `expected_by_pandas`, computed with the standard library; of only ``rows`` when given."""
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in csv_rows():
+    for row in csv_rows() if rows is None else rows:
         groups.setdefault((row["time_hour"], row["origin"]), []).append(row)
     expected = []
-    for (hour, origin), rows in sorted(groups.items()):
-        dep_delays = [int(row["dep_delay"]) for row in rows if row["dep_delay"] not in _MISSING]
-        arr_delays = [int(row["arr_delay"]) for row in rows if row["arr_delay"] not in _MISSING]
-        departed = sum(row["dep_time"] not in _MISSING for row in rows)
+    for (hour, origin), group in sorted(groups.items()):
+        dep_delays = [int(row["dep_delay"]) for row in group if row["dep_delay"] not in _MISSING]
+        arr_delays = [int(row["arr_delay"]) for row in group if row["arr_delay"] not in _MISSING]
+        departed = sum(row["dep_time"] not in _MISSING for row in group)
         delayed = sum(delay > DELAYED_OVER_MINUTES for delay in dep_delays)
         expected.append(
             _gold_row(
                 origin=origin,
                 hour=hour,
-                flights=len(rows),
+                flights=len(group),
                 departed=departed,
                 arrived=len(arr_delays),
                 dep_delay_sum=sum(dep_delays),
