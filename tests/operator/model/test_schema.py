@@ -55,7 +55,7 @@ def test_topic_is_admitted(topic_manifest: Builder, spec: Document) -> None:
         pytest.param({"topicName": "a/b"}, "must match", id="slash-in-topic-name"),
         pytest.param({"topicName": "t" * 250}, "spec.topicName", id="too-long-topic-name"),
         pytest.param({"topicName": ".."}, "cannot be named", id="topic-named-dots"),
-        pytest.param({"config": {"a.b": 5}}, '[a.b]: is 5; it must be of type string, quote it: "5"', id="config-as-number"),
+        pytest.param({"config": {"a.b": 5}}, 'config[a.b]: is 5; it must be of type string, quote it: "5"', id="int"),
         pytest.param({"config": {"preallocate": True}}, "must be of type string", id="config-as-boolean"),
         pytest.param({"config": []}, "must be of type object", id="config-as-list"),
         pytest.param({"deletionPolicy": "Forget"}, "one of Retain, Delete", id="unknown-deletion-policy"),

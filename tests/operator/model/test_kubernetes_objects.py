@@ -1,0 +1,113 @@
+"""The Kubernetes objects of a Cluster: a golden picture of all of them, and the promises that must not break.
+
+After a change that is meant, write the picture again: OTTLA_REWRITE_GOLDEN=1 pytest tests/operator/model.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla_operator.model import kubernetes_objects
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import desired_cluster
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+GOLDEN = Path(__file__).parent / "golden" / "cluster-objects.yaml"
+
+
+@pytest.fixture
+def render(cluster_manifest: Builder) -> Callable[..., dict[str, Document]]:
+    def build(**pool: Any) -> dict[str, Document]:
+        manifest = cluster_manifest(config={"num.partitions": "3"}, **pool)
+        manifest["metadata"].update({"namespace": "kafka", "uid": "00000000-0000-0000-0000-000000000001"})
+        cluster = Cluster.parse(manifest)
+        desired = desired_cluster(
+            cluster, lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal), image="ottla/broker:1"
+        )
+        found = kubernetes_objects.objects(desired, "ottla/broker:1")
+        return {f"{it['kind']}/{it['metadata']['name']}": it for it in found}
+
+    return build
+
+
+def test_objects_are_those_of_the_golden_picture(render: Callable[..., dict[str, Document]]) -> None:
+    objects = list(render(resources={"requests": {"cpu": "250m"}, "limits": {"memory": "512Mi"}}).values())
+    if os.environ.get("OTTLA_REWRITE_GOLDEN"):
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(yaml.safe_dump_all(objects, sort_keys=False))
+
+    assert objects == list(yaml.safe_load_all(GOLDEN.read_text()))
+
+
+def test_everything_but_the_volumes_goes_with_the_cluster(render: Callable[..., dict[str, Document]]) -> None:
+    objects = render()
+
+    for it in objects.values():
+        (owner,) = it["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("Cluster", "00000000-0000-0000-0000-000000000001")
+    spec = objects["StatefulSet/demo-main"]["spec"]
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert "ownerReferences" not in spec["volumeClaimTemplates"][0]["metadata"]
+
+
+def test_volumes_carry_the_cluster_id(render: Callable[..., dict[str, Document]]) -> None:
+    stateful_set = render()["StatefulSet/demo-main"]["spec"]
+
+    (claim,) = stateful_set["volumeClaimTemplates"]
+    (formatting,) = stateful_set["template"]["spec"]["initContainers"]
+    identity = claim["metadata"]["annotations"]["ottla.dev/cluster-id"]
+    assert formatting["args"][formatting["args"].index("-t") + 1] == identity
+
+
+def containers(pod: Document) -> Iterator[Document]:
+    yield from pod["initContainers"]
+    yield from pod["containers"]
+
+
+def test_pods_pass_the_restricted_security_standard(render: Callable[..., dict[str, Document]]) -> None:
+    pod = render()["StatefulSet/demo-main"]["spec"]["template"]["spec"]
+
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(pod):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        pytest.param({"size": "1Gi"}, None, id="default-class"),
+        pytest.param({"size": "1Gi", "storageClassName": "fast"}, "fast", id="named-class"),
+    ],
+)
+def test_storage_class_is_named_only_when_asked_for(
+    render: Callable[..., dict[str, Document]], storage: Document, expected: str | None
+) -> None:
+    (claim,) = render(storage=storage)["StatefulSet/demo-main"]["spec"]["volumeClaimTemplates"]
+
+    assert claim["spec"].get("storageClassName") == expected
+    assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
+
+
+def test_resources_are_absent_when_not_asked_for(render: Callable[..., dict[str, Document]]) -> None:
+    pod = render()["StatefulSet/demo-main"]["spec"]["template"]["spec"]
+
+    assert all("resources" not in container for container in containers(pod))
+
+
+def test_each_pod_finds_its_own_configuration(render: Callable[..., dict[str, Document]]) -> None:
+    objects = render()
+
+    assert list(objects["ConfigMap/demo-main"]["data"]) == ["demo-main-0.properties"]
+    (broker,) = objects["StatefulSet/demo-main"]["spec"]["template"]["spec"]["containers"]
+    assert broker["args"] == ["run", "--config", "/etc/ottla/$(POD_NAME).properties"]

@@ -1,0 +1,127 @@
+"""The plan for a Cluster: what is published, started, restarted and stopped, and what is waited for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.manifest import Cluster, Metadata, Pool, Storage
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
+from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode, plan_cluster
+from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, StopNode
+
+PLACE = Place(
+    listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/data"
+)  # fmt: skip
+
+
+def cluster_of(nodes: int) -> DesiredCluster:
+    pool = Pool(name="main", nodes=nodes, storage=Storage(size="1Gi", storage_class_name=None))
+    cluster = Cluster(
+        metadata=Metadata(kind="Cluster", name="demo"),
+        image=None,
+        pools=(pool,),
+        config={},
+        annotations={},
+        known_cluster_id=None,
+    )
+    return DesiredCluster(cluster=cluster, nodes=tuple(node(number) for number in range(nodes)))
+
+
+def node(number: int) -> DesiredNode:
+    return DesiredNode(
+        node_id=number, pool="main", name=f"demo-main-{number}", place=PLACE, properties="", revision="new"
+    )
+
+
+def seen(number: int, state: NodeState = NodeState.READY, revision: str | None = "new", **more: str) -> ObservedNode:
+    return ObservedNode(name=f"demo-main-{number}", state=state, revision=revision, **more)
+
+
+def observed(*nodes: ObservedNode, outdated: tuple[str, ...] = ()) -> ObservedCluster:
+    return ObservedCluster(outdated=outdated, nodes={it.name: it for it in nodes})
+
+
+def test_cluster_as_specified_needs_nothing() -> None:
+    assert plan_cluster(cluster_of(1), observed(seen(0))) == Plan()
+
+
+def test_outdated_configuration_is_published_before_anything_starts() -> None:
+    desired = cluster_of(1)
+
+    plan = plan_cluster(desired, observed(outdated=("a", "b")))
+
+    assert plan.steps == (Publish(desired, ("a", "b")), StartNode(node(0)))
+    assert plan.obstacle == Waiting("StartingNode", "node demo-main-0 is being started")
+
+
+@pytest.mark.parametrize("there", [(), (seen(0, NodeState.STOPPED, None),)], ids=["never-ran", "stopped"])
+def test_node_that_does_not_run_is_started(there: tuple[ObservedNode, ...]) -> None:
+    assert plan_cluster(cluster_of(1), observed(*there)).steps == (StartNode(node(0)),)
+
+
+def test_node_with_an_old_configuration_is_restarted() -> None:
+    plan = plan_cluster(cluster_of(1), observed(seen(0, revision="old")))
+
+    assert plan.steps == (RestartNode(node(0), "its configuration changed"),)
+    assert isinstance(plan.obstacle, Waiting)
+    assert plan.obstacle.reason == "RestartingNode"
+
+
+def test_one_node_is_restarted_at_a_time() -> None:
+    plan = plan_cluster(cluster_of(3), observed(*(seen(number, revision="old") for number in range(3))))
+
+    assert plan.steps == (RestartNode(node(0), "its configuration changed"),)
+
+
+@pytest.mark.parametrize("state", [NodeState.STARTING, NodeState.FAILED])
+def test_nobody_is_restarted_while_another_is_on_its_way_up(state: NodeState) -> None:
+    plan = plan_cluster(cluster_of(2), observed(seen(0, revision="old"), seen(1, state)))
+
+    assert plan.steps == ()
+
+
+@pytest.mark.parametrize("state", [NodeState.STARTING, NodeState.FAILED])
+def test_broken_node_gets_its_new_configuration_first(state: NodeState) -> None:
+    plan = plan_cluster(cluster_of(2), observed(seen(0, revision="old"), seen(1, state, "old")))
+
+    assert plan.steps == (RestartNode(node(1), f"it is {state.value} with an old configuration"),)
+
+
+def test_node_whose_revision_is_unknown_is_left_to_come_up() -> None:
+    plan = plan_cluster(cluster_of(1), observed(seen(0, NodeState.STARTING, None)))
+
+    assert plan.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("there", "obstacle"),
+    [
+        pytest.param(seen(0, NodeState.STARTING), Waiting("NodeNotReady", "node demo-main-0: starting"), id="silent"),
+        pytest.param(
+            seen(0, NodeState.FAILED, reason="CrashLoopBackOff", message="no such key"),
+            Waiting("CrashLoopBackOff", "node demo-main-0: no such key"),
+            id="with-words",
+        ),
+    ],
+)
+def test_waiting_says_for_which_node_and_why(there: ObservedNode, obstacle: Waiting) -> None:
+    assert plan_cluster(cluster_of(1), observed(there)) == Plan(obstacle=obstacle)
+
+
+def test_node_that_is_not_wanted_any_more_is_stopped_once() -> None:
+    plan = plan_cluster(cluster_of(1), observed(seen(0), seen(1), seen(2, NodeState.STOPPED, None)))
+
+    assert plan == Plan((StopNode("demo-main-1"),))
+
+
+def test_ready_nodes_are_counted() -> None:
+    assert observed(seen(0), seen(1, NodeState.STARTING), seen(2)).ready_nodes == 2
+
+
+def test_steps_print_as_what_they_do(topic_manifest: Callable[..., dict[str, Any]]) -> None:
+    assert str(Publish(cluster_of(1), ("Service/a", "Service/b"))) == "publish Service/a, Service/b"
+    assert str(StartNode(node(0))) == "start node demo-main-0"
+    assert str(RestartNode(node(0), "why")) == "restart node demo-main-0: why"
+    assert str(StopNode("demo-main-0")) == "stop node demo-main-0"

@@ -1,0 +1,285 @@
+"""One pass: observe, plan, execute, observe again; and the one status that comes out."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla_operator.errors import HostError
+from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
+from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
+
+
+class FakeHost:
+    """A host in memory: publishing and starting take effect at once, unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.diary: list[str] = []
+        self.is_published = False
+        self.states: dict[str, NodeState] = {}
+        self.state_after_start = NodeState.READY
+        self.fails: dict[str, Exception] = {}
+
+    async def desired(self, cluster: Cluster) -> DesiredCluster:
+        place = Place(
+            listen_host="", client_host="h", client_port=9, controller_port=8, admin_port=7, log_directory="/d"
+        )
+        return desired_cluster(cluster, lambda pool, ordinal, node_id: place)
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        if "observe" in self.fails:
+            raise self.fails["observe"]
+        revision = desired.nodes[0].revision
+        return ObservedCluster(
+            outdated=() if self.is_published else ("configuration",),
+            nodes={
+                name: ObservedNode(name=name, state=state, revision=revision) for name, state in self.states.items()
+            },
+        )
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return desired.bootstrap_servers
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        self._do("publish", ",".join(outdated))
+        self.is_published = True
+
+    async def start_node(self, node: DesiredNode) -> None:
+        self._do("start", node.name)
+        self.states[node.name] = self.state_after_start
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        self._do("restart", node.name)
+
+    async def stop_node(self, name: str) -> None:
+        self._do("stop", name)
+        self.states[name] = NodeState.STOPPED
+
+    def _do(self, call: str, what: str) -> None:
+        self.diary.append(f"{call} {what}")
+        if call in self.fails:
+            raise self.fails[call]
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+def cluster(cluster_manifest: Builder, brokers: Any) -> Cluster:
+    return replace(Cluster.parse(cluster_manifest()), known_cluster_id=brokers.cluster_id)
+
+
+def topic_pass(topic: Topic, brokers: Any, **options: Any) -> Pass:
+    return asyncio.run(reconcile_topic(topic, brokers, **options))
+
+
+def cluster_pass(cluster: Cluster, host: FakeHost, brokers: Any, **options: Any) -> Pass:
+    return asyncio.run(reconcile_cluster(cluster, host, brokers.connect, **options))
+
+
+def test_new_topic_is_made_in_one_pass(topic_manifest: Builder, brokers: Any) -> None:
+    result = topic_pass(Topic.parse(topic_manifest()), brokers)
+
+    assert result.verdict == Reached("AsSpecified", "6 partitions, replication factor 1")
+    assert result.facts == {"topicName": "flights", "topicId": "id-1", "partitions": 6, "replicationFactor": 1}
+    assert [str(step) for step in result.done] == ["create topic flights (6 partitions)"]
+
+
+def test_topic_that_is_right_costs_no_change(topic_manifest: Builder, brokers: Any) -> None:
+    topic_pass(Topic.parse(topic_manifest()), brokers)
+    before = list(brokers.changes)
+
+    result = topic_pass(Topic.parse(topic_manifest()), brokers)
+
+    assert (result.done, brokers.changes) == ((), before)
+
+
+def test_several_changes_are_validated_before_the_first_is_made(topic_manifest: Builder, brokers: Any) -> None:
+    brokers.add_topic("flights", partitions=6)
+    brokers.partitions_max = 7
+
+    result = topic_pass(Topic.parse(topic_manifest(partitions=8, config={"retention.ms": "1"})), brokers)
+
+    assert isinstance(result.verdict, Refused)
+    assert result.verdict.message == "could not grow topic flights to 8 partitions: 8 partitions are too many"
+    assert brokers.changes == []
+    assert result.facts["partitions"] == 6
+
+
+def test_brokers_that_are_slow_to_show_a_topic_are_waited_for(topic_manifest: Builder, brokers: Any) -> None:
+    async def forget(*_: Any, **__: Any) -> None:
+        return None
+
+    brokers.create_topic = forget
+
+    result = topic_pass(Topic.parse(topic_manifest()), brokers)
+
+    assert isinstance(result.verdict, Waiting)
+    assert result.verdict.reason == "MetadataNotPropagated"
+
+
+def test_brokers_that_cannot_be_asked_leave_the_facts_alone(topic_manifest: Builder, brokers: Any) -> None:
+    brokers.fails["describe_topics"] = KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    result = topic_pass(Topic.parse(topic_manifest()), brokers)
+
+    assert isinstance(result.verdict, Waiting)
+    assert result.facts == {}
+
+
+def test_dry_run_of_a_topic_only_plans(topic_manifest: Builder, brokers: Any) -> None:
+    result = topic_pass(Topic.parse(topic_manifest()), brokers, dry_run=True)
+
+    assert [str(step) for step in result.planned] == ["create topic flights (6 partitions)"]
+    assert brokers.changes == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "known", "reason", "changes"),
+    [
+        pytest.param("Delete", "id-1", "Deleted", ["delete flights"], id="deleted"),
+        pytest.param("Delete", "id-9", "Retained", [], id="somebody-elses"),
+        pytest.param("Retain", "id-1", "Retained", [], id="retained"),
+    ],
+)
+def test_deletion_of_a_topic(
+    topic_manifest: Builder, brokers: Any, policy: str, known: str, reason: str, changes: list[str]
+) -> None:
+    brokers.add_topic("flights")
+    topic = Topic.parse({**topic_manifest(deletionPolicy=policy), "status": {"topicId": known}})
+
+    result = asyncio.run(delete_topic(topic, brokers))
+
+    assert isinstance(result.verdict, Reached)
+    assert (result.verdict.reason, brokers.changes) == (reason, changes)
+
+
+def test_topic_that_is_gone_needs_no_deletion(topic_manifest: Builder, brokers: Any) -> None:
+    topic = Topic.parse({**topic_manifest(deletionPolicy="Delete"), "status": {"topicId": "id-1"}})
+
+    assert asyncio.run(delete_topic(topic, brokers)).verdict == Reached("Gone", "there is no topic flights")
+
+
+def test_deletion_that_brokers_refuse_is_told(topic_manifest: Builder, brokers: Any) -> None:
+    topic_id = brokers.add_topic("flights")
+    brokers.fails["delete_topic"] = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+    topic = Topic.parse({**topic_manifest(deletionPolicy="Delete"), "status": {"topicId": topic_id}})
+
+    result = asyncio.run(delete_topic(topic, brokers))
+
+    assert isinstance(result.verdict, Refused)
+    assert result.verdict.reason == "TopicDeletionDisabled"
+
+
+def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    result = cluster_pass(cluster, host, brokers)
+
+    assert host.diary == ["publish configuration", "start demo-main-0"]
+    assert result.verdict == Reached("Ready", "1 of 1 nodes are ready at h:9")
+    assert result.facts == {
+        "clusterId": brokers.cluster_id,
+        "bootstrapServers": "h:9",
+        "nodes": 1,
+        "readyNodes": 1,
+    }
+
+
+def test_cluster_that_runs_is_left_alone(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    cluster_pass(cluster, host, brokers)
+    host.diary.clear()
+
+    assert isinstance(cluster_pass(cluster, host, brokers).verdict, Reached)
+    assert host.diary == []
+
+
+def test_node_on_its_way_up_is_waited_for(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    host.state_after_start = NodeState.STARTING
+
+    result = cluster_pass(cluster, host, brokers)
+
+    assert isinstance(result.verdict, Waiting)
+    assert (result.facts["readyNodes"], brokers.addresses) == (0, [])
+
+
+def test_first_step_that_fails_ends_the_pass(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    host.fails["publish"] = HostError("FormatFailed", "no such key")
+
+    result = cluster_pass(cluster, host, brokers)
+
+    assert result.verdict == Refused("FormatFailed", "could not publish configuration: no such key")
+    assert host.diary == ["publish configuration"]
+
+
+def test_host_that_cannot_be_asked_is_waited_for(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    host.fails["observe"] = ConnectionResetError("reset")
+
+    assert isinstance(cluster_pass(cluster, host, brokers).verdict, Waiting)
+
+
+def test_brokers_of_another_cluster_are_not_taken_for_it(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    brokers.cluster_id = "another"
+
+    verdict = cluster_pass(cluster, host, brokers).verdict
+
+    assert isinstance(verdict, Refused)
+    assert verdict.reason == "ClusterIdMismatch"
+
+
+@pytest.mark.parametrize(
+    ("broker_ids", "controller_id", "is_ready"),
+    [
+        pytest.param((0,), 0, True, id="joined"),
+        pytest.param((), 0, False, id="no-broker"),
+        pytest.param((0,), -1, False, id="no-controller"),
+    ],
+)
+def test_cluster_is_ready_when_its_brokers_have_joined(
+    cluster: Cluster, host: FakeHost, brokers: Any, broker_ids: tuple[int, ...], controller_id: int, is_ready: bool
+) -> None:
+    brokers.broker_ids, brokers.controller_id = broker_ids, controller_id
+
+    assert isinstance(cluster_pass(cluster, host, brokers).verdict, Reached) is is_ready
+
+
+def test_dry_run_of_a_cluster_only_plans(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    result = cluster_pass(cluster, host, brokers, dry_run=True)
+
+    assert [str(step) for step in result.planned] == ["publish configuration", "start node demo-main-0"]
+    assert host.diary == []
+
+
+def test_status_of_an_unchanged_world_is_unchanged(topic_manifest: Builder) -> None:
+    result = Pass(Reached("AsSpecified", "fine"), {"partitions": 6})
+    document = {**topic_manifest(), "status": status(topic_manifest(), result, now=NOW)}
+
+    assert status(document, result, now=LATER) == document["status"]
+
+
+def test_status_keeps_what_could_not_be_observed(topic_manifest: Builder) -> None:
+    document = {**topic_manifest(), "status": {"partitions": 6, "topicId": "x"}}
+
+    new = status(document, Pass(Waiting("BrokerUnreachable", "nobody"), {}), now=NOW)
+
+    assert (new["partitions"], new["topicId"]) == (6, "x")
+
+
+def test_status_names_the_generation_that_was_observed(topic_manifest: Builder) -> None:
+    document = topic_manifest()
+    document["metadata"]["generation"] = 7
+
+    new = status(document, Pass(Accepted(), {}), now=NOW)
+
+    assert new["observedGeneration"] == 7
+    assert {condition["observedGeneration"] for condition in new["conditions"]} == {7}

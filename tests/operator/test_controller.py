@@ -1,0 +1,401 @@
+"""The controller: finalizers, statuses, who is marked when, and what a failing API server does."""
+
+import asyncio
+import copy
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla_operator.controller import Controller
+from ottla_operator.errors import ApiError
+from ottla_operator.hosts.kubernetes import KubernetesHost
+from ottla_operator.model.manifest import TOPIC_FINALIZER, ObjectKey
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+TOPIC, CLUSTER = ObjectKey("Topic", "kafka", "flights"), ObjectKey("Cluster", "kafka", "demo")
+
+
+class FakeApi:
+    """An API server in memory that keeps what it is given and counts writes."""
+
+    def __init__(self) -> None:
+        self.stored: dict[ObjectKey, Document] = {}
+        self.writes: list[str] = []
+        self.fails: Exception | None = None
+
+    def put(self, document: Document, **metadata: Any) -> Document:
+        document = copy.deepcopy(document)
+        document["metadata"] = {
+            "namespace": "kafka",
+            "uid": f"uid-{document['metadata']['name']}",
+            "generation": 1,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **document["metadata"],
+            **metadata,
+        }
+        self.stored[self._key(document)] = document
+        return document
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        self._fail()
+        return copy.deepcopy(self.stored.get(ObjectKey(kind, namespace, name)))
+
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
+        self._fail()
+        return [
+            copy.deepcopy(it)
+            for key, it in self.stored.items()
+            if key.kind == kind and namespace in ("", key.namespace)
+        ]
+
+    async def apply(self, document: Document) -> Document:
+        self.writes.append(f"apply {document['kind']}")
+        self.stored[self._key(document)] = copy.deepcopy(document)
+        return document
+
+    async def apply_status(self, document: Document, status: Document) -> None:
+        self.writes.append(f"status {document['kind']}")
+        self.stored[self._key(document)]["status"] = copy.deepcopy(status)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+        self.writes.append(f"finalizers {finalizers}")
+        self.stored[self._key(document)]["metadata"]["finalizers"] = finalizers
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        self.writes.append(f"delete {kind}/{name}")
+
+    def _fail(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+
+    @staticmethod
+    def _key(document: Document) -> ObjectKey:
+        metadata = document["metadata"]
+        return ObjectKey(document["kind"], metadata["namespace"], metadata["name"])
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def controller(api: FakeApi, brokers: Any) -> Controller:
+    return Controller(
+        api,
+        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
+        brokers.connect,
+        now=lambda: "2026-01-01T00:00:00Z",
+    )
+
+
+@pytest.fixture
+def with_cluster(api: FakeApi, cluster_manifest: Builder) -> Document:
+    return api.put({**cluster_manifest(), "status": {"bootstrapServers": "demo-bootstrap.kafka.svc:9092"}})
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def reasons(api: FakeApi, key: ObjectKey) -> dict[str, tuple[str, str]]:
+    conditions = api.stored[key]["status"]["conditions"]
+    return {it["type"]: (it["status"], it["reason"]) for it in conditions}
+
+
+async def marked(controller: Controller, *events: Callable[[], None]) -> set[str]:
+    """Return the names that ``events`` mark dirty."""
+    for event in events:
+        event()
+    names = set()
+    while len(controller.queue):
+        key = await controller.queue._take()
+        names.add(key.name)
+        controller.queue._give_back(key, is_settled=True)
+    return names
+
+
+def test_topic_is_made_and_ready(
+    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest())
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert brokers.addresses == ["demo-bootstrap.kafka.svc:9092"]
+    assert brokers.topics["flights"].partitions == 6
+    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
+
+
+def test_status_is_written_at_once_and_then_only_when_it_changes(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest())
+    run(controller.reconcile(TOPIC))
+    assert api.writes == ["status Topic", "status Topic"]
+    api.writes.clear()
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert api.writes == []
+
+
+def test_retained_topic_gets_no_finalizer(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest(deletionPolicy="Retain"))
+    run(controller.reconcile(TOPIC))
+
+    assert not [write for write in api.writes if write.startswith("finalizers")]
+
+
+def test_topic_to_be_deleted_gets_a_finalizer_beside_those_of_others(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest(deletionPolicy="Delete"), finalizers=["example.com/other"])
+    run(controller.reconcile(TOPIC))
+
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == ["example.com/other", TOPIC_FINALIZER]
+
+
+def test_finalizer_goes_when_the_policy_becomes_retain(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest(deletionPolicy="Retain"), finalizers=[TOPIC_FINALIZER])
+    run(controller.reconcile(TOPIC))
+
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == []
+
+
+@pytest.fixture
+def deleted_topic(api: FakeApi, topic_manifest: Builder, brokers: Any) -> Callable[..., None]:
+    def delete(policy: str = "Delete") -> None:
+        topic_id = brokers.add_topic("flights")
+        manifest = {**topic_manifest(deletionPolicy=policy), "status": {"topicId": topic_id}}
+        api.put(manifest, deletionTimestamp="2026-01-02T00:00:00Z", finalizers=[TOPIC_FINALIZER])
+
+    return delete
+
+
+def test_deleted_topic_is_deleted_before_its_object_goes(
+    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+) -> None:
+    deleted_topic()
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert brokers.topics == {}
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == []
+
+
+@pytest.mark.parametrize("cluster", ["missing", "being-deleted"])
+def test_topic_of_a_cluster_that_is_gone_is_released(
+    controller: Controller,
+    api: FakeApi,
+    brokers: Any,
+    deleted_topic: Callable[..., None],
+    cluster_manifest: Builder,
+    cluster: str,
+) -> None:
+    deleted_topic()
+    if cluster == "being-deleted":
+        api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == []
+    assert brokers.changes == []
+
+
+def test_topic_is_kept_while_its_brokers_cannot_be_reached(
+    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+) -> None:
+    deleted_topic()
+    brokers.is_reachable = False
+
+    assert run(controller.reconcile(TOPIC)) is False
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == [TOPIC_FINALIZER]
+    assert reasons(api, TOPIC)["Ready"] == ("False", "BrokerUnreachable")
+
+
+def test_retain_releases_a_deleted_object_even_without_brokers(
+    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+) -> None:
+    deleted_topic("Retain")
+    brokers.is_reachable = False
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == []
+
+
+def test_deleted_object_of_somebody_else_is_left_alone(
+    controller: Controller, api: FakeApi, topic_manifest: Builder
+) -> None:
+    api.put(topic_manifest(), deletionTimestamp="2026-01-02T00:00:00Z", finalizers=["example.com/other"])
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert api.writes == []
+
+
+def test_topic_without_its_cluster_waits_and_says_so(
+    controller: Controller, api: FakeApi, topic_manifest: Builder
+) -> None:
+    api.put(topic_manifest())
+
+    assert run(controller.reconcile(TOPIC)) is False
+    assert reasons(api, TOPIC)["Reconciling"] == ("True", "ClusterMissing")
+
+
+def test_topic_waits_for_its_clusters_address(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+) -> None:
+    api.put(cluster_manifest())
+    api.put(topic_manifest())
+
+    assert run(controller.reconcile(TOPIC)) is False
+    assert reasons(api, TOPIC)["Reconciling"] == ("True", "ClusterNotReady")
+
+
+def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
+    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    brokers.fails["create_topic"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
+    api.put(topic_manifest())
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert reasons(api, TOPIC)["Stalled"] == ("True", "InvalidReplicationFactor")
+
+
+def test_younger_object_for_the_same_topic_is_stalled(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
+    api.put(topic_manifest("older", topicName="flights"))
+
+    async def both() -> bool:
+        await controller.resync()
+        return await controller.reconcile(TOPIC)
+
+    assert run(both()) is True
+    assert reasons(api, TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
+
+
+def test_cluster_is_published_and_waited_for(controller: Controller, api: FakeApi, cluster_manifest: Builder) -> None:
+    api.put(cluster_manifest())
+
+    assert run(controller.reconcile(CLUSTER)) is False
+    assert [write for write in api.writes if write.startswith("apply")] == [
+        "apply Service",
+        "apply Service",
+        "apply ConfigMap",
+        "apply StatefulSet",
+    ]
+    assert reasons(api, CLUSTER)["Reconciling"] == ("True", "PodMissing")
+    assert api.stored[CLUSTER]["status"]["bootstrapServers"] == "demo-bootstrap.kafka.svc:9092"
+
+
+def test_cluster_being_deleted_is_left_to_the_garbage_collector(
+    controller: Controller, api: FakeApi, cluster_manifest: Builder
+) -> None:
+    api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
+
+    assert run(controller.reconcile(CLUSTER)) is True
+    assert api.writes == []
+
+
+def test_new_state_of_a_cluster_marks_its_topics(
+    controller: Controller, api: FakeApi, cluster_manifest: Builder, topic_manifest: Builder
+) -> None:
+    api.put(cluster_manifest())
+    mine, other = topic_manifest("mine"), topic_manifest("other", clusterRef={"name": "else"})
+
+    async def scenario() -> set[str]:
+        await marked(controller, lambda: controller.seen(api.put(mine)), lambda: controller.seen(api.put(other)))
+        await controller.reconcile(CLUSTER)
+        return await marked(controller)
+
+    assert run(scenario()) == {"mine"}
+
+
+def test_object_that_is_gone_needs_nothing(controller: Controller) -> None:
+    assert run(controller.reconcile(TOPIC)) is True
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ApiError(500, "InternalError", "no"), id="api-error"),
+        pytest.param(ConnectionResetError("reset"), id="connection"),
+        pytest.param(KeyError("a bug of ours"), id="bug"),
+    ],
+)
+def test_error_of_one_object_is_tried_again_and_harms_no_other(
+    controller: Controller, api: FakeApi, error: Exception
+) -> None:
+    api.fails = error
+
+    assert run(controller.reconcile(TOPIC)) is False
+
+
+def test_own_status_writes_do_not_mark_an_object_again(
+    controller: Controller, api: FakeApi, topic_manifest: Builder
+) -> None:
+    document = api.put(topic_manifest())
+
+    async def scenario() -> list[set[str]]:
+        return [
+            await marked(controller, lambda: controller.seen(document)),
+            await marked(controller, lambda: controller.seen({**document, "status": {"partitions": 6}})),
+            await marked(controller, lambda: controller.seen(api.put(topic_manifest(), generation=2))),
+            await marked(
+                controller, lambda: controller.seen(api.put(topic_manifest(), generation=2, finalizers=["x"]))
+            ),
+        ]
+
+    assert run(scenario()) == [{"flights"}, set(), {"flights"}, {"flights"}]
+
+
+def test_resync_marks_everything(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+) -> None:
+    api.put(topic_manifest())
+    api.put(cluster_manifest())
+
+    async def scenario() -> list[set[str]]:
+        await controller.resync()
+        first = await marked(controller)
+        await controller.resync()
+        return [first, await marked(controller)]
+
+    assert run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
+
+
+def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: FakeApi, topic_manifest: Builder) -> None:
+    first, second = api.put(topic_manifest("first", topicName="t")), api.put(topic_manifest("second", topicName="t"))
+    bystander = api.put(topic_manifest("bystander"))
+
+    async def scenario() -> set[str]:
+        await marked(controller, *(lambda it=it: controller.seen(it) for it in (first, second, bystander)))
+        return await marked(controller, lambda: controller.gone(first))
+
+    assert run(scenario()) == {"second"}
+
+
+def test_departure_of_a_cluster_marks_its_topics(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+) -> None:
+    inside, outside = topic_manifest("inside"), topic_manifest("outside", clusterRef={"name": "else"})
+    cluster = api.put(cluster_manifest())
+
+    async def scenario() -> set[str]:
+        await marked(controller, *(lambda it=it: controller.seen(api.put(it)) for it in (inside, outside)))
+        return await marked(controller, lambda: controller.gone(cluster))
+
+    assert run(scenario()) == {"inside"}
+
+
+def test_change_of_a_child_marks_its_cluster(controller: Controller) -> None:
+    async def scenario() -> set[str]:
+        return await marked(controller, lambda: controller.child_seen("kafka", "demo"))
+
+    assert run(scenario()) == {"demo"}
