@@ -1,42 +1,333 @@
 """`Controller`: decides what happens to the cluster's metadata, while this node leads the quorum.
 
-Requests are *decided* against the newest state and yield records and a response; the records are appended to the
-quorum and *replayed*, which alone changes the state; the response is released when they are committed.
+Requests are *decided* against the newest state and yield records and a response; the records are *replayed*, which
+alone changes the state, and appended to the quorum; the response is released when they are committed. A standby
+replays what the active controller appended and is ready to take over.
 
-Source: QuorumController of Apache Kafka.
+Source: QuorumController of Apache Kafka 4.3.
 """
 
-from collections.abc import Sequence
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
+from ottla.controller.brokers import BrokerControl
+from ottla.controller.configs import ConfigControl
+from ottla.controller.features import FeatureControl, min_isr_default_records
+from ottla.controller.heartbeats import BrokerHeartbeats
+from ottla.controller.leader_elections import ElectionControl
+from ottla.controller.leadership import LeadershipControl
+from ottla.controller.producer_ids import ProducerIdControl
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.controller.topics import TopicControl
+from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.metadata.cluster import ControllerRegistration, Listener
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
+from ottla.metadata.metadata_version import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+)
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
+from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.codec import Message
+from ottla.wire.messages import metadata_log
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_configs import AlterConfigsRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.wire.messages.update_features import UpdateFeaturesRequest
+
+__all__ = ["Controller", "ControllerConfig"]
+
+_MIN_VERSION_WITH_CONTROLLER_REGISTRATION: Final = 15
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """What the controller takes from the node's configuration; the defaults are Kafka 4.3's.
+
+    Attributes:
+        session_timeout_ms: broker.session.timeout.ms.
+        idle_interval_ms: metadata.max.idle.interval.ms: a NoOpRecord at least this often; 0 is never.
+        default_partition_count: num.partitions.
+        default_replication_factor: default.replication.factor.
+        static: what server.properties says, for configuration that topics inherit.
+        listeners: this controller's advertised listeners, for its registration.
+    """
+
+    session_timeout_ms: int = 9_000
+    idle_interval_ms: int = 500
+    default_partition_count: int = 1
+    default_replication_factor: int = 1
+    static: Mapping[str, str] = field(default_factory=dict)
+    listeners: Mapping[str, Listener] = field(default_factory=dict)
+
+
+class _Waiting(NamedTuple):
+    """A response that is held back until everything up to ``offset`` is committed."""
+
+    offset: Offset
+    response: Any
+    delayed: Delayed[Any]
 
 
 class Controller:
-    """A `RaftListener`; see the module."""
+    """A `RaftListener`; see the module.
 
-    def __init__(self, *, raft: RaftClient[MetadataRecord], clock: Clock, random: Random, node_id: int) -> None:
-        raise NotImplementedError
+    Args of the constructor:
+        bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
+        has_broker: this process is also a broker (process.roles=broker,controller).
+    """
+
+    def __init__(
+        self,
+        *,
+        raft: RaftClient[MetadataRecord],
+        clock: Clock,
+        random: Random,
+        node_id: NodeId,
+        cluster_id: str,
+        bootstrap: Sequence[MetadataRecord],
+        has_broker: bool,
+        config: ControllerConfig | None = None,
+    ) -> None:
+        self._config = config or ControllerConfig()
+        self._raft = raft
+        self._clock = clock
+        self._node_id = node_id
+        self._bootstrap = bootstrap
+        self._has_broker = has_broker
+        self._incarnation_id = random.uuid()
+        self._epoch: LeaderEpoch | None = None
+        self._committed_image: MetadataImage = EMPTY_IMAGE
+        self._uncommitted_images: deque[MetadataImage] = deque()
+        self._committed_offset: Offset = -1
+        self._waiting: deque[_Waiting] = deque()
+        self._next_idle_ms: int | None = None
+        self.state = ControllerState()
+        self._heartbeats = BrokerHeartbeats(self._config.session_timeout_ms)
+        self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
+        leadership = LeadershipControl(self.state, self._configs)
+        self._brokers = BrokerControl(self.state, leadership, self._heartbeats, cluster_id=cluster_id)
+        self._topics = TopicControl(
+            self.state,
+            self._configs,
+            random=random,
+            default_partition_count=self._config.default_partition_count,
+            default_replication_factor=self._config.default_replication_factor,
+        )
+        self._features = FeatureControl(self.state, node_id=node_id)
+        self._producer_ids = ProducerIdControl(self.state)
+        self._elections = ElectionControl(self.state, leadership)
+        self._decisions = self._list_decisions()
+
+    def _list_decisions(self) -> dict[type[Message], Callable[[Any], ControllerResult[Any]]]:
+        def register(request: BrokerRegistrationRequest) -> ControllerResult[Any]:
+            return self._brokers.register(
+                request, next_offset=self._raft.log_end_offset, now_ms=self._clock.monotonic_ms()
+            )
+
+        def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
+            return self._brokers.heartbeat(
+                request, next_offset=self._raft.log_end_offset, now_ms=self._clock.monotonic_ms()
+            )
+
+        def update_features(request: UpdateFeaturesRequest) -> ControllerResult[Any]:
+            return self._features.update(request, kraft_version=self._raft.kraft_version)
+
+        return {
+            AllocateProducerIdsRequest: self._producer_ids.allocate,
+            AlterConfigsRequest: self._configs.alter_fully,
+            BrokerHeartbeatRequest: heartbeat,
+            BrokerRegistrationRequest: register,
+            CreatePartitionsRequest: self._topics.create_partitions,
+            CreateTopicsRequest: self._topics.create_topics,
+            DeleteTopicsRequest: self._topics.delete_topics,
+            ElectLeadersRequest: self._elections.elect_leaders,
+            IncrementalAlterConfigsRequest: self._configs.alter_incrementally,
+            UnregisterBrokerRequest: self._brokers.unregister,
+            UpdateFeaturesRequest: update_features,
+        }
+
+    # --- requests
 
     @property
     def is_active(self) -> bool:
-        raise NotImplementedError
+        """Whether this controller may decide: it leads, and has seen every record before its epoch."""
+        return self._epoch is not None
 
-    def handle(self, request: Message) -> Delayed[Message]:
-        """Decide ``request``; the response comes when the records behind it are committed."""
-        raise NotImplementedError
+    @property
+    def active_controller_id(self) -> NodeId | None:
+        """Node id of the quorum's leader; None while there is none."""
+        return self._raft.leader_and_epoch.leader_id
 
-    def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None: ...
+    def handle(self, request: Message) -> Delayed[Message | KafkaError]:
+        """Decide ``request``; the answer comes when the records behind it are committed.
 
-    def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None: ...
+        It is the API's response, or a KafkaError that goes into every error field of the response: NOT_CONTROLLER when
+        this controller is not active or ceases to be before the records are committed.
+        """
+        if self._epoch is None:
+            return Delayed.of(_not_controller())
+        try:
+            return self._carry_out(self._decisions[type(request)](request))
+        except KafkaError as error:
+            return Delayed.of(error)
 
-    def on_leader_change(self, leader: LeaderAndEpoch) -> None: ...
+    def _carry_out(self, result: ControllerResult[Any]) -> Delayed[Any]:
+        """Replay and append the records; return the response, to come when they are committed.
 
-    def tick(self, now_ms: int) -> None: ...
+        Without records the response waits for what was appended before: it was decided on it.
+        """
+        assert self._epoch is not None
+        if result.records:
+            offset = self._raft.log_end_offset + len(result.records) - 1
+            self.state.replay(result.records, Provenance(offset, self._epoch, self._clock.wall_ms()))
+            self._uncommitted_images.append(self.state.image)
+        else:
+            offset = _last_offset(self.state.image)
+        delayed: Delayed[Any] = Delayed()
+        if offset <= self._committed_offset:
+            delayed.complete(result.response)
+            return delayed
+        self._waiting.append(_Waiting(offset, result.response, delayed))
+        if result.records:
+            self._restart_idle()
+            try:
+                self._raft.append(self._epoch, result.records)
+            except (StorageError, KafkaError) as error:
+                # The state is ahead of the log: it must not be used again.
+                self._resign(error)
+        return delayed
 
-    def next_deadline_ms(self) -> int | None: ...
+    # --- the quorum
+
+    def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
+        """Replay what another controller decided; release the answers to what this one decided."""
+        for batch in batches:
+            self._committed_offset = batch.last_offset
+            provenance = Provenance(batch.last_offset, batch.epoch, batch.append_timestamp_ms)
+            if batch.last_offset > _last_offset(self.state.image):
+                self.state.replay(batch.records, provenance)
+                self._committed_image = self.state.image
+        while self._uncommitted_images and _last_offset(self._uncommitted_images[0]) <= self._committed_offset:
+            self._committed_image = self._uncommitted_images.popleft()
+        while self._waiting and self._waiting[0].offset <= self._committed_offset:
+            waiting = self._waiting.popleft()
+            waiting.delayed.complete(waiting.response)
+
+    def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
+        """Start again from the snapshot."""
+        assert self._epoch is None, "a leader never loads a snapshot"
+        self.state.reset(EMPTY_IMAGE)
+        provenance = Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms)
+        self.state.replay((record for batch in reader.batches() for record in batch.records), provenance)
+        self._committed_image = self.state.image
+        self._committed_offset = reader.last_contained_offset
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """Become active, or cease to be."""
+        if self._epoch is not None:
+            self._resign(_not_controller())
+        if leader.leader_id == self._node_id:
+            self._activate(leader.epoch)
+
+    def _activate(self, epoch: LeaderEpoch) -> None:
+        logger.info("node %d is the active controller in epoch %d", self._node_id, epoch)
+        self._epoch = epoch
+        image = self.state.image
+        self._heartbeats.start(list(image.cluster.brokers.values()), self._clock.monotonic_ms())
+        if METADATA_VERSION not in image.features.levels:
+            self._carry_out(ControllerResult(None, self._bootstrap_records()))
+        if self._has_broker:
+            fenced = self._brokers.fence_previous_incarnation(self._node_id)
+            if fenced is not None:
+                self._carry_out(fenced)
+        registration = self._registration_record()
+        if registration is not None:
+            self._carry_out(ControllerResult(None, [registration]))
+        self._restart_idle()
+
+    def _bootstrap_records(self) -> list[MetadataRecord]:
+        """The first records of a cluster, in a transaction, as Kafka writes them."""
+        records = [MetadataRecord(metadata_log.BeginTransactionRecord(name="Bootstrap records"), 0), *self._bootstrap]
+        for record in self._bootstrap:
+            message = record.message
+            if (
+                isinstance(message, metadata_log.FeatureLevelRecord)
+                and message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
+                and message.feature_level > 0
+            ):
+                records += min_isr_default_records(self.state, self._config.static.get("min.insync.replicas", "1"))
+        records.append(MetadataRecord(metadata_log.EndTransactionRecord(), 0))
+        return records
+
+    def _registration_record(self) -> MetadataRecord | None:
+        if self.state.image.features.metadata_version < _MIN_VERSION_WITH_CONTROLLER_REGISTRATION:
+            return None
+        registration = ControllerRegistration(
+            controller_id=self._node_id,
+            incarnation_id=self._incarnation_id,
+            listeners=self._config.listeners,
+            features=SUPPORTED_FEATURES,
+        )
+        return registration.to_record()
+
+    def _resign(self, error: KafkaError) -> None:
+        """Forget what is not committed, and let those who wait for it go."""
+        logger.info("node %d is not the active controller any more", self._node_id)
+        self._epoch = None
+        self._next_idle_ms = None
+        self._uncommitted_images.clear()
+        self.state.reset(self._committed_image)
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.delayed.complete(_not_controller() if error.code is not ErrorCode.NOT_CONTROLLER else error)
+
+    # --- time
+
+    def tick(self, now_ms: int) -> None:
+        """Fence brokers that were silent for too long, and show followers that this controller is there."""
+        if self._epoch is None:
+            return
+        while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
+            self._carry_out(fenced)
+        if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
+            self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))
+            self._restart_idle()
+
+    def next_deadline_ms(self) -> int | None:
+        """The next session end or NoOpRecord; None while not active."""
+        if self._epoch is None:
+            return None
+        deadlines = [each for each in (self._heartbeats.next_deadline_ms(), self._next_idle_ms) if each is not None]
+        return min(deadlines, default=None)
+
+    def _restart_idle(self) -> None:
+        if self._config.idle_interval_ms > 0:
+            self._next_idle_ms = self._clock.monotonic_ms() + self._config.idle_interval_ms
+
+
+def _last_offset(image: MetadataImage) -> Offset:
+    return image.provenance.last_contained_offset
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")

@@ -1,17 +1,37 @@
 """`BrokerLifecycle`: a broker's life as the controller sees it: register, heartbeat, unfence, shut down in order.
 
-Source: KIP-631; BrokerLifecycleManager and BrokerState of Apache Kafka.
+- STARTING until it has caught up with the metadata log up to its own registration,
+- RECOVERY until the controller has let it in,
+- RUNNING,
+- PENDING_CONTROLLED_SHUTDOWN until the controller has moved its leaders away,
+- SHUTTING_DOWN.
+
+Source: KIP-631; BrokerLifecycleManager and BrokerState of Apache Kafka 4.3.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from ottla.controller.channel import ControllerChannel
+from ottla.errors import ErrorCode
 from ottla.metadata.cluster import Listener
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.types import NodeId, Offset, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages import broker_registration as registration_api
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+RETRY_BACKOFF_MS: Final = 100
+"""First pause after a failed attempt; it doubles up to the heartbeat interval."""
+
+_MUST_REGISTER_AGAIN: Final = frozenset({ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH})
+
+logger = logging.getLogger(__name__)
 
 
 class BrokerState(IntEnum):
@@ -38,13 +58,18 @@ class BrokerLifecycle:
     """See the module.
 
     Args of the constructor:
-        metadata_offset: returns the offset up to which this broker has applied the metadata log.
+        listeners: what the broker advertises, by listener name.
+        metadata_offset: returns the offset of the last metadata record that this broker has applied.
         directory_ids: returns the ids of the online log directories.
-        previous_broker_epoch: of the clean-shutdown marker, -1 without one.
-    """
+        offline_directory_ids: returns the ids of the log directories that failed.
+        previous_broker_epoch: of the clean-shutdown markers, -1 without them.
+        on_state: told of every new state.
 
-    state: BrokerState
-    broker_epoch: Offset
+    Attributes:
+        state: see the module.
+        broker_epoch: -1 until registered.
+        registration_error: why the controller last refused the registration; NONE otherwise.
+    """
 
     def __init__(
         self,
@@ -63,25 +88,181 @@ class BrokerLifecycle:
         config: BrokerLifecycleConfig | None = None,
         on_state: Callable[[BrokerState], None] | None = None,
     ) -> None:
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Begin to register; `tick` does the rest."""
-        raise NotImplementedError
-
-    def set_ready_to_unfence(self) -> None:
-        """Say that the broker's own parts are up: heartbeats ask to be unfenced from now on."""
-        raise NotImplementedError
+        self._clock = clock
+        self._channel = channel
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._listeners = listeners
+        self._rack = rack
+        self._metadata_offset = metadata_offset
+        self._directory_ids = directory_ids
+        self._offline_directory_ids = offline_directory_ids
+        self._previous_broker_epoch = previous_broker_epoch
+        self._config = config or BrokerLifecycleConfig()
+        self._on_state = on_state
+        self.incarnation_id = random.uuid()
+        self.state = BrokerState.NOT_RUNNING
+        self.broker_epoch: Offset = -1
+        self.registration_error = ErrorCode.NONE
+        self._is_ready = False
+        self._is_asking = False
+        self._next_ms: int | None = None
+        self._backoff_ms = RETRY_BACKOFF_MS
+        self._give_up_ms = 0
+        self._unfenced: Delayed[None] = Delayed()
+        self._may_shut_down: Delayed[None] = Delayed()
 
     @property
     def unfenced(self) -> Delayed[None]:
         """Complete once the controller has let the broker in."""
-        raise NotImplementedError
+        return self._unfenced
+
+    @property
+    def registration_timed_out(self) -> bool:
+        """Whether initial.broker.registration.timeout.ms went by without the controller letting the broker register."""
+        is_trying = self.state is BrokerState.STARTING and self.broker_epoch < 0
+        return is_trying and self._clock.monotonic_ms() >= self._give_up_ms
+
+    def start(self) -> None:
+        """Begin to register at the next `tick`."""
+        now_ms = self._clock.monotonic_ms()
+        self._enter(BrokerState.STARTING)
+        self._give_up_ms = now_ms + self._config.initial_registration_timeout_ms
+        self._next_ms = now_ms
+
+    def set_ready_to_unfence(self) -> None:
+        """Say that the broker's own parts are up: heartbeats ask to be let in from now on."""
+        self._is_ready = True
+        self._ask_soon()
+
+    def on_metadata_applied(self) -> None:
+        """Say that more of the metadata log was applied: a fenced broker need not wait for its next heartbeat."""
+        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch >= 0:
+            self._ask_soon()
 
     def begin_controlled_shutdown(self) -> Delayed[None]:
-        """Ask the controller to move leaders away; complete when it says that the broker may go."""
-        raise NotImplementedError
+        """Ask the controller to move leaders away; complete when it says that the broker may go.
 
-    def tick(self, now_ms: int) -> None: ...
+        A broker that was never let in may go at once.
+        """
+        if self.state is BrokerState.RUNNING:
+            self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            self._ask_soon()
+        elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self._shut_down()
+        return self._may_shut_down
 
-    def next_deadline_ms(self) -> int | None: ...
+    def tick(self, now_ms: int) -> None:
+        """Send the registration or heartbeat that is due."""
+        if self._next_ms is None or now_ms < self._next_ms or self._is_asking:
+            return
+        self._is_asking = True
+        self._next_ms = None
+        if self.broker_epoch < 0:
+            self._channel.send(self._registration()).on_complete(self._on_registration)
+        else:
+            self._channel.send(self._heartbeat()).on_complete(self._on_heartbeat)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to send."""
+        return None if self._is_asking else self._next_ms
+
+    # --- asking
+
+    def _registration(self) -> Message:
+        return registration_api.BrokerRegistrationRequest(
+            broker_id=self._node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                registration_api.Listener(name=name, host=host, port=port, security_protocol=protocol)
+                for name, (host, port, protocol) in self._listeners.items()
+            ],
+            features=[
+                registration_api.Feature(name=name, min_supported_version=first, max_supported_version=last)
+                for name, (first, last) in SUPPORTED_FEATURES.items()
+            ],
+            rack=self._rack,
+            log_dirs=sorted(self._directory_ids()),
+            previous_broker_epoch=self._previous_broker_epoch,
+        )
+
+    def _heartbeat(self) -> Message:
+        return BrokerHeartbeatRequest(
+            broker_id=self._node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=not self._is_ready,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=sorted(self._offline_directory_ids()),
+        )
+
+    # --- being answered
+
+    def _on_registration(self, response: Message) -> None:
+        assert isinstance(response, registration_api.BrokerRegistrationResponse)
+        self._is_asking = False
+        self.registration_error = ErrorCode(response.error_code)
+        if response.error_code != ErrorCode.NONE:
+            logger.info("broker %d could not register: %s", self._node_id, self.registration_error.name)
+            self._ask_after_backoff()
+            return
+        self.broker_epoch = response.broker_epoch
+        logger.info("broker %d is registered with epoch %d", self._node_id, self.broker_epoch)
+        self._backoff_ms = RETRY_BACKOFF_MS
+        self._ask_soon()
+
+    def _on_heartbeat(self, response: Message) -> None:
+        assert isinstance(response, BrokerHeartbeatResponse)
+        self._is_asking = False
+        if response.error_code != ErrorCode.NONE:
+            self._on_heartbeat_refused(ErrorCode(response.error_code))
+            return
+        self._backoff_ms = RETRY_BACKOFF_MS
+        self._ask_after(self._config.heartbeat_interval_ms)
+        if self.state is BrokerState.STARTING and response.is_caught_up:
+            self._enter(BrokerState.RECOVERY)
+        if self.state is BrokerState.RECOVERY and not response.is_fenced:
+            self._enter(BrokerState.RUNNING)
+            self._unfenced.complete(None)
+        elif self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            if response.should_shut_down:
+                self._shut_down()
+            else:
+                self._ask_after(RETRY_BACKOFF_MS)
+
+    def _on_heartbeat_refused(self, error: ErrorCode) -> None:
+        logger.info("the controller refused the heartbeat of broker %d: %s", self._node_id, error.name)
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and error in _MUST_REGISTER_AGAIN:
+            self._shut_down()
+            return
+        if error in _MUST_REGISTER_AGAIN:
+            # Somebody unregistered it: enter anew, with the epoch it had as proof that nothing was lost.
+            self._previous_broker_epoch, self.broker_epoch = self.broker_epoch, -1
+            self._give_up_ms = self._clock.monotonic_ms() + self._config.initial_registration_timeout_ms
+            self._enter(BrokerState.STARTING)
+        self._ask_after_backoff()
+
+    def _shut_down(self) -> None:
+        self._enter(BrokerState.SHUTTING_DOWN)
+        self._next_ms = None
+        self._may_shut_down.complete(None)
+
+    def _enter(self, state: BrokerState) -> None:
+        if state is self.state:
+            return
+        self.state = state
+        logger.info("broker %d is %s", self._node_id, state.name)
+        if self._on_state is not None:
+            self._on_state(state)
+
+    def _ask_soon(self) -> None:
+        self._ask_after(0)
+
+    def _ask_after(self, delay_ms: int) -> None:
+        if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            self._next_ms = self._clock.monotonic_ms() + delay_ms
+
+    def _ask_after_backoff(self) -> None:
+        self._ask_after(self._backoff_ms)
+        self._backoff_ms = min(2 * self._backoff_ms, self._config.heartbeat_interval_ms)

@@ -1,19 +1,21 @@
 """`MetadataLoader`: from committed records to published images.
 
 It listens to the quorum, applies what is committed, and hands each new image with its delta to the publishers, in
-the order that they were added. A transaction of records (KIP-868) is published as one.
+the order that they were added. A transaction of records (KIP-868) is published as one, when it ends; an aborted one
+never.
 
-Source: MetadataLoader of Apache Kafka.
+Source: MetadataLoader and MetadataBatchLoader of Apache Kafka.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.records import MetadataRecord
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
+from ottla.wire.messages.metadata_log import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 
 class MetadataPublisher(Protocol):
@@ -23,23 +25,107 @@ class MetadataPublisher(Protocol):
         """Take ``image``; ``delta`` says what changed since ``delta.image``. Must not fail for valid metadata."""
 
 
-class MetadataLoader:
-    """A `RaftListener`. ``image`` is the newest published image."""
+class BatchReplayer:
+    """Applies batches of records to a delta; holds back what belongs to a transaction that has not ended.
 
-    image: MetadataImage
+    ``delta`` is what may be seen so far. The controller and the loader both replay through this.
+    """
+
+    __slots__ = ("_transaction", "delta")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.delta = MetadataDelta(image)
+        self._transaction: list[MetadataRecord] | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    def restart(self, image: MetadataImage) -> None:
+        """Begin the next delta, from ``image``; an open transaction stays open."""
+        self.delta = MetadataDelta(image)
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Apply one record.
+
+        Raises:
+            ValueError: it contradicts what is there.
+        """
+        message = record.message
+        if self._transaction is None:
+            if isinstance(message, BeginTransactionRecord):
+                self._transaction = []
+            elif isinstance(message, EndTransactionRecord | AbortTransactionRecord):
+                raise ValueError(f"{type(message).__name__} outside a transaction")
+            else:
+                self.delta.replay(message)
+        elif isinstance(message, EndTransactionRecord):
+            records, self._transaction = self._transaction, None
+            for held_back in records:
+                self.delta.replay(held_back.message)
+        elif isinstance(message, AbortTransactionRecord):
+            self._transaction = None
+        elif isinstance(message, BeginTransactionRecord):
+            raise ValueError("BeginTransactionRecord within a transaction")
+        else:
+            self._transaction.append(record)
+
+
+class MetadataLoader:
+    """A `RaftListener`. ``image`` is the newest published image; ``applied_offset`` that of its last record."""
 
     def __init__(self) -> None:
-        raise NotImplementedError
+        self.image: MetadataImage = EMPTY_IMAGE
+        self._publishers: list[MetadataPublisher] = []
+        self._replayer = BatchReplayer(EMPTY_IMAGE)
+
+    @property
+    def applied_offset(self) -> int:
+        """Offset of the last record in the published image; -1 before the first."""
+        return self.image.provenance.last_contained_offset
 
     def add_publisher(self, publisher: MetadataPublisher) -> None:
         """Hand ``publisher`` every image from now on, starting with the current one when there is any."""
-        raise NotImplementedError
+        self._publishers.append(publisher)
+        if self.image is not EMPTY_IMAGE:
+            delta = MetadataDelta(EMPTY_IMAGE)
+            for record in self.image.records():
+                delta.replay(record.message)
+            publisher.publish(delta, self.image)
 
     def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
-        raise NotImplementedError
+        """Apply the batches and publish once.
+
+        Raises:
+            ValueError: the records contradict the image; the log cannot have been written by a sound controller.
+        """
+        for batch in batches:
+            for record in batch.records:
+                self._replayer.replay(record)
+        if not self._replayer.in_transaction:
+            last = batches[-1]
+            self._publish(Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
 
     def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
-        raise NotImplementedError
+        """Replace the image by the snapshot's and publish it.
+
+        Raises:
+            ValueError: the records contradict each other.
+            StorageError: the snapshot cannot be read.
+        """
+        self._replayer = BatchReplayer(self.image)
+        for batch in reader.batches():
+            for record in batch.records:
+                self._replayer.replay(record)
+        self._replayer.delta.finish_snapshot()
+        self._publish(Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms))
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        raise NotImplementedError
+        """Nothing: an election changes no metadata."""
+
+    def _publish(self, provenance: Provenance) -> None:
+        delta = self._replayer.delta
+        self.image = delta.apply(provenance)
+        self._replayer.restart(self.image)
+        for publisher in self._publishers:
+            publisher.publish(delta, self.image)

@@ -91,6 +91,8 @@ class RaftClient(Generic[RecordT]):
         self._told: LeaderAndEpoch | None = None
         self._is_syncing = False
         self._next_clean_ms = 0
+        self.committed_size_bytes = 0
+        """Bytes of the batches told to the listeners since the newest snapshot that was loaded."""
         self.voters: VoterSet = static_voters or VoterSet({})
         self.kraft_version = 0
         self._voters_in_log = False
@@ -155,7 +157,7 @@ class RaftClient(Generic[RecordT]):
             clock=self._clock,
             metadata_log_directory=self._directory,
             config=self._config,
-            on_storage_error=self._fail,
+            on_storage_error=self.fail,
         )
         snapshot = self._load_snapshot()
         self._load_control_records()
@@ -188,7 +190,7 @@ class RaftClient(Generic[RecordT]):
                 for snapshot_id in self._log.clean(self._clock.wall_ms()):
                     logger.info("removed metadata snapshot %s and the log below the next one", snapshot_id)
             except StorageError as error:
-                self._fail(error)
+                self.fail(error)
         self._log.log.tick(self._clock.wall_ms())
 
     def next_deadline_ms(self) -> int | None:
@@ -242,7 +244,7 @@ class RaftClient(Generic[RecordT]):
         try:
             last_offset = self._log.append(data, epoch)
         except StorageError as error:
-            self._fail(error)
+            self.fail(error)
             raise
         assert last_offset == base_offset + record_count - 1, "the log gave other offsets than the batch has"
         self._uncommitted.append(Batch(base_offset, epoch, timestamp_ms, len(data), records, last_offset))
@@ -287,7 +289,7 @@ class RaftClient(Generic[RecordT]):
     def _on_synced(self, error: StorageError | None) -> None:
         self._is_syncing = False
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         leader = self._quorum.leader
         if leader is None:
@@ -311,6 +313,7 @@ class RaftClient(Generic[RecordT]):
         if not batches:
             return
         self._next_offset = batches[-1].last_offset + 1
+        self.committed_size_bytes += sum(batch.size_bytes for batch in batches)
         for listener in self._listeners:
             listener.on_committed(batches)
 
@@ -359,13 +362,13 @@ class RaftClient(Generic[RecordT]):
 
         def frozen(error: StorageError | None) -> None:
             if error is not None:
-                self._fail(error)
+                self.fail(error)
                 return
             logger.info("metadata snapshot %s is done: %d bytes", writer.snapshot_id, writer.size_bytes)
             try:
                 self._log.add_snapshot(writer.snapshot_id)
             except StorageError as roll_error:
-                self._fail(roll_error)
+                self.fail(roll_error)
 
         writer.freeze_later(frozen)
 
@@ -395,7 +398,7 @@ class RaftClient(Generic[RecordT]):
         except (CorruptRecordError, ProtocolError) as error:
             raise StorageError(f"the metadata log in {self._log.directory} cannot be read: {error}") from error
 
-    def _fail(self, error: StorageError) -> None:
+    def fail(self, error: StorageError) -> None:
         """Stop for good: a metadata log that failed once is never trusted again."""
         if self._failure is not None:
             return

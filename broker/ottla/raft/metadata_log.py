@@ -123,7 +123,7 @@ class MetadataLog:
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """Take note of a snapshot that is durable now."""
         self.snapshots.append(snapshot_id)
-        self.log.roll()
+        self.log.roll(self._clock.wall_ms())
 
     def clean(self, now_ms: int) -> list[OffsetAndEpoch]:
         """Remove what the newer snapshots make superfluous, oldest first; return the snapshots removed.

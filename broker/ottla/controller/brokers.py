@@ -1,0 +1,253 @@
+"""`BrokerControl`: brokers register, say that they are alive, leave in order, are fenced, and are forgotten.
+
+Source: KIP-631, KIP-841, KIP-866, KIP-966; ClusterControlManager and ReplicationControlManager of Apache Kafka 4.3.
+"""
+
+from ottla.controller.heartbeats import BrokerControlState, BrokerHeartbeats
+from ottla.controller.leadership import LeadershipControl
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.cluster import BrokerRegistration, Listener
+from ottla.metadata.metadata_version import FeatureRange
+from ottla.metadata.records import MetadataRecord
+from ottla.types import NodeId, Offset, Uuid
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.metadata_log import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+FENCE, UNFENCE = 1, -1
+ENTER_CONTROLLED_SHUTDOWN = 1
+_CHANGE_WITH_DIRECTORIES = 2
+_CHANGE_WITH_SHUTDOWN = 1
+
+
+class BrokerControl:
+    """Decides on the newest state; ``heartbeats`` is the only thing that it changes itself."""
+
+    def __init__(
+        self, state: ControllerState, leadership: LeadershipControl, heartbeats: BrokerHeartbeats, *, cluster_id: str
+    ) -> None:
+        self._state = state
+        self._leadership = leadership
+        self._heartbeats = heartbeats
+        self._cluster_id = cluster_id
+
+    # --- registration
+
+    def register(
+        self, request: BrokerRegistrationRequest, *, next_offset: Offset, now_ms: int
+    ) -> ControllerResult[BrokerRegistrationResponse]:
+        """Let a broker in, fenced; ``next_offset`` becomes its epoch.
+
+        Raises:
+            KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION,
+                UNSUPPORTED_VERSION.
+        """
+        self._check_registration(request)
+        existing = self._state.image.cluster.brokers.get(request.broker_id)
+        is_same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
+        if existing is not None and not is_same_incarnation:
+            self._refuse_duplicate(existing, now_ms)
+        records: list[MetadataRecord] = []
+        epoch = next_offset
+        if existing is not None and is_same_incarnation:
+            epoch = existing.epoch
+        elif existing is not None:
+            records += self._replace_incarnation(existing, request.previous_broker_epoch)
+        registration = _registration(request, epoch, keeps=existing if is_same_incarnation else None)
+        records.append(registration.to_record(self._state.image.features.record_versions))
+        self._heartbeats.forget(request.broker_id)
+        return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records)
+
+    def _refuse_duplicate(self, existing: BrokerRegistration, now_ms: int) -> None:
+        has_session = self._heartbeats.has_valid_session(existing.broker_id, existing.epoch, now_ms)
+        if has_session and not existing.in_controlled_shutdown:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                "Another broker is registered with that broker id. If the broker was recently restarted this should "
+                "self-resolve once the heartbeat manager expires the broker's session.",
+            )
+
+    def _replace_incarnation(self, existing: BrokerRegistration, previous_epoch: Offset) -> list[MetadataRecord]:
+        """Take from the broker what it held before it restarted; all trust in its data unless it stopped cleanly."""
+        if previous_epoch != existing.epoch and self._state.image.features.is_elr_enabled:
+            return self._leadership.on_unclean_shutdown(existing.broker_id)
+        return [] if existing.is_fenced else self._leadership.on_fenced(existing.broker_id)
+
+    def _check_registration(self, request: BrokerRegistrationRequest) -> None:
+        if request.cluster_id != self._cluster_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"Expected cluster ID {self._cluster_id}, but got cluster ID {request.cluster_id}",
+            )
+        versions = self._state.image.features.record_versions
+        if versions.supports_directories:
+            if not request.log_dirs:
+                raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+            if len(set(request.log_dirs)) < len(request.log_dirs):
+                raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+        offered = {feature.name: feature for feature in request.features}
+        for name, level in sorted(self._state.image.features.levels.items()):
+            feature = offered.get(name)
+            first, last = (feature.min_supported_version, feature.max_supported_version) if feature else (0, 0)
+            if not first <= level <= last:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"Unable to register because the broker does not support finalized version {level} of {name}. The "
+                    f"broker wants a version between {first} and {last}, inclusive.",
+                )
+
+    def unregister(self, request: UnregisterBrokerRequest) -> ControllerResult[UnregisterBrokerResponse]:
+        """Forget a broker for good.
+
+        Raises:
+            KafkaError: BROKER_ID_NOT_REGISTERED.
+        """
+        broker = self._state.image.cluster.brokers.get(request.broker_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered"
+            )
+        records = self._leadership.on_fenced(request.broker_id)
+        records.append(
+            MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
+        )
+        self._heartbeats.forget(request.broker_id)
+        return ControllerResult(UnregisterBrokerResponse(error_message=None), records)
+
+    # --- heartbeats
+
+    def heartbeat(
+        self, request: BrokerHeartbeatRequest, *, next_offset: Offset, now_ms: int
+    ) -> ControllerResult[BrokerHeartbeatResponse]:
+        """Note that a broker is alive, and move it to the state that it may have next.
+
+        Raises:
+            KafkaError: STALE_BROKER_EPOCH: the broker must register again.
+        """
+        broker = self._state.image.cluster.brokers.get(request.broker_id)
+        if broker is None or broker.epoch != request.broker_epoch:
+            known = "is not registered" if broker is None else f"has epoch {broker.epoch}"
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker {request.broker_id} sent a heartbeat with epoch {request.broker_epoch}, but {known}",
+            )
+        self._heartbeats.touch(broker.broker_id, broker.epoch, request.current_metadata_offset, now_ms)
+        current, following = self._next_state(broker, request)
+        records = self._transition(broker, current, following)
+        if records and following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            self._heartbeats.begin_controlled_shutdown(broker.broker_id, next_offset + len(records) - 1)
+        if following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW) and not broker.is_fenced:
+            self._heartbeats.forget(broker.broker_id)
+        records += self._directories_offline(broker, request.offline_log_dirs)
+        response = BrokerHeartbeatResponse(
+            is_caught_up=request.current_metadata_offset >= broker.epoch,
+            is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+            should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
+        )
+        return ControllerResult(response, records)
+
+    def _next_state(
+        self, broker: BrokerRegistration, request: BrokerHeartbeatRequest
+    ) -> tuple[BrokerControlState, BrokerControlState]:
+        state = BrokerControlState
+        if broker.is_fenced:
+            if request.want_shut_down:
+                return state.FENCED, state.SHUTDOWN_NOW
+            is_caught_up = request.current_metadata_offset >= broker.epoch
+            return state.FENCED, state.UNFENCED if is_caught_up and not request.want_fence else state.FENCED
+        has_leaderships = self._state.has_leaderships(broker.broker_id)
+        if broker.in_controlled_shutdown:
+            active = [
+                other for other in self._state.image.cluster.brokers if self._state.image.cluster.is_active(other)
+            ]
+            may_go = not has_leaderships and self._heartbeats.may_shut_down(broker.broker_id, active)
+            return state.CONTROLLED_SHUTDOWN, state.SHUTDOWN_NOW if may_go else state.CONTROLLED_SHUTDOWN
+        if request.want_fence:
+            return state.UNFENCED, state.SHUTDOWN_NOW if request.want_shut_down else state.FENCED
+        if request.want_shut_down:
+            return state.UNFENCED, state.CONTROLLED_SHUTDOWN if has_leaderships else state.SHUTDOWN_NOW
+        return state.UNFENCED, state.UNFENCED
+
+    def _transition(
+        self, broker: BrokerRegistration, current: BrokerControlState, following: BrokerControlState
+    ) -> list[MetadataRecord]:
+        if current is following:
+            return []
+        if following is BrokerControlState.UNFENCED:
+            return [_change(broker, fenced=UNFENCE), *self._leadership.on_unfenced(broker.broker_id)]
+        if following is BrokerControlState.CONTROLLED_SHUTDOWN:
+            return [
+                _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN),
+                *self._leadership.on_fenced(broker.broker_id),
+            ]
+        return [] if broker.is_fenced else self.fence(broker)
+
+    def fence(self, broker: BrokerRegistration) -> list[MetadataRecord]:
+        """Return the records that take the broker out of service."""
+        return [*self._leadership.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
+
+    def fence_stale(self, now_ms: int) -> ControllerResult[None] | None:
+        """Fence the first broker whose session has ended; None when every session goes on."""
+        for broker_id in self._heartbeats.stale(now_ms):
+            self._heartbeats.forget(broker_id)
+            broker = self._state.image.cluster.brokers.get(broker_id)
+            if broker is not None and not broker.is_fenced:
+                return ControllerResult(None, self.fence(broker))
+        return None
+
+    def fence_previous_incarnation(self, broker_id: NodeId) -> ControllerResult[None] | None:
+        """Fence this node's own broker as it was before the restart; None when it was fenced already.
+
+        Its process is gone: this one holds the lock of its log directories. Kafka waits for the session to end.
+        """
+        broker = self._state.image.cluster.brokers.get(broker_id)
+        if broker is None or broker.is_fenced:
+            return None
+        self._heartbeats.forget(broker_id)
+        return ControllerResult(None, self.fence(broker))
+
+    def _directories_offline(self, broker: BrokerRegistration, offline: list[Uuid]) -> list[MetadataRecord]:
+        newly_offline = frozenset(offline) & frozenset(broker.directories)
+        if not newly_offline:
+            return []
+        online = [directory for directory in broker.directories if directory not in newly_offline]
+        record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
+        return [
+            MetadataRecord(record, _CHANGE_WITH_DIRECTORIES),
+            *self._leadership.on_directories_offline(broker.broker_id, newly_offline),
+        ]
+
+
+def _change(broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> MetadataRecord:
+    return MetadataRecord(
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.epoch,
+            fenced=fenced,
+            in_controlled_shutdown=in_controlled_shutdown,
+        ),
+        _CHANGE_WITH_SHUTDOWN if in_controlled_shutdown else 0,
+    )
+
+
+def _registration(
+    request: BrokerRegistrationRequest, epoch: Offset, *, keeps: BrokerRegistration | None
+) -> BrokerRegistration:
+    """Return what the request registers; a repeated request of one incarnation keeps its fencing."""
+    return BrokerRegistration(
+        broker_id=request.broker_id,
+        epoch=epoch,
+        incarnation_id=request.incarnation_id,
+        listeners={each.name: Listener(each.host, each.port, each.security_protocol) for each in request.listeners},
+        features={
+            each.name: FeatureRange(each.min_supported_version, each.max_supported_version) for each in request.features
+        },
+        rack=request.rack,
+        is_fenced=True if keeps is None else keeps.is_fenced,
+        in_controlled_shutdown=False if keeps is None else keeps.in_controlled_shutdown,
+        directories=tuple(sorted(request.log_dirs)),
+        cordoned_directories=() if keeps is None else keeps.cordoned_directories,
+    )

@@ -1,0 +1,143 @@
+"""The response that says of every part of a request that it was refused, for each API that the controller serves.
+
+Source: AbstractRequest.getErrorResponse of the requests in Apache Kafka 4.3.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.errors import KafkaError
+from ottla.wire.codec import Message
+from ottla.wire.messages import allocate_producer_ids as producer_ids
+from ottla.wire.messages import (
+    alter_configs,
+    broker_heartbeat,
+    broker_registration,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+    unregister_broker,
+    update_features,
+)
+
+
+def error_response(request: Message, error: KafkaError) -> Message:
+    """Return the response to ``request`` that carries ``error`` wherever there is room for it."""
+    return _BUILDERS[type(request)](request, error)
+
+
+def _create_topics(request: create_topics.CreateTopicsRequest, error: KafkaError) -> Message:
+    return create_topics.CreateTopicsResponse(
+        topics=[
+            create_topics.CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: KafkaError) -> Message:
+    named = [delete_topics.DeleteTopicState(name=name) for name in request.topic_names] + request.topics
+    return delete_topics.DeleteTopicsResponse(
+        responses=[
+            delete_topics.DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=error.code, error_message=error.message
+            )
+            for topic in named
+        ]
+    )
+
+
+def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: KafkaError) -> Message:
+    return create_partitions.CreatePartitionsResponse(
+        results=[
+            create_partitions.CreatePartitionsTopicResult(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _alter_configs(request: alter_configs.AlterConfigsRequest, error: KafkaError) -> Message:
+    return alter_configs.AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _incremental_alter_configs(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest, error: KafkaError
+) -> Message:
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+def _elect_leaders(request: elect_leaders.ElectLeadersRequest, error: KafkaError) -> Message:
+    return elect_leaders.ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            elect_leaders.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    elect_leaders.PartitionResult(
+                        partition_id=partition, error_code=error.code, error_message=error.message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or []
+        ],
+    )
+
+
+def _update_features(_: Message, error: KafkaError) -> Message:
+    return update_features.UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+
+
+def _unregister_broker(_: Message, error: KafkaError) -> Message:
+    return unregister_broker.UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+
+def _broker_registration(_: Message, error: KafkaError) -> Message:
+    return broker_registration.BrokerRegistrationResponse(error_code=error.code)
+
+
+def _broker_heartbeat(_: Message, error: KafkaError) -> Message:
+    return broker_heartbeat.BrokerHeartbeatResponse(error_code=error.code)
+
+
+def _allocate_producer_ids(_: Message, error: KafkaError) -> Message:
+    return producer_ids.AllocateProducerIdsResponse(error_code=error.code)
+
+
+_BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
+    producer_ids.AllocateProducerIdsRequest: _allocate_producer_ids,
+    alter_configs.AlterConfigsRequest: _alter_configs,
+    broker_heartbeat.BrokerHeartbeatRequest: _broker_heartbeat,
+    broker_registration.BrokerRegistrationRequest: _broker_registration,
+    create_partitions.CreatePartitionsRequest: _create_partitions,
+    create_topics.CreateTopicsRequest: _create_topics,
+    delete_topics.DeleteTopicsRequest: _delete_topics,
+    elect_leaders.ElectLeadersRequest: _elect_leaders,
+    incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    unregister_broker.UnregisterBrokerRequest: _unregister_broker,
+    update_features.UpdateFeaturesRequest: _update_features,
+}

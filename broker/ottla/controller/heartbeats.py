@@ -1,0 +1,93 @@
+"""`BrokerHeartbeats`: which brokers the active controller has heard from, and how recently.
+
+Soft state: it is in no record, and a new controller starts it from the registrations, giving every broker that is not
+fenced a full session.
+
+Source: BrokerHeartbeatManager and BrokerHeartbeatTracker of Apache Kafka 4.3.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.metadata.cluster import BrokerRegistration
+from ottla.types import NodeId, Offset
+
+
+class BrokerControlState(Enum):
+    """Where the controller has a broker."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+@dataclass(slots=True)
+class _Heartbeat:
+    epoch: Offset
+    last_contact_ms: int
+    metadata_offset: Offset = -1
+    controlled_shutdown_offset: Offset = -1
+
+
+class BrokerHeartbeats:
+    """See the module. ``session_timeout_ms`` is broker.session.timeout.ms."""
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._brokers: dict[NodeId, _Heartbeat] = {}
+
+    def start(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
+        """Forget everything and begin a session for each broker that is not fenced."""
+        self._brokers = {
+            broker.broker_id: _Heartbeat(broker.epoch, now_ms) for broker in brokers if not broker.is_fenced
+        }
+
+    def touch(self, broker_id: NodeId, epoch: Offset, metadata_offset: Offset, now_ms: int) -> None:
+        """Note that the broker was heard from."""
+        heartbeat = self._brokers.get(broker_id)
+        if heartbeat is None or heartbeat.epoch != epoch:
+            heartbeat = self._brokers[broker_id] = _Heartbeat(epoch, now_ms)
+        heartbeat.last_contact_ms = now_ms
+        heartbeat.metadata_offset = metadata_offset
+
+    def forget(self, broker_id: NodeId) -> None:
+        """End the broker's session: it was fenced or unregistered."""
+        self._brokers.pop(broker_id, None)
+
+    def has_valid_session(self, broker_id: NodeId, epoch: Offset, now_ms: int) -> bool:
+        heartbeat = self._brokers.get(broker_id)
+        return (
+            heartbeat is not None
+            and heartbeat.epoch == epoch
+            and now_ms - heartbeat.last_contact_ms < self._session_timeout_ms
+        )
+
+    def begin_controlled_shutdown(self, broker_id: NodeId, offset: Offset) -> None:
+        """Remember that the records that move the broker's leaders away end at ``offset``."""
+        heartbeat = self._brokers.get(broker_id)
+        if heartbeat is not None and heartbeat.controlled_shutdown_offset < 0:
+            heartbeat.controlled_shutdown_offset = offset
+
+    def may_shut_down(self, broker_id: NodeId, active: list[NodeId]) -> bool:
+        """Whether every active broker has seen the leaders move away."""
+        heartbeat = self._brokers.get(broker_id)
+        if heartbeat is None:
+            return True
+        offsets = [self._brokers[other].metadata_offset for other in active if other in self._brokers]
+        return not offsets or heartbeat.controlled_shutdown_offset <= min(offsets)
+
+    def stale(self, now_ms: int) -> list[NodeId]:
+        """Brokers whose session has ended, by id."""
+        return sorted(
+            broker_id
+            for broker_id, heartbeat in self._brokers.items()
+            if now_ms - heartbeat.last_contact_ms >= self._session_timeout_ms
+        )
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next session ends if nothing is heard."""
+        if not self._brokers:
+            return None
+        oldest_ms = min(heartbeat.last_contact_ms for heartbeat in self._brokers.values())
+        return oldest_ms + self._session_timeout_ms
