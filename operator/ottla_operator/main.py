@@ -16,6 +16,7 @@ import kopf
 from aiohttp import web
 
 from ottla_operator import handlers
+from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import Connect
 from ottla_operator.clients.kubernetes_api import KubernetesApi
 from ottla_operator.controller import Controller
@@ -33,8 +34,6 @@ _RESYNC_JITTER = 0.1
 
 def main() -> int:
     """Run the operator; return the exit code."""
-    from ottla_operator.clients.ottla_admin import connect as kafka_protocol
-
     try:
         settings = Settings.from_environment()
         logging.basicConfig(
@@ -42,8 +41,8 @@ def main() -> int:
         )
         # One line per event that a handler saw is more than anybody reads.
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-        asyncio.run(run(settings, kafka_protocol))
-    except (OperatorError, kopf.LoginError, ValueError) as error:
+        asyncio.run(run(settings, ottla_admin.connect))
+    except (OperatorError, kopf.LoginError, ValueError, OSError) as error:
         print(f"ottla-operator: {error}", file=sys.stderr)
         return 1
     return 0

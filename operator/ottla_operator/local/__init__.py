@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import Connect
 from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
 from ottla_operator.hosts.state_directory import StateDirectory
@@ -51,7 +52,7 @@ def apply(
     bootstrap: str | None = None,
     dry_run: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect | None = None,
+    connect: Connect = ottla_admin.connect,
 ) -> list[Outcome]:
     """Make each object as its manifest asks; Clusters first, otherwise in the given order.
 
@@ -61,7 +62,7 @@ def apply(
         bootstrap: ``host:port[,host:port]`` of the brokers that Topics go to; None: the cluster of ``state_dir``.
         dry_run: only validate and plan; nothing is changed and nothing is stored.
         timeout_s: how long, per object, to wait for what will do without a change of its manifest.
-        connect: the way to brokers, for tests; None: Kafka's protocol.
+        connect: the way to brokers; Kafka's protocol, unless a test says otherwise.
 
     Returns:
         One outcome per document; a refused one does not keep the others from being applied.
@@ -85,7 +86,7 @@ def get(
     *,
     state_dir: Path,
     bootstrap: str | None = None,
-    connect: Connect | None = None,
+    connect: Connect = ottla_admin.connect,
 ) -> list[Document]:
     """Return stored objects, Kubernetes-shaped, sorted by name, each with its status as of now.
 
@@ -116,7 +117,7 @@ def delete(
     state_dir: Path,
     bootstrap: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect | None = None,
+    connect: Connect = ottla_admin.connect,
 ) -> Outcome:
     """Carry out an object's deletionPolicy and forget it. A Cluster's nodes are stopped; their data stays.
 
@@ -136,7 +137,7 @@ def up(
     brokers: int | None = None,
     port: int | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect | None = None,
+    connect: Connect = ottla_admin.connect,
 ) -> Outcome:
     """Start the cluster of ``state_dir``; ``unchanged`` if it runs so already.
 
@@ -210,9 +211,5 @@ async def _cluster_status(cluster: Cluster, host: LocalHost) -> ClusterStatus:
     )
 
 
-def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect | None, timeout_s: float) -> Session:
-    if connect is None:
-        from ottla_operator.clients.ottla_admin import connect as kafka_protocol
-
-        connect = kafka_protocol
+def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect, timeout_s: float) -> Session:
     return Session(directory, LocalHost(directory), connect, bootstrap=bootstrap, timeout_s=timeout_s)

@@ -1,0 +1,210 @@
+"""The thin API client: paths, verbs and content types on the wire, pages, refusals, and tokens that expire."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import kopf
+import pytest
+from aiohttp import web
+
+from ottla_operator.clients.kubernetes_api import KubernetesApi
+from ottla_operator.errors import ApiError
+
+Document = dict[str, Any]
+Answer = Callable[[web.Request], web.Response]
+
+
+class FakeServer:
+    """An HTTP server that writes down requests and answers as the test says."""
+
+    def __init__(self) -> None:
+        self.requests: list[Document] = []
+        self.answers: list[tuple[int, Document]] = []
+        self.tokens = ["first"]
+        self.valid_token = "first"
+        self.port = 0
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[KubernetesApi]:
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            async with KubernetesApi(self._login) as api:
+                yield api
+        finally:
+            await runner.cleanup()
+
+    def _login(self) -> kopf.ConnectionInfo:
+        token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
+        return kopf.ConnectionInfo(server=f"http://127.0.0.1:{self.port}/", token=token)
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != f"Bearer {self.valid_token}":
+            return web.json_response({"reason": "Unauthorized", "message": "Unauthorized"}, status=401)
+        text = await request.text()
+        self.requests.append(
+            {
+                "method": request.method,
+                "path": request.path,
+                "query": dict(request.query),
+                "type": request.content_type,
+                "body": json.loads(text) if text else None,
+            }
+        )
+        status, body = self.answers.pop(0) if self.answers else (200, {})
+        return web.json_response(body, status=status)
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+def ask(server: FakeServer, work: Callable[[KubernetesApi], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with server.client() as api:
+            return await work(api)
+
+    return asyncio.run(run())
+
+
+TOPIC = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "Topic",
+    "metadata": {"name": "flights", "namespace": "kafka", "resourceVersion": "7", "finalizers": ["a"]},
+    "spec": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Topic", "/apis/ottla.dev/v1/namespaces/kafka/topics/x"),
+        ("StatefulSet", "/apis/apps/v1/namespaces/kafka/statefulsets/x"),
+        ("Service", "/api/v1/namespaces/kafka/services/x"),
+    ],
+)
+def test_object_is_read_where_its_kind_lives(server: FakeServer, kind: str, path: str) -> None:
+    server.answers = [(200, {"found": True})]
+
+    assert ask(server, lambda api: api.get(kind, "kafka", "x")) == {"found": True}
+    assert (server.requests[0]["method"], server.requests[0]["path"]) == ("GET", path)
+
+
+def test_missing_object_is_none(server: FakeServer) -> None:
+    server.answers = [(404, {"reason": "NotFound", "message": "no"})]
+
+    assert ask(server, lambda api: api.get("Topic", "kafka", "x")) is None
+
+
+def test_listing_goes_on_until_the_last_page(server: FakeServer) -> None:
+    server.answers = [
+        (200, {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}),
+        (200, {"items": [{"metadata": {"name": "b"}}], "metadata": {}}),
+    ]
+
+    found = ask(server, lambda api: api.objects("Topic", "kafka", "x=y"))
+
+    assert [(it["kind"], it["metadata"]["name"]) for it in found] == [("Topic", "a"), ("Topic", "b")]
+    assert server.requests[0]["query"] == {"limit": "500", "labelSelector": "x=y"}
+    assert server.requests[1]["query"]["continue"] == "next"
+
+
+def test_listing_of_all_namespaces_names_none(server: FakeServer) -> None:
+    server.answers = [(200, {"items": [], "metadata": {}})]
+    ask(server, lambda api: api.objects("Cluster"))
+
+    assert server.requests[0]["path"] == "/apis/ottla.dev/v1/clusters"
+
+
+def test_apply_is_server_side_by_one_manager(server: FakeServer) -> None:
+    ask(server, lambda api: api.apply(TOPIC))
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("PATCH", "/apis/ottla.dev/v1/namespaces/kafka/topics/flights")
+    assert request["query"] == {"fieldManager": "ottla-operator", "force": "true"}
+    assert (request["type"], request["body"]) == ("application/apply-patch+yaml", TOPIC)
+
+
+def test_status_is_applied_without_spec_and_version(server: FakeServer) -> None:
+    ask(server, lambda api: api.apply_status(TOPIC, {"partitions": 6}))
+
+    (request,) = server.requests
+    assert request["path"].endswith("/topics/flights/status")
+    assert request["body"] == {
+        "apiVersion": "ottla.dev/v1",
+        "kind": "Topic",
+        "metadata": {"name": "flights", "namespace": "kafka"},
+        "status": {"partitions": 6},
+    }
+
+
+def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeServer) -> None:
+    ask(server, lambda api: api.replace_finalizers(TOPIC, ["a", "b"]))
+
+    (request,) = server.requests
+    assert request["type"] == "application/merge-patch+json"
+    assert request["body"] == {"metadata": {"resourceVersion": "7", "finalizers": ["a", "b"]}}
+
+
+@pytest.mark.parametrize("status", [200, 404], ids=["there", "gone-already"])
+def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
+    server.answers = [(status, {"reason": "x"})]
+    ask(server, lambda api: api.delete("Pod", "kafka", "x"))
+
+    (request,) = server.requests
+    assert (request["method"], request["body"]) == ("DELETE", {"propagationPolicy": "Background"})
+
+
+@pytest.mark.parametrize(
+    ("work", "status", "reason"),
+    [
+        pytest.param(lambda api: api.get("Topic", "kafka", "x"), 403, "Forbidden", id="get"),
+        pytest.param(lambda api: api.apply(TOPIC), 422, "Invalid", id="apply"),
+        pytest.param(lambda api: api.delete("Pod", "kafka", "x"), 409, "Conflict", id="delete"),
+        pytest.param(lambda api: api.objects("Topic"), 500, "InternalError", id="list"),
+    ],
+)
+def test_refusal_carries_the_servers_words(
+    server: FakeServer, work: Callable[[KubernetesApi], Awaitable[Any]], status: int, reason: str
+) -> None:
+    server.answers = [(status, {"reason": reason, "message": "because"})]
+
+    with pytest.raises(ApiError, match="because") as refusal:
+        ask(server, work)
+
+    assert (refusal.value.status, refusal.value.reason) == (status, reason)
+    assert refusal.value.is_conflict is (status == 409)
+
+
+def test_expired_token_is_read_again(server: FakeServer) -> None:
+    server.tokens, server.valid_token = ["first", "second"], "second"
+    server.answers = [(200, {"found": True})]
+
+    assert ask(server, lambda api: api.get("Topic", "kafka", "x")) == {"found": True}
+
+
+def test_token_that_stays_invalid_is_an_error(server: FakeServer) -> None:
+    server.valid_token = "other"
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, lambda api: api.get("Topic", "kafka", "x"))
+
+    assert refusal.value.status == 401
+
+
+def test_server_that_does_not_answer_is_an_os_error() -> None:
+    async def run() -> None:
+        async with KubernetesApi(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1")) as api:
+            await api.get("Topic", "kafka", "x")
+
+    with pytest.raises(OSError, match="did not answer GET"):
+        asyncio.run(run())
