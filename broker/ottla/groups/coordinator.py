@@ -37,7 +37,6 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespons
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -183,7 +182,7 @@ class GroupCoordinator:
     # Offsets
 
     def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Delayed[OffsetCommitResponse]:
-        """Store offsets; every topic in ``request`` exists and has both name and id (the handler sees to it)."""
+        """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
         try:
             shard = self._shard_of(request.group_id, may_be_empty=True)
             result, answer = commit_offsets(shard.rebalancer, request, api_version)
@@ -242,11 +241,11 @@ class GroupCoordinator:
 
     def delete_groups(self, group_ids: list[str]) -> Delayed[list[DeletableGroupResult]]:
         """Delete groups without members, and their offsets."""
-        return when_all([self._delete(group_id) for group_id in group_ids])
+        return when_all([self._delete(group_id) for group_id in dict.fromkeys(group_ids)])
 
     def _describe(self, group_id: str) -> DescribedGroup:
         try:
-            shard = self._shard_of(group_id)
+            shard = self._shard_of(group_id, may_be_empty=True)
             group = shard.rebalancer.groups.get(group_id)
             if group is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -262,7 +261,7 @@ class GroupCoordinator:
             return DeletableGroupResult(group_id=group_id, error_code=int(error))
 
         try:
-            shard = self._shard_of(group_id)
+            shard = self._shard_of(group_id, may_be_empty=True)
             records = delete_group(shard.offsets, shard.rebalancer.groups.get(group_id))
         except KafkaError as error:
             return Delayed.of(refused(error.code))
@@ -300,19 +299,16 @@ class GroupCoordinator:
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """Return the answer that has ``error`` for every partition of ``request``."""
-    return OffsetCommitResponse(topics=[refused_topic(topic, error) for topic in request.topics])
-
-
-def refused_topic(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
-    """Return the answer that has ``error`` for every partition of ``topic``."""
-    return OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        partitions = [
             OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
             for partition in topic.partitions
-        ],
-    )
+        ]
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
 
 
 def _when_committed(

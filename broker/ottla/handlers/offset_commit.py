@@ -6,14 +6,14 @@ Source: OffsetCommitRequest.json; KafkaApis.handleOffsetCommitRequest of Apache 
 """
 
 from ottla.errors import ErrorCode
-from ottla.groups.coordinator import refused_topic
 from ottla.handlers.api import RequestContext, serves
-from ottla.metadata.cache import MetadataCache
 from ottla.purgatory import Delayed
+from ottla.types import TopicPartition
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 
@@ -24,30 +24,51 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 10
 def offset_commit(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Delayed[OffsetCommitResponse]:
-    """Answer for topics that do not exist; have the others' offsets stored."""
-    by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
-    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    """Answer for partitions that do not exist; have the others' offsets stored."""
     known: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
+    unknown: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        if _complete(topic, context.services.metadata, by_id=by_id):
+        refused = _take_unknown(context, topic)
+        if refused:
+            unknown.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=refused))
+        if topic.partitions:
             known.append(topic)
-        else:
-            refused.append(refused_topic(topic, error))
-    if refused and not known:
-        return OffsetCommitResponse(topics=refused)
+    if not known:
+        return OffsetCommitResponse(topics=unknown)
     request.topics = known
-
-    def answer(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        response.topics = [*refused, *response.topics]
-        return response
-
-    return context.services.groups.commit_offsets(request, context.api_version).then(answer)
+    committed = context.services.groups.commit_offsets(request, context.api_version)
+    return committed.then(lambda response: OffsetCommitResponse(topics=_merge(unknown, response.topics)))
 
 
-def _complete(topic: OffsetCommitRequestTopic, metadata: MetadataCache, *, by_id: bool) -> bool:
-    """Add the name to a topic's id, or the id to its name; return whether there is such a topic."""
+def _take_unknown(context: RequestContext, topic: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
+    """Give a topic both name and id, and take the partitions away from it that do not exist: return their answers."""
+    metadata = context.services.metadata
+    by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     found = metadata.topic_by_id(topic.topic_id) if by_id else metadata.topic(topic.name)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if found is not None:
         topic.name, topic.topic_id = found.name, found.topic_id
-    return found is not None
+    elif by_id:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    known, refused = [], []
+    for partition in topic.partitions:
+        if metadata.partition(TopicPartition(topic.name, partition.partition_index)) is None:
+            refused.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
+            )
+        else:
+            known.append(partition)
+    topic.partitions = known
+    return refused
+
+
+def _merge(
+    first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """Return both lists as one, in which a topic comes once."""
+    by_id: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+    for topic in (*first, *second):
+        merged = by_id.setdefault((topic.name, topic.topic_id), topic)
+        if merged is not topic:
+            merged.partitions += topic.partitions
+    return list(by_id.values())

@@ -6,36 +6,38 @@ Not done: authorization. Source: OffsetDeleteRequest.json; KafkaApis.handleOffse
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.types import TopicPartition
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 
 
 @serves(api_key=47, versions=range(0, 1))
 def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
-    """Answer for topics that do not exist; ask the coordinator about the others."""
-    metadata = context.services.metadata
-    unknown = [topic for topic in request.topics if metadata.topic(topic.name) is None]
-    request.topics = [topic for topic in request.topics if topic not in unknown]
+    """Answer for partitions that do not exist; ask the coordinator about the others."""
+    refused = {topic.name: _take_unknown(context, topic) for topic in request.topics}
 
     def answer(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if response.error_code == ErrorCode.NONE:
-            response.topics = [*map(_unknown_topic, unknown), *response.topics]
+            for topic in response.topics:
+                topic.partitions += refused[topic.name]
         return response
 
     return context.services.groups.delete_offsets(request).then(answer)
 
 
-def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
-    error = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return OffsetDeleteResponseTopic(
-        name=topic.name,
-        partitions=[
-            OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=error)
-            for partition in topic.partitions
-        ],
-    )
+def _take_unknown(context: RequestContext, topic: OffsetDeleteRequestTopic) -> list[OffsetDeleteResponsePartition]:
+    """Take the partitions away from ``topic`` that do not exist: return their answers."""
+    metadata, error = context.services.metadata, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    known, refused = [], []
+    for partition in topic.partitions:
+        index = partition.partition_index
+        if metadata.partition(TopicPartition(topic.name, index)) is None:
+            refused.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+        else:
+            known.append(partition)
+    topic.partitions = known
+    return refused

@@ -21,6 +21,10 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NO_MEMBER_ID: Final = ""
 
 
+def refused_join(error: ErrorCode, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(protocol_name=None, member_id=member_id, error_code=int(error))
+
+
 class ClassicGroup:
     """One group. ``awaiting_join_count`` members wait for the answer to a JoinGroup."""
 
@@ -130,9 +134,8 @@ class ClassicGroup:
         """
         member = self.members.pop(member_id, None)
         if member is not None:
-            unknown = int(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.answer_join(member, JoinGroupResponse(member_id=NO_MEMBER_ID, error_code=unknown))
-            self.answer_sync(member, SyncGroupResponse(error_code=unknown))
+            self.answer_join(member, refused_join(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
+            self.answer_sync(member, SyncGroupResponse(error_code=int(ErrorCode.UNKNOWN_MEMBER_ID)))
             self._count_support(member, -1)
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
@@ -154,9 +157,7 @@ class ClassicGroup:
 
         A JoinGroup of it that waits already is answered: nobody but a client that gave up on it sends another.
         """
-        self.answer_join(
-            member, JoinGroupResponse(member_id=member.member_id, error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
-        )
+        self.answer_join(member, refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         self._count_support(member, -1)
         member.protocols = protocols
         self._count_support(member, 1)
@@ -167,9 +168,8 @@ class ClassicGroup:
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         """Give a static member a new id; whoever still waits under the old one is fenced."""
         old = self.members.pop(old_id)
-        fenced = int(ErrorCode.FENCED_INSTANCE_ID)
-        self.answer_join(old, JoinGroupResponse(member_id=old_id, protocol_name=None, error_code=fenced))
-        self.answer_sync(old, SyncGroupResponse(error_code=fenced))
+        self.answer_join(old, refused_join(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self.answer_sync(old, SyncGroupResponse(error_code=int(ErrorCode.FENCED_INSTANCE_ID)))
         new = ClassicMember(
             member_id=new_id,
             group_instance_id=instance_id,

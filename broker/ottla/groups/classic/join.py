@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
+from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup, refused_join
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import new_group_record, record_of
@@ -34,7 +34,7 @@ class Join:
     response: Delayed[JoinGroupResponse]
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
-        self.response.complete(JoinGroupResponse(member_id=member_id, error_code=int(error)))
+        self.response.complete(refused_join(error, member_id))
 
 
 def join(rebalancer: Rebalancer, joining: Join) -> Result | None:
@@ -114,8 +114,7 @@ def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Joi
     try:
         member = group.check_member(member_id, request.group_instance_id)
     except KafkaError as error:
-        refused = JoinGroupResponse(member_id=member_id, protocol_name=None, error_code=int(error.code))
-        joining.response.complete(refused)
+        joining.refuse(error.code, member_id)
         return None
     state = group.state
     is_leader = group.leader_id == member_id

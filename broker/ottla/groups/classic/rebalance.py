@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ottla.errors import ErrorCode
-from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.group import ClassicGroup, refused_join
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.records import record_of
 from ottla.groups.classic.state import ClassicGroupState
@@ -186,6 +186,7 @@ class Rebalancer:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
+            group.state_timestamp_ms = self.clock.wall_ms()
         return group
 
     def start(self) -> list[Result]:
@@ -203,12 +204,12 @@ class Rebalancer:
 
     def stop(self) -> None:
         """Answer everybody who waits with NOT_COORDINATOR; every group is Dead then."""
-        error = int(ErrorCode.NOT_COORDINATOR)
+        error = ErrorCode.NOT_COORDINATOR
         for group in self.groups.values():
             group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
             for member in list(group.members.values()):
-                group.answer_join(member, JoinGroupResponse(member_id=member.member_id, error_code=error))
-                group.answer_sync(member, SyncGroupResponse(error_code=error))
+                group.answer_join(member, refused_join(error, member.member_id))
+                group.answer_sync(member, SyncGroupResponse(error_code=int(error)))
 
     def discard(self, group_id: str) -> None:
         """Drop a group that was deleted; nobody is in it."""

@@ -1,0 +1,195 @@
+"""A node's group coordinator with its handlers, its log in memory and its clock at hand."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.groups.config import GroupConfig
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
+from ottla.handlers.catalog import find
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
+from ottla.purgatory import Delayed
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.clock import SimulatedClock
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.registry import ApiKey, request_type, response_type
+from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
+
+
+class MemoryOffsetsLog:
+    """`OffsetsLog` in memory: commits at once, or, while ``is_held``, when the test says `commit` or `fail`."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[RecordBatch]] = {}
+        self.is_held = False
+        self.refuses_with = ErrorCode.NONE
+        self._held: list[Delayed[ErrorCode]] = []
+
+    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+        if self.refuses_with is not ErrorCode.NONE:
+            return Delayed.of(self.refuses_with)
+        parsed = parse_batch(bytearray(batch))
+        parsed.check_crc()
+        written = self.batches.setdefault(partition, [])
+        parsed.patch(written[-1].next_offset if written else 0, 0)
+        written.append(parsed)
+        if not self.is_held:
+            return Delayed.of(ErrorCode.NONE)
+        self._held.append(Delayed())
+        return self._held[-1]
+
+    def commit(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Raise the high watermark to the end, or fail everything above it."""
+        held, self._held = self._held, []
+        for appended in held:
+            appended.complete(error)
+
+    def records(self) -> Iterator[Record]:
+        for _, batches in sorted(self.batches.items()):
+            for batch in batches:
+                yield from read_records(batch, size_bytes_max=1 << 20)
+
+
+@dataclass(kw_only=True)
+class ControllerStub:
+    """Keeps what was asked of the controller."""
+
+    sent: list[Message] = field(default_factory=list)
+    answer: Delayed[Message] = field(default_factory=Delayed)
+
+    def send(self, request: Message, *, principal: str = "", client_id: str | None = None) -> Delayed[Message]:
+        self.sent.append(request)
+        return self.answer
+
+
+class GroupNode:
+    """One node as clients of groups see it: `call` goes through codec, handler and coordinator."""
+
+    PARTITIONS = 4
+
+    def __init__(self, config: GroupConfig | None = None, topics: dict[str, int] | None = None) -> None:
+        self.config = config or GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=500)
+        self.clock = SimulatedClock()
+        self.random = SeededRandom(1)
+        self.log = MemoryOffsetsLog()
+        self.metadata = MetadataCache()
+        self.controller = ControllerStub()
+        self.set_topics({CONSUMER_OFFSETS_TOPIC: self.PARTITIONS, "t": 3, "u": 1} if topics is None else topics)
+        self.node_config = SimpleNamespace(
+            node_id=1,
+            ottla_advertise_dialled_address=False,
+            offsets_topic_num_partitions=50,
+            offsets_topic_replication_factor=1,
+            offsets_topic_segment_bytes=104857600,
+            request_timeout_ms=30_000,
+        )
+        self.groups = self.new_coordinator()
+        self.elect()
+
+    def set_topics(self, topics: dict[str, int]) -> None:
+        """Let these topics exist, by partition count; broker 1 leads every partition."""
+        by_name = {}
+        for number, (name, count) in enumerate(topics.items(), 1):
+            partitions = {index: PartitionRegistration((1,), (1,), 1, 0, 0, (ZERO_UUID,)) for index in range(count)}
+            by_name[name] = TopicImage(name, Uuid(bytes([number] * 16)), partitions)
+        broker = BrokerRegistration(
+            broker_id=1,
+            epoch=0,
+            incarnation_id=ZERO_UUID,
+            listeners={"PLAINTEXT": Listener("127.0.0.1", 9092, 0)},
+            features={},
+            rack=None,
+            in_controlled_shutdown=False,
+            directories=(),
+            is_fenced=False,
+        )
+        self.metadata.image = MetadataImage(
+            topics=TopicsImage({topic.topic_id: topic for topic in by_name.values()}, by_name),
+            cluster=ClusterImage(brokers={1: broker}),
+        )
+
+    def new_coordinator(self) -> GroupCoordinator:
+        return GroupCoordinator(
+            config=self.config,
+            clock=self.clock,
+            random=self.random,
+            log=self.log,
+            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+        )
+
+    def elect(self, leader_epoch: int = 0) -> None:
+        """Lead every partition, and load it to its end."""
+        for partition in range(self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC) or 0):
+            self.groups.on_elected(partition, leader_epoch, iter(list(self.log.batches.get(partition, []))))
+        while self.groups.next_deadline_ms() == self.clock.monotonic_ms():
+            self.groups.tick(self.clock.monotonic_ms())
+
+    def restart(self) -> None:
+        """Come back with nothing but the log."""
+        self.groups = self.new_coordinator()
+        self.elect()
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, with every deadline met to the millisecond."""
+        end_ms = self.clock.monotonic_ms() + milliseconds
+        while (deadline_ms := self.groups.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.clock.advance(max(deadline_ms - self.clock.monotonic_ms(), 0))
+            self.groups.tick(self.clock.monotonic_ms())
+        self.clock.advance(end_ms - self.clock.monotonic_ms())
+
+    def call(self, request: Message, version: int, *, client_id: str | None = "client") -> Delayed[Any]:
+        """Send a request over the wire format; return the answer, itself decoded again."""
+        api_key = ApiKey(request.api_key)
+        served = find(api_key, version)
+        assert served is not None, f"{api_key.name} v{version} is not served"
+        decoded = request_type(api_key).decode(request.encode(version), version)
+        answer = served.handler(self.context(api_key, version, client_id), decoded)
+        delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
+        return delayed.then(lambda response: response_type(api_key).decode(response.encode(version), version))
+
+    def context(self, api_key: ApiKey, version: int, client_id: str | None) -> RequestContext:
+        services: Any = SimpleNamespace(
+            clock=self.clock,
+            random=self.random,
+            config=self.node_config,
+            metadata=self.metadata,
+            controller=self.controller,
+            groups=self.groups,
+        )
+        return RequestContext(
+            api_key=api_key,
+            api_version=version,
+            correlation_id=1,
+            client_id=client_id,
+            connection=ConnectionInfo(
+                connection=1,
+                peer=Endpoint("127.0.0.1", 40000),
+                listener="PLAINTEXT",
+                role=ListenerRole.BROKER,
+                security_protocol="PLAINTEXT",
+                dialled=Endpoint("localhost", 9092),
+            ),
+            services=services,
+            received_at_ms=self.clock.monotonic_ms(),
+        )
+
+
+@pytest.fixture
+def new_group_node() -> Callable[..., GroupNode]:
+    """Return the class: ``new_group_node(config=..., topics=...)``."""
+    return GroupNode
+
+
+@pytest.fixture
+def group_node() -> GroupNode:
+    """A node that leads all four partitions of __consumer_offsets; topics t (3 partitions) and u (1)."""
+    return GroupNode()
