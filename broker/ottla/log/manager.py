@@ -193,6 +193,7 @@ class LogManager:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             open_files=self._open_files,
             on_storage_error=lambda error: self._fail(directory, error),
+            on_truncated=lambda: self._checkpoint_recovery_points(directory),
         )
         self._logs[partition] = directory.logs[partition] = log
         return log
@@ -292,6 +293,11 @@ class LogManager:
         return {
             directory.path: directory.directory_id for directory in self._online() if directory.directory_id is not None
         }
+
+    def offline_directory_ids(self) -> list[Uuid]:
+        """directory.id of each directory that failed, as far as it was ever read: for the broker's heartbeats."""
+        failed = [directory for directory in self._directories.values() if directory.failure is not None]
+        return sorted(directory.directory_id for directory in failed if directory.directory_id is not None)
 
     def offline_directories(self) -> Sequence[str]:
         return [path for path, directory in self._directories.items() if directory.failure is not None]

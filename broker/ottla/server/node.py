@@ -19,6 +19,7 @@ from ottla.errors import StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.services import Services
 from ottla.log.manager import LogManager
+from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
@@ -32,7 +33,7 @@ from ottla.server import settings
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
 from ottla.transactions.producer_ids import ProducerIds
-from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 logger = logging.getLogger(__name__)
@@ -47,9 +48,11 @@ class Node:
         on_stopped: called once, when an orderly shutdown is through or, with a reason, when the node cannot go on;
             the driver then calls `close`.
 
+    The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
+
     Raises:
-        ConfigurationError: the metadata log directory is not formatted.
-        StorageError: the disk refused.
+        ConfigurationError: a directory is not formatted, belongs to another node or cluster, or is in use.
+        StorageError: every log directory failed.
     """
 
     def __init__(
@@ -84,19 +87,27 @@ class Node:
             config=settings.log_manager_config(config),
             on_directory_failure=self._on_directory_failure,
         )
+        self.logs.start(config_of_topic=self._topic_config)
         self.raft: RaftClient[MetadataRecord] = RaftClient(
             disk=disk,
             clock=clock,
             directory=config.metadata_log_dir,
             node_id=config.node_id,
-            directory_id=properties.directory_id,
+            directory_id=properties.directory_id or ZERO_UUID,
             serde=MetadataRecordSerde(),
             static_voters=settings.static_voters(config),
             config=settings.raft_config(config),
             on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
         )
         self.controller = Controller(
-            raft=self.raft, clock=clock, random=random, config=settings.controller_config(config, disk)
+            raft=self.raft,
+            clock=clock,
+            random=random,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            bootstrap=read_bootstrap(disk, config.metadata_log_dir),
+            has_broker=config.is_broker,
+            config=settings.controller_config(config),
         )
         self._channel = LocalControllerChannel(self.controller)
         self.replicas = ReplicaManager(
@@ -142,21 +153,20 @@ class Node:
             rack=config.broker_rack,
             metadata_offset=lambda: self._loader.applied_offset,
             directory_ids=lambda: sorted(self.logs.directory_ids().values()),
-            offline_directory_ids=self._offline_directory_ids,
-            previous_broker_epoch=self.logs.previous_broker_epoch,
+            offline_directory_ids=self.logs.offline_directory_ids,
+            previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
         )
 
     # --- starting and stopping -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Load what is on disk and begin to join the cluster; `tick` does the rest.
+        """Begin to join the cluster; `tick` does the rest.
 
         Raises:
-            ConfigurationError: a directory belongs to another node, or the cluster is not what it was.
-            StorageError: every log directory failed.
+            ConfigurationError: the metadata log belongs to another quorum.
+            StorageError: the disk refused.
         """
-        self.logs.start(config_of_topic=self._topic_config)
         groups = GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
         for publisher in (self.metadata, self.replicas, groups, self._snapshots):
             self._loader.add_publisher(publisher)

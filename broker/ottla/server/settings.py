@@ -1,9 +1,11 @@
 """From the node's configuration to what each part is told: one function per part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
+from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
+from ottla.controller.controller import ControllerConfig
 from ottla.controller.lifecycle import BrokerLifecycleConfig
 from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig
@@ -12,6 +14,8 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.metadata.cache import MetadataCache
+from ottla.metadata.cluster import Listener as RegisteredListener
+from ottla.metadata.cluster import SecurityProtocol
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.ports import Disk
@@ -96,6 +100,25 @@ def static_voters(config: NodeConfig) -> VoterSet | None:
     return VoterSet.of(
         Voter(voter.node_id, ZERO_UUID, {listener: voter.endpoint}) for voter in config.controller_quorum_voters
     )
+
+
+def controller_config(config: NodeConfig) -> ControllerConfig:
+    return ControllerConfig(
+        session_timeout_ms=config.broker_session_timeout_ms,
+        idle_interval_ms=config.metadata_max_idle_interval_ms,
+        default_partition_count=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        static=config.originals,
+        listeners=registered_listeners(config.advertised_controller_listeners),
+    )
+
+
+def registered_listeners(listeners: Iterable[Listener]) -> dict[str, RegisteredListener]:
+    """Return listeners as registrations carry them."""
+    return {
+        door.name: RegisteredListener(door.host, door.port, SecurityProtocol[door.security_protocol])
+        for door in listeners
+    }
 
 
 def snapshot_config(config: NodeConfig) -> SnapshotGeneratorConfig:
