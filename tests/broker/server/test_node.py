@@ -1,0 +1,51 @@
+"""A node as a whole: it starts, serves, stops and starts again, and loses nothing that it acknowledged."""
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.registry import ApiKey
+
+
+def test_a_node_elects_itself_and_lets_its_broker_in(world) -> None:
+    running = world.start_node()
+
+    assert running.node.readiness() == []
+    assert running.node.controller_id == 1
+
+
+def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(running) -> None:
+    answer = running.connect().ask(
+        ApiVersionsRequest(client_software_name="test", client_software_version="1"), ApiVersionsResponse, 3
+    )
+
+    ranges = {ApiKey(row.api_key): (row.min_version, row.max_version) for row in answer.api_keys}
+    assert answer.error_code == ErrorCode.NONE
+    assert ranges[ApiKey.PRODUCE] == (0, 13)
+    assert ApiKey.BROKER_HEARTBEAT not in ranges
+
+
+@pytest.mark.parametrize("version", [4, 3])
+def test_a_client_without_a_proper_name_is_told_so(running, version: int) -> None:
+    answer = running.connect().ask(ApiVersionsRequest(client_software_name="bad name!"), ApiVersionsResponse, version)
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_orderly_shutdown_leaves_clean_logs(world) -> None:
+    running = world.start_node()
+    running.node.begin_shutdown()
+    running.run_until(lambda: bool(running.stopped))
+    running.node.close()
+
+    assert running.stopped == [None]
+    assert world.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_a_node_starts_again_after_a_crash(world) -> None:
+    world.start_node()
+    world.disk.crash()
+
+    again = world.start_node()
+
+    assert again.node.readiness() == []
