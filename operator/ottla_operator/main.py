@@ -41,7 +41,7 @@ def main() -> int:
         )
         # One line per event that a handler saw is more than anybody reads.
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-        asyncio.run(run(settings, ottla_admin.connect))
+        asyncio.run(run(settings, ottla_admin.connector()))
     except (OperatorError, kopf.LoginError, ValueError, OSError) as error:
         print(f"ottla-operator: {error}", file=sys.stderr)
         return 1

@@ -6,20 +6,24 @@ from contextlib import asynccontextmanager, contextmanager
 from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.errors import ProtocolError
-from ottla_operator.clients.broker_admin import BrokerAdmin, ClusterDescription, TopicDescription
+from ottla_operator.clients.broker_admin import BrokerAdmin, ClusterDescription, Connect, TopicDescription
 from ottla_operator.errors import BrokerUnreachableError
 
 CLIENT_ID = "ottla-operator"
 
-_REQUEST_TIMEOUT_S = 10.0
-"""Of one call with its retries: a pass must not hold its cluster for longer; the queue tries again."""
+REQUEST_TIMEOUT_S_MAX = 10.0
+"""Of one call with its retries: a pass must not hold its cluster for longer; whoever made it tries again."""
 
 
-@asynccontextmanager
-async def connect(bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
-    """Yield the brokers at ``host:port[,host:port]``; nothing is sent before the first call."""
-    async with AdminClient(bootstrap_servers, client_id=CLIENT_ID, request_timeout_s=_REQUEST_TIMEOUT_S) as client:
-        yield OttlaAdmin(client)
+def connector(request_timeout_s: float = REQUEST_TIMEOUT_S_MAX) -> Connect:
+    """Return the way to brokers whose calls, with their retries, take no longer than ``request_timeout_s``."""
+
+    @asynccontextmanager
+    async def connect(bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
+        async with AdminClient(bootstrap_servers, client_id=CLIENT_ID, request_timeout_s=request_timeout_s) as client:
+            yield OttlaAdmin(client)
+
+    return connect
 
 
 class OttlaAdmin:

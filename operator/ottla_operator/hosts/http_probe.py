@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-_BODY_SIZE_BYTES_MAX = 65_536
+_SIZE_BYTES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ async def get(host: str, port: int, path: str, *, timeout_s: float) -> Answer:
     try:
         async with asyncio.timeout(timeout_s):
             return await _get(host, port, path)
-    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as error:
+    except (OSError, TimeoutError, ValueError) as error:
         return Answer(0, str(error) or type(error).__name__)
 
 
@@ -32,11 +32,14 @@ async def _get(host: str, port: int, path: str) -> Answer:
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode("ascii"))
         await writer.drain()
-        status_line = (await reader.readuntil(b"\r\n")).split()
-        if len(status_line) < 2 or not status_line[0].startswith(b"HTTP/"):
-            return Answer(0, "the answer is not HTTP")
-        response = await reader.read(_BODY_SIZE_BYTES_MAX)
+        answer = bytearray()
+        while len(answer) < _SIZE_BYTES_MAX and (more := await reader.read(_SIZE_BYTES_MAX - len(answer))):
+            answer += more
     finally:
         writer.close()
         await writer.wait_closed()
-    return Answer(int(status_line[1]), response.partition(b"\r\n\r\n")[2].decode("utf-8", "replace"))
+    head, _, body = bytes(answer).partition(b"\r\n\r\n")
+    status_line = head.partition(b"\r\n")[0].split()
+    if len(status_line) < 2 or not status_line[0].startswith(b"HTTP/"):
+        return Answer(0, "the answer is not HTTP")
+    return Answer(int(status_line[1]), body.decode("utf-8", "replace"))

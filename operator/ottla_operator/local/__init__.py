@@ -44,6 +44,9 @@ __all__ = [
 DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_CLUSTER_NAME = "ottla"
 
+_CALL_S_MIN = 2.0
+"""Whoever does not want to wait still wants an answer from brokers that are there."""
+
 
 def apply(
     documents: Sequence[Document],
@@ -52,7 +55,7 @@ def apply(
     bootstrap: str | None = None,
     dry_run: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect = ottla_admin.connect,
+    connect: Connect | None = None,
 ) -> list[Outcome]:
     """Make each object as its manifest asks; Clusters first, otherwise in the given order.
 
@@ -86,7 +89,7 @@ def get(
     *,
     state_dir: Path,
     bootstrap: str | None = None,
-    connect: Connect = ottla_admin.connect,
+    connect: Connect | None = None,
 ) -> list[Document]:
     """Return stored objects, Kubernetes-shaped, sorted by name, each with its status as of now.
 
@@ -117,7 +120,7 @@ def delete(
     state_dir: Path,
     bootstrap: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect = ottla_admin.connect,
+    connect: Connect | None = None,
 ) -> Outcome:
     """Carry out an object's deletionPolicy and forget it. A Cluster's nodes are stopped; their data stays.
 
@@ -137,7 +140,7 @@ def up(
     brokers: int | None = None,
     port: int | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    connect: Connect = ottla_admin.connect,
+    connect: Connect | None = None,
 ) -> Outcome:
     """Start the cluster of ``state_dir``; ``unchanged`` if it runs so already.
 
@@ -211,5 +214,6 @@ async def _cluster_status(cluster: Cluster, host: LocalHost) -> ClusterStatus:
     )
 
 
-def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect, timeout_s: float) -> Session:
+def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect | None, timeout_s: float) -> Session:
+    connect = connect or ottla_admin.connector(max(_CALL_S_MIN, min(timeout_s, ottla_admin.REQUEST_TIMEOUT_S_MAX)))
     return Session(directory, LocalHost(directory), connect, bootstrap=bootstrap, timeout_s=timeout_s)

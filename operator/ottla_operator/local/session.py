@@ -60,6 +60,9 @@ class Session:
     async def refreshed(self, document: Document) -> Document:
         """Return ``document`` with the status that a look at the world, which touches nothing, gives."""
         result = await self._pass(document, dry_run=True)
+        if result.planned and _is_stalled(document):
+            # Brokers refused these very steps: that is more than a plan can tell.
+            return {**document, "status": {**document["status"], **result.facts}}
         if result.planned:
             steps = "; ".join(str(step) for step in result.planned)
             result = replace(result, verdict=Waiting("OutOfSync", f"the next apply will {steps}"))
@@ -157,6 +160,11 @@ class Session:
 
 def _spec_changed(stored: Document, admitted: Document) -> bool:
     return bool(stored["metadata"]["generation"] != admitted["metadata"]["generation"])
+
+
+def _is_stalled(document: Document) -> bool:
+    conditions = document.get("status", {}).get("conditions", [])
+    return any(it["type"] == "Stalled" and it["status"] == "True" for it in conditions)
 
 
 def _refused(document: Document, error: ManifestError) -> Outcome:

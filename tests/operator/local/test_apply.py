@@ -233,6 +233,15 @@ def test_get_tells_what_is_so_now(laptop: Laptop, topic_manifest: Builder) -> No
     assert "create topic flights" in seen["status"]["conditions"][0]["message"]
 
 
+def test_get_still_tells_why_brokers_refused(laptop: Laptop, topic_manifest: Builder) -> None:
+    laptop.apply(topic_manifest(replicationFactor=3))
+
+    (seen,) = laptop.get()
+
+    assert ready(seen) == ("False", "InvalidReplicationFactor")
+    assert stalled(seen) == "True"
+
+
 @pytest.mark.parametrize("kind", ["Topic", "topic", "topics", "ot", "topics.ottla.dev"])
 def test_get_knows_every_form_of_a_kind(laptop: Laptop, topic_manifest: Builder, kind: str) -> None:
     laptop.apply(topic_manifest("b"), topic_manifest("a"))

@@ -1,0 +1,78 @@
+"""Processes that outlive their parent's command: found, told apart, asked to end, and killed if they do not."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla_operator.hosts import processes
+
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+POLITE = "import time; print('polite', flush=True); time.sleep(600)"
+WAIT_S = 0.01
+
+
+def spawn(program: str, log: Path) -> int:
+    return processes.spawn([sys.executable, "-c", program], log=log)
+
+
+def wait_until_it_speaks(log: Path) -> None:
+    while not log.exists() or not log.read_text():
+        time.sleep(WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("program", "grace_s", "by_itself"), [(POLITE, 60.0, True), (DEAF, 0.1, False)], ids=["polite", "deaf"]
+)
+def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_itself: bool) -> None:
+    pid = spawn(program, tmp_path / "log")
+    born = processes.birth(pid)
+    wait_until_it_speaks(tmp_path / "log")
+
+    async def scenario() -> None:
+        assert processes.is_running(pid, born)
+
+        assert await processes.stop(pid, born, grace_s=grace_s) is by_itself
+        assert not processes.is_running(pid, born)
+        assert await processes.stop(pid, born, grace_s=grace_s) is True
+
+    asyncio.run(scenario())
+
+
+def test_process_with_another_birth_is_another_process() -> None:
+    me = os.getpid()
+
+    assert processes.is_running(me, processes.birth(me))
+    assert not processes.is_running(me, "0")
+
+
+def test_child_has_a_session_of_its_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pid = spawn(POLITE, tmp_path / "log")
+        assert os.getsid(pid) == pid
+        await processes.stop(pid, processes.birth(pid), grace_s=60)
+
+    asyncio.run(scenario())
+
+
+def test_output_is_appended_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    pid = spawn("import sys; print('out'); sys.exit('err')", log)
+    os.waitpid(pid, 0)
+
+    assert log.read_text().splitlines() == ["before", "out", "err"]
+
+
+def test_environment_can_be_given(tmp_path: Path) -> None:
+    pid = processes.spawn(
+        [sys.executable, "-c", "import os; print(os.environ['GREETING'])"],
+        log=tmp_path / "log",
+        environment={"GREETING": "hello"},
+    )
+    os.waitpid(pid, 0)
+
+    assert (tmp_path / "log").read_text() == "hello\n"
