@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from ottla.client.cluster import Cluster
-from ottla.client.connection import REQUEST_TIMEOUT_S, ResponseT
+from ottla.client.connection import REQUEST_TIMEOUT_S, ResponseT, SendOptions
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 
@@ -48,8 +48,9 @@ class AdminBase:
         """How long a broker may work on a request before it gives up."""
         return int(self.cluster.request_timeout_s * 1000)
 
-    async def _ask(self, request: Message, answer: type[ResponseT]) -> ResponseT:
-        return await self.cluster.send_to_any(request, answer, timeout_s=self.cluster.request_timeout_s)
+    async def _ask(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
+        options.setdefault("timeout_s", self.cluster.request_timeout_s)
+        return await self.cluster.send_to_any(request, answer, **options)
 
     async def _retry(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
         return await self.cluster.retry(attempt)

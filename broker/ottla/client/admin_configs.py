@@ -164,7 +164,7 @@ def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
         read_only=config.read_only,
         is_sensitive=config.is_sensitive,
         synonyms=tuple((synonym.name, synonym.value, _source_name(synonym.source)) for synonym in config.synonyms),
-        documentation=config.documentation,
+        documentation=config.documentation or None,
     )
 
 

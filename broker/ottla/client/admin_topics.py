@@ -26,7 +26,7 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -41,6 +41,9 @@ MAX_TIMESTAMP = -3
 """Timestamps with a meaning of their own in `TopicAdmin.list_offsets`."""
 
 BROKERS_DEFAULT = -1
+
+# Later versions may name topics by id, and lay the request out anew.
+DELETE_TOPICS_VERSION_MAX = 5
 
 
 class TopicAdmin(AdminBase):
@@ -144,12 +147,10 @@ class TopicAdmin(AdminBase):
         Raises:
             KafkaError: the first refusal, UNKNOWN_TOPIC_OR_PARTITION where there is no such topic.
         """
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=self._timeout_ms
-        )
+        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=self._timeout_ms)
 
         async def attempt() -> None:
-            response = await self._ask(request, DeleteTopicsResponse)
+            response = await self._ask(request, DeleteTopicsResponse, highest=DELETE_TOPICS_VERSION_MAX)
             for result in response.responses:
                 raise_for(result.error_code, result.error_message or f"topic {result.name}")
 

@@ -1,7 +1,7 @@
 """The cluster as a client sees it: its nodes, who leads which partition, who coordinates which group; with retries.
 
-One `Cluster` keeps at most one connection per node and purpose, opened on first use. What it knows of the topics is refreshed when
-a broker says that it is out of date. In KRaft any broker forwards admin requests to the controller.
+One `Cluster` keeps at most one connection per node and purpose, opened on first use. What it knows of the topics is
+refreshed when a broker says that it is out of date. In KRaft any broker forwards admin requests to the controller.
 """
 
 import asyncio

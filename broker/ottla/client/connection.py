@@ -197,7 +197,8 @@ class Connection:
         try:
             while True:
                 (size_bytes,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
-                if not _SIZE.size <= size_bytes <= RESPONSE_SIZE_BYTES_MAX:
+                is_first = not self.versions
+                if not _SIZE.size <= size_bytes <= RESPONSE_SIZE_BYTES_MAX or (is_first and _is_tls(size_bytes)):
                     raise ProtocolError(_describe_strange_size(size_bytes))
                 frame = await self._reader.readexactly(size_bytes)
                 (correlation_id,) = _SIZE.unpack_from(frame)
@@ -246,10 +247,15 @@ def _why_refused(endpoint: Endpoint, error: OSError) -> str:
     return f"cannot connect to {endpoint}: {error.strerror or error}"
 
 
-def _describe_strange_size(size_bytes: int) -> str:
+def _is_tls(size_bytes: int) -> bool:
+    """Whether what should be a size is the start of a TLS alert or handshake."""
     start = _SIZE.pack(size_bytes)
-    if start == b"HTTP":
+    return start[0] in (0x15, 0x16) and start[1] == 0x03
+
+
+def _describe_strange_size(size_bytes: int) -> str:
+    if _SIZE.pack(size_bytes) == b"HTTP":
         return "it speaks HTTP, not Kafka; this may be the admin port"
-    if start[0] in (0x15, 0x16) and start[1] == 0x03:
+    if _is_tls(size_bytes):
         return "it speaks TLS; this client needs a PLAINTEXT listener"
     return f"it announces an answer of {size_bytes} bytes"

@@ -146,4 +146,6 @@ def test_value_is_shown_as_kafka_shows_it(value: ConfigValue, text: str | None) 
     "key", [*BROKER_KEYS.values(), *TOPIC_KEYS.values(), *GROUP_KEYS.values()], ids=lambda k: k.name
 )
 def test_every_default_is_allowed_by_its_own_bounds(key: ConfigKey) -> None:
-    parse_value(key, key.default)
+    value = parse_value(key, key.default)
+
+    assert (value is None) == (key.default is None)

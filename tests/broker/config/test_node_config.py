@@ -148,7 +148,7 @@ def test_contradiction_is_refused(changes: dict[str, str | None], message: str) 
     ],
 )
 def test_edge_is_allowed(changes: dict[str, str]) -> None:
-    NodeConfig.from_properties({**COMBINED, **changes})
+    assert NodeConfig.from_properties({**COMBINED, **changes}).node_id == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,516 @@
+"""AdminClient: answers become values, refusals become KafkaError with the broker's message."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin_groups import parse_assignment
+from ottla.client.results import CommittedOffset, ConfigEntry, ListedOffset
+from ottla.config.alter import AlterOperation, ResourceType
+from ottla.errors import ErrorCode, KafkaError
+from ottla.types import TopicPartition, Uuid, format_uuid
+from ottla.wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+    TopicPartitions,
+)
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ottla.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from ottla.wire.messages.registry import ApiKey
+
+ResultT = TypeVar("ResultT")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+# version 0; one topic "t" with partitions 1 and 0; no user data
+ASSIGNMENT = b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+
+
+def ask(broker: Any, call: Callable[[AdminClient], Awaitable[ResultT]]) -> ResultT:
+    """Run one call of an AdminClient against ``broker``."""
+
+    async def run() -> ResultT:
+        async with broker, AdminClient([broker.endpoint]) as admin:
+            return await call(admin)
+
+    return asyncio.run(run())
+
+
+def serve_group(broker: Any) -> None:
+    broker.scripts[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
+        node_id=1, host=broker.endpoint.host, port=broker.endpoint.port
+    )
+
+
+class TestTopics:
+    def test_missing_topic_is_absent(self, broker: Any) -> None:
+        broker.serve_topic("t", [1, 1])
+
+        described = ask(broker, lambda admin: admin.describe_topics(["t", "nope"]))
+
+        assert list(described) == ["t"]
+        assert (described["t"].partition_count, described["t"].replication_factor) == (2, 1)
+
+    def test_no_names_ask_nothing(self, broker: Any) -> None:
+        assert ask(broker, lambda admin: admin.describe_topics([])) == {}
+        assert broker.requests == []
+
+    def test_topics_are_listed(self, broker: Any) -> None:
+        broker.serve_topic("t", [1])
+
+        assert [topic.name for topic in ask(broker, lambda admin: admin.list_topics())] == ["t"]
+
+    def test_created_topic_carries_what_was_asked(self, broker: Any) -> None:
+        broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
+
+        ask(broker, lambda admin: admin.create_topic("t", partitions=3, config={"retention.ms": "1"}))
+
+        (topic,) = broker.sent(CreateTopicsRequest)[0].topics
+        assert (topic.name, topic.num_partitions, topic.replication_factor) == ("t", 3, -1)
+        assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "1")]
+
+    def test_refusal_keeps_the_brokers_words(self, broker: Any) -> None:
+        broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(
+            topics=[CreatableTopicResult(name="t", error_code=36, error_message="Topic 't' already exists.")]
+        )
+
+        with pytest.raises(KafkaError) as caught:
+            ask(broker, lambda admin: admin.create_topic("t"))
+
+        assert (caught.value.code, caught.value.message) == (
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            "Topic 't' already exists.",
+        )
+
+    def test_absent_controller_is_waited_for(self, broker: Any) -> None:
+        codes = [41, 0]
+        broker.scripts[CreateTopicsRequest] = lambda _: CreateTopicsResponse(
+            topics=[CreatableTopicResult(name="t", error_code=codes.pop(0))]
+        )
+
+        ask(broker, lambda admin: admin.create_topic("t"))
+
+        assert len(broker.sent(CreateTopicsRequest)) == 2
+
+    def test_partitions_are_raised(self, broker: Any) -> None:
+        broker.scripts[CreatePartitionsRequest] = lambda _: CreatePartitionsResponse(
+            results=[CreatePartitionsTopicResult(name="t")]
+        )
+
+        ask(broker, lambda admin: admin.create_partitions("t", total=5))
+
+        assert broker.sent(CreatePartitionsRequest)[0].topics[0].count == 5
+
+    def test_topic_is_deleted(self, broker: Any) -> None:
+        broker.scripts[DeleteTopicsRequest] = lambda _: DeleteTopicsResponse(responses=[DeletableTopicResult(name="t")])
+
+        ask(broker, lambda admin: admin.delete_topic("t"))
+
+        assert broker.sent(DeleteTopicsRequest)[0].topic_names == ["t"]
+
+    def test_offsets_are_asked_of_leaders_until_all_have_answered(self, broker: Any) -> None:
+        broker.serve_topic("t", [1, 1])
+        codes = [6, 0]
+
+        def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
+            return ListOffsetsResponse(
+                topics=[
+                    ListOffsetsTopicResponse(
+                        name="t",
+                        partitions=[
+                            ListOffsetsPartitionResponse(
+                                partition_index=partition.partition_index,
+                                error_code=codes.pop(0) if partition.partition_index else 0,
+                                offset=10 + partition.partition_index,
+                            )
+                            for partition in request.topics[0].partitions
+                        ],
+                    )
+                ]
+            )
+
+        broker.scripts[ListOffsetsRequest] = answer
+
+        offsets = ask(broker, lambda admin: admin.list_offsets({T0: -1, T1: -1}))
+
+        assert offsets == {
+            T0: ListedOffset(offset=10, timestamp_ms=-1, leader_epoch=-1),
+            T1: ListedOffset(offset=11, timestamp_ms=-1, leader_epoch=-1),
+        }
+        assert [len(request.topics[0].partitions) for request in broker.sent(ListOffsetsRequest)] == [2, 1]
+
+    def test_records_are_deleted_at_the_leader(self, broker: Any) -> None:
+        broker.serve_topic("t", [1])
+        broker.scripts[DeleteRecordsRequest] = lambda request: DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name="t",
+                    partitions=[
+                        DeleteRecordsPartitionResult(
+                            partition_index=0, low_watermark=request.topics[0].partitions[0].offset
+                        )
+                    ],
+                )
+            ]
+        )
+
+        assert ask(broker, lambda admin: admin.delete_records({T0: 7})) == {T0: 7}
+
+
+class TestConfigs:
+    def test_entry_comes_with_its_layers(self, broker: Any) -> None:
+        broker.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResult(
+                    configs=[
+                        DescribeConfigsResourceResult(
+                            name="retention.ms",
+                            value="1",
+                            config_source=1,
+                            synonyms=[DescribeConfigsSynonym(name="retention.ms", value="1", source=1)],
+                        )
+                    ]
+                )
+            ]
+        )
+
+        entries = ask(broker, lambda admin: admin.describe_configs(ResourceType.TOPIC, "t"))
+
+        assert entries == [
+            ConfigEntry(
+                name="retention.ms",
+                value="1",
+                source="DYNAMIC_TOPIC_CONFIG",
+                synonyms=(("retention.ms", "1", "DYNAMIC_TOPIC_CONFIG"),),
+            )
+        ]
+
+    def test_only_a_topics_own_configs_are_given(self, broker: Any) -> None:
+        broker.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResult(
+                    resource_name="t",
+                    configs=[
+                        DescribeConfigsResourceResult(name="own", value="1", config_source=1),
+                        DescribeConfigsResourceResult(name="inherited", value="2", config_source=5),
+                    ],
+                ),
+                DescribeConfigsResult(resource_name="nope", error_code=3),
+            ]
+        )
+
+        assert ask(broker, lambda admin: admin.describe_topic_configs(["t", "nope"])) == {"t": {"own": "1"}}
+
+    def test_changes_travel_in_one_request(self, broker: Any) -> None:
+        broker.scripts[IncrementalAlterConfigsRequest] = lambda _: IncrementalAlterConfigsResponse(
+            responses=[AlterConfigsResourceResponse()]
+        )
+
+        ask(
+            broker,
+            lambda admin: admin.alter_configs(
+                ResourceType.TOPIC,
+                "t",
+                upserts={"a": "1"},
+                deletions=["b"],
+                appends={"c": "x"},
+                subtractions={"d": "y"},
+            ),
+        )
+
+        (resource,) = broker.sent(IncrementalAlterConfigsRequest)[0].resources
+        assert [(config.name, config.config_operation, config.value) for config in resource.configs] == [
+            ("a", AlterOperation.SET, "1"),
+            ("b", AlterOperation.DELETE, None),
+            ("c", AlterOperation.APPEND, "x"),
+            ("d", AlterOperation.SUBTRACT, "y"),
+        ]
+
+    def test_brokers_own_configs_are_asked_of_that_broker(self, make_broker: Callable[[int], Any]) -> None:
+        first, second = make_broker(1), make_broker(2)
+        second.scripts[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=[DescribeConfigsResult()])
+
+        async def run() -> None:
+            async with first, second, AdminClient([first.endpoint]) as admin:
+                first.serve_topic("t", [1], [first, second])
+                await admin.describe_configs(ResourceType.BROKER, "2")
+
+        asyncio.run(run())
+
+        assert second.sent(DescribeConfigsRequest)[0].resources[0].resource_name == "2"
+
+    def test_broker_without_a_number_is_refused_here(self, broker: Any) -> None:
+        with pytest.raises(KafkaError, match="'x' is not the id of a broker"):
+            ask(broker, lambda admin: admin.describe_configs(ResourceType.BROKER, "x"))
+
+
+class TestGroups:
+    def test_groups_of_all_brokers_are_listed(self, make_broker: Callable[[int], Any]) -> None:
+        first, second = make_broker(1), make_broker(2)
+        for node, group_id in ((first, "b"), (second, "a")):
+            node.scripts[ListGroupsRequest] = lambda _, group_id=group_id: ListGroupsResponse(
+                groups=[ListedGroup(group_id=group_id, group_state="Stable", group_type="classic")]
+            )
+
+        async def run() -> list[str]:
+            async with first, second, AdminClient([first.endpoint]) as admin:
+                first.serve_topic("t", [1], [first, second])
+                return [group.group_id for group in await admin.list_groups()]
+
+        assert asyncio.run(run()) == ["a", "b"]
+
+    def test_classic_group_is_described_with_assignments(self, broker: Any) -> None:
+        serve_group(broker)
+        del broker.versions[ApiKey.CONSUMER_GROUP_DESCRIBE]
+        member = DescribedGroupMember(member_id="m", client_id="c", client_host="/h", member_assignment=ASSIGNMENT)
+        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
+            groups=[
+                DescribedGroup(
+                    group_id="g",
+                    group_state="Stable",
+                    protocol_type="consumer",
+                    protocol_data="range",
+                    members=[member],
+                )
+            ]
+        )
+
+        group = ask(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.state, group.assignor) == ("classic", "Stable", "range")
+        assert group.members[0].assignment == (T0, T1)
+
+    def test_consumer_group_is_described(self, broker: Any) -> None:
+        serve_group(broker)
+        assignment = Assignment(topic_partitions=[TopicPartitions(topic_name="t", partitions=[1, 0])])
+        broker.scripts[ConsumerGroupDescribeRequest] = lambda _: ConsumerGroupDescribeResponse(
+            groups=[
+                DescribedConsumerGroup(
+                    group_id="g",
+                    group_state="Stable",
+                    assignor_name="uniform",
+                    members=[Member(member_id="m", assignment=assignment)],
+                )
+            ]
+        )
+
+        group = ask(broker, lambda admin: admin.describe_groups(["g"]))["g"]
+
+        assert (group.type, group.assignor, group.members[0].assignment) == ("consumer", "uniform", (T0, T1))
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            pytest.param(DescribedGroup(group_id="g", group_state="Dead"), id="dead"),
+            pytest.param(DescribedGroup(group_id="g", error_code=69, error_message="no"), id="not-found"),
+        ],
+    )
+    def test_missing_group_is_absent(self, broker: Any, answer: DescribedGroup) -> None:
+        serve_group(broker)
+        broker.scripts[ConsumerGroupDescribeRequest] = lambda _: ConsumerGroupDescribeResponse(
+            groups=[DescribedConsumerGroup(group_id="g", error_code=69)]
+        )
+        broker.scripts[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(groups=[answer])
+
+        assert ask(broker, lambda admin: admin.describe_groups(["g"])) == {}
+
+    def test_offsets_that_were_never_committed_are_absent(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetFetchRequest] = lambda _: OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name="t",
+                    partitions=[
+                        OffsetFetchResponsePartition(partition_index=0, committed_offset=5, metadata="m"),
+                        OffsetFetchResponsePartition(partition_index=1, committed_offset=-1, metadata=None),
+                    ],
+                )
+            ]
+        )
+
+        offsets = ask(broker, lambda admin: admin.group_offsets("g"))
+
+        assert offsets == {T0: CommittedOffset(offset=5, metadata="m")}
+        assert broker.sent(OffsetFetchRequest)[0].topics is None
+
+    def test_offsets_are_set(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse()
+
+        ask(broker, lambda admin: admin.alter_group_offsets("g", {T1: CommittedOffset(offset=9)}))
+
+        partition = broker.sent(OffsetCommitRequest)[0].topics[0].partitions[0]
+        assert (partition.partition_index, partition.committed_offset) == (1, 9)
+
+    def test_offsets_of_a_group_with_members_are_refused_with_the_reason(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name="t", partitions=[OffsetCommitResponsePartition(partition_index=0, error_code=25)]
+                )
+            ]
+        )
+
+        with pytest.raises(KafkaError, match="while it has no members"):
+            ask(broker, lambda admin: admin.alter_group_offsets("g", {T0: CommittedOffset(offset=9)}))
+
+    def test_coordinator_that_moved_is_looked_up_again(self, broker: Any) -> None:
+        serve_group(broker)
+        codes = [16, 0]
+        broker.scripts[OffsetDeleteRequest] = lambda _: OffsetDeleteResponse(error_code=codes.pop(0))
+
+        ask(broker, lambda admin: admin.delete_group_offsets("g", [T0]))
+
+        assert len(broker.sent(FindCoordinatorRequest)) == 2
+
+    def test_group_with_members_is_not_deleted(self, broker: Any) -> None:
+        serve_group(broker)
+        broker.scripts[DeleteGroupsRequest] = lambda _: DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id="g", error_code=68)]
+        )
+
+        with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group g"):
+            ask(broker, lambda admin: admin.delete_groups(["g"]))
+
+    @pytest.mark.parametrize("data", [b"", b"\0\1"], ids=["nothing", "version-only"])
+    def test_empty_assignment_has_no_partitions(self, data: bytes) -> None:
+        assert parse_assignment(data) == ()
+
+    def test_assignment_of_a_newer_client_is_read(self) -> None:
+        assert parse_assignment(b"\0\7" + ASSIGNMENT[2:] + b"something new") == (T0, T1)
+
+
+class TestCluster:
+    def test_brokers_are_sorted(self, broker: Any) -> None:
+        broker.scripts[DescribeClusterRequest] = lambda _: DescribeClusterResponse(
+            cluster_id="c",
+            controller_id=2,
+            brokers=[DescribeClusterBroker(broker_id=number, host="h", port=9092) for number in (2, 1)],
+        )
+
+        cluster = ask(broker, lambda admin: admin.describe_cluster())
+
+        assert (cluster.cluster_id, cluster.controller_id) == ("c", 2)
+        assert [str(described.endpoint) for described in cluster.brokers] == ["h:9092", "h:9092"]
+        assert [described.node_id for described in cluster.brokers] == [1, 2]
+
+    def test_old_kafka_is_described_from_metadata(self, broker: Any) -> None:
+        del broker.versions[ApiKey.DESCRIBE_CLUSTER]
+        broker.serve_topic("t", [1])
+
+        cluster = ask(broker, lambda admin: admin.describe_cluster())
+
+        assert (cluster.cluster_id, [described.node_id for described in cluster.brokers]) == ("a-cluster", [1])
+
+    def test_quorum_is_described_with_endpoints(self, broker: Any) -> None:
+        directory = Uuid(bytes(15) + b"\7")
+        partition = DescribeQuorumResponsePartitionData(
+            leader_id=1,
+            leader_epoch=3,
+            high_watermark=9,
+            current_voters=[ReplicaState(replica_id=1, replica_directory_id=directory, log_end_offset=9)],
+        )
+        broker.scripts[DescribeQuorumRequest] = lambda _: DescribeQuorumResponse(
+            topics=[DescribeQuorumResponseTopicData(topic_name="__cluster_metadata", partitions=[partition])],
+            nodes=[Node(node_id=1, listeners=[Listener(name="CONTROLLER", host="h", port=9093)])],
+        )
+
+        quorum = ask(broker, lambda admin: admin.describe_quorum())
+
+        assert (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark) == (1, 3, 9)
+        assert quorum.voters[0].directory_id == format_uuid(directory)
+        assert quorum.voters[0].endpoints == ("CONTROLLER://h:9093",)
+
+    def test_log_directories_come_by_broker(self, broker: Any) -> None:
+        broker.serve_topic("t", [1])
+        partition = DescribeLogDirsPartition(partition_index=0, partition_size=10, offset_lag=2)
+        broker.scripts[DescribeLogDirsRequest] = lambda _: DescribeLogDirsResponse(
+            results=[
+                DescribeLogDirsResult(
+                    log_dir="/d", topics=[DescribeLogDirsTopic(name="t", partitions=[partition])], total_bytes=5
+                ),
+                DescribeLogDirsResult(log_dir="/e", error_code=56),
+            ]
+        )
+
+        good, bad = ask(broker, lambda admin: admin.describe_log_dirs())[1]
+
+        assert (good.path, good.error, good.total_bytes, good.replicas[T0].size_bytes) == ("/d", None, 5, 10)
+        assert (bad.path, bad.error) == ("/e", "KAFKA_STORAGE_ERROR")

@@ -1,0 +1,166 @@
+"""The consumer: records in order from where it stands, and nothing that a reader should not see."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer import Consumer
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
+from ottla.types import TopicPartition
+from ottla.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.wire.records import ControlRecordType, Record, build_batch, build_end_transaction_marker
+
+T0 = TopicPartition("t", 0)
+
+
+def batch(base: int, *values: bytes, **options: Any) -> bytes:
+    records = [Record(base + index, 1000 + base + index, None, value) for index, value in enumerate(values)]
+    return build_batch(records, base_offset=base, **options)
+
+
+def serve(broker: Any, *answers: PartitionData) -> None:
+    """Answer fetches of t-0 one after the other; the last answer again and again."""
+    broker.serve_topic("t", [1])
+    left = list(answers)
+
+    def answer(_: FetchRequest) -> FetchResponse:
+        entry = left.pop(0) if len(left) > 1 else left[0]
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[entry])])
+
+    broker.scripts[FetchRequest] = answer
+
+
+def fetch(broker: Any, start: int = 0, fetches: int = 1, **options: Any) -> tuple[list[bytes | None], int]:
+    """Return the values that ``fetches`` fetches from ``start`` give, and the position after them."""
+
+    async def run() -> tuple[list[bytes | None], int]:
+        async with broker, Consumer([broker.endpoint], **options) as consumer:
+            consumer.assign({T0: start})
+            records = [record for _ in range(fetches) for record in await consumer.fetch(max_wait_ms=0)]
+            return [record.value for record in records], consumer.positions[T0]
+
+    return asyncio.run(run())
+
+
+def data(*parts: bytes, **options: Any) -> PartitionData:
+    return PartitionData(high_watermark=100, records=b"".join(parts), **options)
+
+
+def test_records_come_in_order_and_move_the_position(broker: Any) -> None:
+    serve(broker, data(batch(0, b"a", b"b"), batch(2, b"c")))
+
+    assert fetch(broker) == ([b"a", b"b", b"c"], 3)
+
+
+def test_records_before_the_position_are_left_out(broker: Any) -> None:
+    serve(broker, data(batch(0, b"a", b"b", b"c")))
+
+    assert fetch(broker, start=1) == ([b"b", b"c"], 3)
+
+
+def test_batch_that_is_cut_off_is_fetched_again(broker: Any) -> None:
+    serve(broker, data(batch(0, b"a"), batch(1, b"b")[:-1]))
+
+    assert fetch(broker) == ([b"a"], 1)
+
+
+def test_position_skips_what_compaction_left_empty(broker: Any) -> None:
+    records = [Record(5, 0, None, b"a")]
+    serve(broker, data(build_batch(records, base_offset=5, last_offset=9)))
+
+    assert fetch(broker, start=5) == ([b"a"], 10)
+
+
+def test_control_records_are_hidden(broker: Any) -> None:
+    marker = build_end_transaction_marker(
+        ControlRecordType.COMMIT, base_offset=1, timestamp_ms=0, producer_id=7, producer_epoch=0, coordinator_epoch=0
+    )
+    serve(broker, data(batch(0, b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True), marker))
+
+    assert fetch(broker) == ([b"a"], 2)
+
+
+def test_aborted_transaction_is_hidden_from_readers_of_committed_records(broker: Any) -> None:
+    transaction = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    abort = build_end_transaction_marker(
+        ControlRecordType.ABORT, base_offset=2, timestamp_ms=0, producer_id=7, producer_epoch=0, coordinator_epoch=0
+    )
+    answer = data(
+        batch(0, b"aborted", producer_id=7, **transaction),
+        batch(1, b"other", producer_id=8, **transaction),
+        abort,
+        batch(3, b"later", producer_id=7, **transaction),
+        aborted_transactions=[AbortedTransaction(producer_id=7, first_offset=0)],
+    )
+    serve(broker, answer)
+
+    assert fetch(broker, read_committed=True) == ([b"other", b"later"], 4)
+    assert fetch(broker, read_committed=False) == ([b"aborted", b"other", b"later"], 4)
+
+
+def test_damaged_batch_is_an_error(broker: Any) -> None:
+    damaged = bytearray(batch(0, b"a"))
+    damaged[-1] ^= 1
+    serve(broker, data(bytes(damaged)))
+
+    with pytest.raises(CorruptRecordError):
+        fetch(broker)
+
+
+def test_leader_that_moved_is_looked_up_again(broker: Any) -> None:
+    serve(broker, PartitionData(error_code=6), data(batch(0, b"a")))
+
+    assert fetch(broker, fetches=2) == ([b"a"], 1)
+
+
+@pytest.mark.parametrize(("reset", "timestamp"), [("earliest", -2), ("latest", -1)])
+def test_lost_position_is_reset(broker: Any, reset: str, timestamp: int) -> None:
+    serve(broker, PartitionData(error_code=1), data(batch(40, b"a")))
+    broker.scripts[ListOffsetsRequest] = lambda _: ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name="t", partitions=[ListOffsetsPartitionResponse(offset=40)])]
+    )
+
+    assert fetch(broker, start=9, fetches=2, offset_reset=reset) == ([b"a"], 41)
+    assert broker.sent(ListOffsetsRequest)[0].topics[0].partitions[0].timestamp == timestamp
+
+
+def test_lost_position_without_a_reset_is_an_error(broker: Any) -> None:
+    serve(broker, PartitionData(error_code=1))
+
+    with pytest.raises(KafkaError, match="partition t-0 at offset 9") as caught:
+        fetch(broker, start=9)
+
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_nothing_assigned_fetches_nothing(broker: Any) -> None:
+    async def run() -> list[Any]:
+        async with broker, Consumer([broker.endpoint]) as consumer:
+            return list(await consumer.fetch(max_wait_ms=0))
+
+    assert asyncio.run(run()) == []
+
+
+def test_high_watermark_is_remembered(broker: Any) -> None:
+    serve(broker, data(batch(0, b"a")))
+
+    async def run() -> dict[TopicPartition, int]:
+        async with broker, Consumer([broker.endpoint]) as consumer:
+            consumer.assign({T0: 0})
+            await consumer.fetch(max_wait_ms=0)
+            return consumer.high_watermarks
+
+    assert asyncio.run(run()) == {T0: 100}
