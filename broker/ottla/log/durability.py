@@ -1,8 +1,8 @@
 """How much of a log is on stable storage: the recovery point, and what moves it.
 
 A log is synced when flush.messages or flush.ms say so, when it rolls a segment, when it is closed, when the owner
-asks (``acks.fsync``). Syncs off the loop overlap with appends and truncations: one that was asked for before a
-truncation proves nothing about what was written after it, and does not move the recovery point.
+asks (``acks.fsync``). Syncs off the loop overlap with appends, rolls and truncations: one that was asked for before a
+roll or truncation says nothing about what came after it, and does not move the recovery point.
 
 Source: UnifiedLog.flush of Kafka.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ottla.errors import StorageError
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.leader_epoch_cache import LeaderEpochCache
+from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.ports import Disk, File
 from ottla.types import Offset
@@ -22,19 +23,22 @@ class Durability:
 
     Attributes:
         recovery_point: everything below is on stable storage.
-        has_new_names: files were made or renamed since the directory was synced.
+        has_changed_files: files were made, renamed or cut since the last sync.
+        has_unsynced_indexes: the active segment's indexes are not on stable storage as they are; a close syncs them.
     """
 
     __slots__ = (
         "_disk",
         "_epochs",
         "_first_unflushed_ms",
+        "_generation",
         "_is_flushing",
+        "_sealed",
         "_segments",
-        "_truncations",
         "_unflushed_records",
         "directory",
-        "has_new_names",
+        "has_changed_files",
+        "has_unsynced_indexes",
         "recovery_point",
     )
 
@@ -46,26 +50,42 @@ class Durability:
         segments: Segments,
         epochs: LeaderEpochCache,
         recovery_point: Offset,
-        has_new_names: bool,
+        has_changed_files: bool,
+        has_unsynced_indexes: bool,
     ) -> None:
         self._disk = disk
         self.directory = directory
         self._segments = segments
         self._epochs = epochs
         self.recovery_point = recovery_point
-        self.has_new_names = has_new_names
+        self.has_changed_files = has_changed_files
         self._unflushed_records = 0
         self._first_unflushed_ms = LONG_MAX
         self._is_flushing = False
-        self._truncations = 0
+        self._generation = 0
+        self._sealed: list[Segment] = []
+        self.has_unsynced_indexes = has_unsynced_indexes
+
+    def on_sealed(self, segment: Segment) -> None:
+        """Note a segment that was rolled or closed: from now on its indexes will be believed.
+
+        Until they are synced too, the recovery point stays below the segment, so that recovery makes them anew.
+        """
+        self._sealed.append(segment)
+        self._generation += 1
+        self.recovery_point = min(self.recovery_point, segment.base_offset)
+        self.has_unsynced_indexes = False
 
     def on_appended(self, record_count: int, now_ms: int) -> None:
         if self._unflushed_records == 0:
             self._first_unflushed_ms = now_ms
         self._unflushed_records += record_count
+        self.has_unsynced_indexes = True
 
     def on_truncated(self, end_offset: Offset) -> None:
-        self._truncations += 1
+        self._generation += 1
+        self.has_changed_files = True
+        self.has_unsynced_indexes = True
         self.recovery_point = min(self.recovery_point, end_offset)
 
     def must_flush(self, config: LogConfig) -> bool:
@@ -83,7 +103,7 @@ class Durability:
         Raises:
             StorageError: the disk refused.
         """
-        if self.recovery_point >= end_offset and not self.has_new_names:
+        if self.recovery_point >= end_offset and not self.has_changed_files and not self._sealed:
             return
         files = self._files_to_sync()
         try:
@@ -100,7 +120,7 @@ class Durability:
         Raises:
             StorageError: a file could not even be opened.
         """
-        truncations = self._truncations
+        truncations = self._generation
         files = self._files_to_sync()
         self._is_flushing = True
 
@@ -111,7 +131,7 @@ class Durability:
                 failure.__cause__ = error
                 done(failure)
                 return
-            if truncations == self._truncations:
+            if truncations == self._generation:
                 self.recovery_point = max(self.recovery_point, end_offset)
             done(None)
 
@@ -120,15 +140,19 @@ class Durability:
 
     def _files_to_sync(self) -> list[File]:
         files: list[File] = []
-        for segment in self._segments.starting_with(self.recovery_point):
-            files += segment.files_to_sync(with_indexes=segment is not self._segments.active)
+        suspects = self._segments.starting_with(self.recovery_point)
+        sealed = [segment for segment in self._sealed if self._segments.floor(segment.base_offset) is segment]
+        self._sealed = []
+        for segment in dict.fromkeys([*sealed, *suspects]):
+            is_active = segment is self._segments.active and segment not in sealed
+            files += segment.files_to_sync(with_indexes=not is_active)
         try:
             if self._epochs.is_unsynced:
                 self._epochs.is_unsynced = False
-                self.has_new_names = True
+                self.has_changed_files = True
                 files.append(self._disk.open(self._epochs.path, read_only=True))
-            if self.has_new_names:
-                self.has_new_names = False
+            if self.has_changed_files:
+                self.has_changed_files = False
                 files.append(self._disk.open(self.directory, read_only=True))
         except OSError as error:
             raise StorageError(f"cannot open {self.directory} to sync it: {error}") from error

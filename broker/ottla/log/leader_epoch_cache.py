@@ -105,6 +105,10 @@ class LeaderEpochCache:
         if self._entries:
             self._replace(())
 
+    def rewrite(self) -> None:
+        """Replace the file, which is damaged, by what is known now."""
+        self._replace(self._entries)
+
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
         self._set(entries)
         write_text(self._disk, self.path, format_epochs(entries), sync=False)

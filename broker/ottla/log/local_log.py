@@ -79,7 +79,8 @@ class LocalLog:
             segments=loaded.segments,
             epochs=loaded.epochs,
             recovery_point=loaded.recovery_point,
-            has_new_names=loaded.has_new_names,
+            has_changed_files=loaded.has_changed_files,
+            has_unsynced_indexes=loaded.was_recovered,
         )
 
     def append(self, batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
@@ -141,6 +142,7 @@ class LocalLog:
         if old.base_offset == base_offset:
             return
         old.become_inactive()
+        self.durability.on_sealed(old)
         self.write_snapshot()
         self._start_segment(base_offset, now_ms)
         self.flush_later(_ignore)
@@ -161,7 +163,7 @@ class LocalLog:
         )
         segment.create()
         self.segments.add(segment)
-        self.durability.has_new_names = True
+        self.durability.has_changed_files = True
 
     def delete_segment(self, segment: Segment, *, due_ms: int) -> None:
         """Take a segment out of the log; its files are removed at ``due_ms``."""
@@ -173,7 +175,7 @@ class LocalLog:
         for path in paths:
             self.deleted.mark(path, due_ms=due_ms)
 
-    def truncate_to(self, offset: Offset, *, log_start_offset: Offset, now_ms: int, due_ms: int) -> None:
+    def truncate_to(self, offset: Offset, *, now_ms: int, due_ms: int) -> None:
         """Remove the records from ``offset`` on, which is at or above the first segment's."""
         for segment in reversed(list(self.segments)):
             if segment.base_offset > offset:
@@ -185,14 +187,14 @@ class LocalLog:
             self.producers,
             self.snapshots,
             self.segments,
-            log_start_offset=min(log_start_offset, end_offset),
             end_offset=end_offset,
             now_ms=now_ms,
         )
 
     def truncate_fully(self, offset: Offset, *, now_ms: int, due_ms: int) -> None:
         """Remove everything; the one segment that is left starts at ``offset``."""
-        for segment in self.segments:
+        # The newest first: what a crash leaves of it is then a log that ends early, not one with a hole.
+        for segment in reversed(list(self.segments)):
             self.delete_segment(segment, due_ms=due_ms)
         self._start_segment(offset, now_ms)
         self.snapshots.remove_above(-1)
@@ -222,7 +224,9 @@ class LocalLog:
     def close(self) -> None:
         """Put everything on stable storage, then let go of every file."""
         self.write_snapshot()
-        self.segments.active.become_inactive()
+        if self.durability.has_unsynced_indexes:
+            self.segments.active.become_inactive()
+            self.durability.on_sealed(self.segments.active)
         self.flush()
         for segment in self.segments:
             segment.close()

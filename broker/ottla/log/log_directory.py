@@ -56,6 +56,7 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self._written: dict[str, str] = {}
         self._being_written: set[str] = set()
+        self._is_stale = False
 
     def __repr__(self) -> str:
         state = "offline" if self.failure else "online"
@@ -131,7 +132,12 @@ class LogDirectory:
     # --- checkpoints
 
     def checkpoint_recovery_points(self, on_error: Callable[[StorageError], None]) -> None:
-        """Write them off the loop, unless the last ones were the same; `on_error` hears of a failure."""
+        """Write them off the loop, unless the last ones were the same; ``on_error`` hears of a failure.
+
+        To be called at once when a log was truncated: a recovery point above its end would hide from recovery what is
+        appended next. One that comes while a write is under way is written after it.
+        """
+        self._is_stale = RECOVERY_POINT_CHECKPOINT in self._being_written
         offsets = {partition: log.recovery_point for partition, log in self.logs.items()}
         self._write_later(RECOVERY_POINT_CHECKPOINT, offsets, on_error)
 
@@ -162,8 +168,10 @@ class LogDirectory:
             self._being_written.discard(name)
             if error is not None:
                 on_error(error)
-            else:
-                self._written[name] = text
+                return
+            self._written[name] = text
+            if self._is_stale and name == RECOVERY_POINT_CHECKPOINT:
+                self.checkpoint_recovery_points(on_error)
 
         write_text_later(self._disk, f"{self.path}/{name}", text, written)
 

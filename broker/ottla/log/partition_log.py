@@ -23,6 +23,7 @@ from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
 from ottla.log.retention import deletable_segments
+from ottla.log.segment import Segment
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import (
     AppendOrigin,
@@ -91,6 +92,7 @@ class PartitionLog:
         "_disk",
         "_local",
         "_on_storage_error",
+        "_on_truncated",
         "config",
         "failure",
         "high_watermark",
@@ -111,11 +113,13 @@ class PartitionLog:
         open_files: OpenFiles,
         loaded: LoadedLog,
         on_storage_error: Callable[[StorageError], None] | None,
+        on_truncated: Callable[[], None] | None,
     ) -> None:
         """Use `open`."""
         self._disk = disk
         self._clock = clock
         self._on_storage_error = on_storage_error
+        self._on_truncated = on_truncated
         self._local = LocalLog(
             disk=disk,
             directory=directory,
@@ -147,8 +151,12 @@ class PartitionLog:
         producer_id_expiration_ms: int = 86_400_000,
         open_files: OpenFiles | None = None,
         on_storage_error: Callable[[StorageError], None] | None = None,
+        on_truncated: Callable[[], None] | None = None,
     ) -> "PartitionLog":
         """Open the log in ``directory``, making it when it is missing, and recover it unless it was closed cleanly.
+
+        ``on_storage_error`` is called once, with the error that ends the log; ``on_truncated`` whenever the log end has
+        gone back, for the owner to write the recovery point, which may have too.
 
         Raises:
             StorageError: the disk refused. A damaged tail is not an error: it is cut off.
@@ -175,6 +183,7 @@ class PartitionLog:
             open_files=open_files,
             loaded=loaded,
             on_storage_error=on_storage_error,
+            on_truncated=on_truncated,
         )
         log.topic_id = read_partition_metadata(disk, directory)
         if topic_id is not None:
@@ -220,9 +229,9 @@ class PartitionLog:
     def first_segment_base_offset(self) -> Offset:
         return self._local.segments.first.base_offset
 
-    @property
-    def segment_base_offsets(self) -> list[Offset]:
-        return [segment.base_offset for segment in self._local.segments]
+    def segments(self) -> list[Segment]:
+        """Return the segments, oldest first: to be looked at, not changed."""
+        return list(self._local.segments)
 
     def active_producers(self) -> list[ProducerStateEntry]:
         """Return what the log knows of each producer, by producer id: what DescribeProducers answers with."""
@@ -521,14 +530,8 @@ class PartitionLog:
         return True
 
     def _truncate_to(self, offset: Offset) -> None:
-        self._local.truncate_to(
-            offset,
-            log_start_offset=self.log_start_offset,
-            now_ms=self._clock.wall_ms(),
-            due_ms=self._deletion_due_ms(),
-        )
-        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-        self.update_high_watermark(self.high_watermark)
+        self._local.truncate_to(offset, now_ms=self._clock.wall_ms(), due_ms=self._deletion_due_ms())
+        self._after_truncation(min(self.log_start_offset, self.log_end_offset))
 
     def truncate_fully_and_start_at(self, offset: Offset, log_start_offset: Offset | None = None) -> None:
         """Remove everything and make ``offset`` the next one, and the log start unless that is given."""
@@ -536,8 +539,13 @@ class PartitionLog:
 
     def _truncate_fully(self, offset: Offset, log_start_offset: Offset) -> None:
         self._local.truncate_fully(offset, now_ms=self._clock.wall_ms(), due_ms=self._deletion_due_ms())
+        self._after_truncation(log_start_offset)
+
+    def _after_truncation(self, log_start_offset: Offset) -> None:
         self.log_start_offset = log_start_offset
         self.update_high_watermark(self.high_watermark)
+        if self._on_truncated is not None:
+            self._on_truncated()
 
     # --- durability, time, end
 

@@ -46,15 +46,13 @@ class ProducerSnapshots:
             raise StorageError(f"cannot write {path}: {error}") from error
         insort(self.offsets, offset)
 
-    def load_latest(self, state: ProducerState, *, log_start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
-        """Set ``state`` to the newest sound snapshot at or below ``end_offset``, else to nothing at the log start.
+    def load_latest(self, state: ProducerState, *, start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
+        """Set ``state`` to the newest sound snapshot at or below ``end_offset``; to nothing as of ``start_offset`` else.
 
         Damaged snapshots on the way are removed.
         """
         slot = bisect_left(self.offsets, end_offset + 1)
         for offset in reversed(self.offsets[:slot]):
-            if offset <= log_start_offset and offset != end_offset:
-                break
             try:
                 entries = parse_snapshot(self._read(offset), self.path(offset))
             except CorruptRecordError:
@@ -62,7 +60,7 @@ class ProducerSnapshots:
                 continue
             state.load(entries, end_offset=offset, now_ms=now_ms)
             return
-        state.clear(log_start_offset)
+        state.clear(start_offset)
 
     def remove(self, offset: Offset) -> None:
         """Remove one; no error when there is none."""

@@ -45,8 +45,8 @@ from ottla.types import Offset, TopicPartition
 class LoadedLog:
     """What is in a log's directory.
 
-    ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_new_names`` is whether files
-    were made whose names the directory may lose.
+    ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_changed_files`` tells whether
+    files were made that the directory may lose; ``was_recovered`` whether indexes were made anew.
     """
 
     segments: Segments
@@ -57,7 +57,8 @@ class LoadedLog:
     log_end_offset: Offset
     recovery_point: Offset
     truncated_bytes: int
-    has_new_names: bool
+    has_changed_files: bool
+    was_recovered: bool
 
 
 class LogLoader:
@@ -90,7 +91,8 @@ class LogLoader:
         self._snapshots = ProducerSnapshots(disk, directory)
         self._segments = Segments(())
         self._truncated_bytes = 0
-        self._has_new_names = False
+        self._has_changed_files = False
+        self._was_recovered = False
 
     def load(self) -> LoadedLog:
         """Open the log, making an empty one where there is nothing."""
@@ -114,6 +116,8 @@ class LogLoader:
             except CorruptRecordError as error:
                 raise StorageError(f"the log is damaged below its recovery point: {error}") from error
         end_offset = self._match_log_start(end_offset)
+        if not epochs_are_sound:
+            self._epochs.rewrite()
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_above(end_offset)
@@ -129,7 +133,8 @@ class LogLoader:
             log_end_offset=end_offset,
             recovery_point=min(self._recovery_point, end_offset),
             truncated_bytes=self._truncated_bytes,
-            has_new_names=self._has_new_names,
+            has_changed_files=self._has_changed_files,
+            was_recovered=self._was_recovered,
         )
 
     # --- what is there
@@ -220,7 +225,7 @@ class LogLoader:
     def _new_segment(self, base_offset: Offset) -> Segment:
         segment = self._segment(base_offset, 0)
         segment.create()
-        self._has_new_names = True
+        self._has_changed_files = True
         return segment
 
     # --- where it ends
@@ -257,13 +262,13 @@ class LogLoader:
             self._state,
             self._snapshots,
             self._segments,
-            log_start_offset=self._log_start_offset,
             end_offset=end_offset,
             now_ms=self._wall_ms,
         )
 
     def _recover_from(self, first_offset: Offset) -> Offset:
         """Recover the segments from ``first_offset`` on; return the log end offset."""
+        self._was_recovered = True
         self._snapshots.remove_above(first_offset)
         self._load_producers(first_offset)
         epoch_starts: list[EpochEntry] = []
@@ -276,13 +281,14 @@ class LogLoader:
                 self._remove(segment)
                 continue
             self._state.end_offset = segment.base_offset
-            if segment.base_offset > self._log_start_offset:
+            if segment is not self._segments.first:
                 self._snapshots.write(self._state)
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
+        # The file may be older than the log; the batches know better.
+        self._epochs.truncate_from_end(first_offset)
         for entry in epoch_starts:
-            if entry.epoch > self._epochs.latest_epoch:
-                self._epochs.assign(entry.epoch, entry.start_offset)
+            self._epochs.assign(entry.epoch, entry.start_offset)
         return end_offset
 
     def _is_gap(self, end_offset: Offset, segment: Segment) -> bool:

@@ -49,17 +49,19 @@ def rebuild_producers(
     snapshots: ProducerSnapshots,
     segments: Segments,
     *,
-    log_start_offset: Offset,
     end_offset: Offset,
     now_ms: int,
 ) -> None:
     """Set ``state`` as of ``end_offset``: the newest snapshot at or below it, and the log from there on.
 
+    Records below the log start count as long as their segment is there: a producer may still repeat them.
+
     Raises:
         CorruptRecordError: a batch below ``end_offset`` cannot be read.
         StorageError: the disk refused.
     """
-    snapshots.load_latest(state, log_start_offset=log_start_offset, end_offset=end_offset, now_ms=now_ms)
+    start_offset = min(segments.first.base_offset, end_offset)
+    snapshots.load_latest(state, start_offset=start_offset, end_offset=end_offset, now_ms=now_ms)
     for segment in segments.starting_with(state.end_offset):
         if segment.base_offset >= end_offset or state.end_offset >= end_offset:
             break
