@@ -102,7 +102,7 @@ def report(figures: list[Figure], json_file: Path | None) -> None:
 @contextmanager
 def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iterator[str]:
     """Create a topic whose every partition is ready, give its name, and delete it in the end."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_server})
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
     name = f"{prefix}-{time.time_ns()}"
     admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(timeout=60)
     while len(admin.list_topics(name, timeout=30).topics[name].partitions) != partitions:

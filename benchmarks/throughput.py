@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 PARTITIONS = 6
 BATCH_SIZE_BYTES = 1_000_000
+RECORD_OVERHEAD_BYTES = 10
 FETCH_SIZE_BYTES = 8 << 20
 JAVA_FLAGS = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xmx512m"]
 
@@ -65,7 +66,7 @@ def consume_with_librdkafka(bootstrap_server: str, topic: str, record_size_bytes
 
 def produce_with_frames(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
     """Send the same ~1 MB batch again and again, two requests under way on one connection."""
-    per_batch = BATCH_SIZE_BYTES // record_size_bytes
+    per_batch = BATCH_SIZE_BYTES // (record_size_bytes + RECORD_OVERHEAD_BYTES)
     records = frames.batch([os.urandom(record_size_bytes)] * per_batch)
     requests = [frames.produce_request(topic, partition, records) for partition in range(PARTITIONS)]
     connection = frames.connect(measure.address_of(bootstrap_server))
