@@ -50,6 +50,7 @@ class _BrokerList:
 
     def shuffle(self, random: Random) -> None:
         _shuffle(self._brokers, random)
+        self._epoch = self._index = self._offset = 0
 
 
 class _Rack:
