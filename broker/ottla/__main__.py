@@ -1,0 +1,8 @@
+"""``python -m ottla``: the command, where no script directory is on PATH."""
+
+import sys
+
+from ottla.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""``ottla format``: prepare a node's directories, as ``kafka-storage format`` does."""
+
+from pathlib import Path
+
+import click
+
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import key_values
+
+
+@click.command(
+    "format",
+    cls=ExampleCommand,
+    examples=[
+        "ottla format -t MkU3OEVBNTcwNTJENDM2Qk -c server.properties --standalone",
+        "ottla format -t MkU3OEVBNTcwNTJENDM2Qk -c server.properties --ignore-formatted \\",
+        "    --initial-controllers 1@host:9093:JEXY6aqzQY-32P5TStzaFg",
+    ],
+)
+@click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for each of its nodes.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The node's server.properties.",
+)
+@click.option("-s", "--standalone", is_flag=True, help="This controller alone is the quorum at first.")
+@click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRID,...", help="The quorum's first voters.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins a quorum later.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave formatted directories as they are.")
+@click.option("-r", "--release-version", metavar="VERSION", help="metadata.version to start with.  [default: newest]")
+@click.option(
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to start with."
+)
+def format_(
+    *,
+    cluster_id: str,
+    file: Path,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    ignore_formatted: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
+) -> None:
+    """Prepare the log directories of a node that is about to run for the first time."""
+    from ottla.cli.storage import format_node
+    from ottla.config.node_config import NodeConfig
+
+    levels = {}
+    for name, level in key_values(features, "--feature").items():
+        if not level.isdigit():
+            raise click.UsageError(f"--feature {name}={level}: a level is a number")
+        levels[name] = int(level)
+    lines = format_node(
+        NodeConfig.from_text(file.read_text(encoding="utf-8")),
+        cluster_id,
+        standalone=standalone,
+        initial_controllers=initial_controllers,
+        no_initial_controllers=no_initial_controllers,
+        ignore_formatted=ignore_formatted,
+        release_version=release_version,
+        features=levels,
+    )
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,72 @@
+"""The root of the command: what there is, and how it ends."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, exit_code_of
+from ottla.cli.lazy import Entry, LazyGroup
+from ottla.errors import OttlaError
+
+SECTIONS = {
+    "Run": {
+        "dev": Entry("ottla.cli.dev:dev", "One node in the foreground, ready at once"),
+        "run": Entry("ottla.cli.run:run", "One node from a server.properties"),
+        "format": Entry("ottla.cli.format:format_", "Prepare a node's directories"),
+        "up": Entry("ottla.cli.local:up", "Start the local cluster"),
+        "down": Entry("ottla.cli.local:down", "Stop the local cluster"),
+        "status": Entry("ottla.cli.local:status", "Show how the local cluster is"),
+        "demo": Entry("ottla.cli.demo:demo", "Real flights through Kafka and Spark"),
+    },
+    "Manifests (the same as on Kubernetes)": {
+        "apply": Entry("ottla.cli.manifests:apply", "Make things as manifests ask"),
+        "get": Entry("ottla.cli.manifests:get", "Show stored objects and their status"),
+        "delete": Entry("ottla.cli.manifests:delete", "Delete objects"),
+    },
+    "Topics and records": {
+        "topic": Entry("ottla.cli.topic:topic", "Create, list, describe, alter, delete topics"),
+        "produce": Entry("ottla.cli.produce:produce", "Send lines as records"),
+        "consume": Entry("ottla.cli.consume:consume", "Show records"),
+    },
+    "Look inside": {
+        "group": Entry("ottla.cli.group:group", "List and describe groups"),
+        "quorum": Entry("ottla.cli.quorum:quorum", "Describe the metadata quorum"),
+        "log": Entry("ottla.cli.log:log", "Read the files of a log"),
+        "completion": Entry("ottla.cli.completion:completion", "Completion for bash, zsh, fish"),
+    },
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Brokers are found at -b HOST:PORT, else $OTTLA_BOOTSTRAP, else the local cluster (ottla up), else "
+    "127.0.0.1:9092.",
+)
+@click.version_option(package_name="ottla", prog_name="ottla", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Ottla: a Kafka-compatible broker, and the tools around it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (``sys.argv`` unless given) and return its exit code."""
+    try:
+        result = cli.main(args=None if arguments is None else list(arguments), prog_name="ottla", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except OttlaError as error:
+        click.echo(f"error: {error}", err=True)
+        return exit_code_of(error)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does. Python would complain once more on exit.
+        sys.stdout = None
+        return ExitCode.OK
+    return result if isinstance(result, int) else ExitCode.OK

@@ -1,0 +1,121 @@
+"""Options that many commands share, and where brokers are when nobody says."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AdminClient
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_TIMEOUT_S = 30.0
+ResultT = TypeVar("ResultT")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-b/--bootstrap-server``; its default is `default_bootstrap`."""
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,...]",
+        default=default_bootstrap,
+        help="Where to find brokers.  [default: $OTTLA_BOOTSTRAP, the local cluster, or 127.0.0.1:9092]",
+    )(function)
+
+
+def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--timeout`` in seconds."""
+    return click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for brokers.",
+    )(function)
+
+
+def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-y/--yes``."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--dry-run``."""
+    return click.option("--dry-run", is_flag=True, help="Only check; change nothing.")(function)
+
+
+def directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--dir``: where the local cluster and its objects are kept."""
+    return click.option(
+        "--dir",
+        "state_dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=default_state_directory,
+        metavar="DIR",
+        help="Where the local cluster is kept.  [default: $OTTLA_HOME, or ottla in $XDG_DATA_HOME]",
+    )(function)
+
+
+def default_state_directory() -> Path:
+    """Return where the local cluster is kept unless ``--dir`` says otherwise."""
+    if home := os.environ.get("OTTLA_HOME"):
+        return Path(home)
+    data_home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data_home) / "ottla"
+
+
+def default_bootstrap() -> str:
+    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the recorded local cluster, else 127.0.0.1:9092."""
+    return os.environ.get("OTTLA_BOOTSTRAP") or _recorded_bootstrap(default_state_directory()) or DEFAULT_BOOTSTRAP
+
+
+def _recorded_bootstrap(state_dir: Path) -> str | None:
+    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none."""
+    files = sorted((state_dir / "objects" / "cluster").glob("*.yaml"))
+    if not files:
+        return None
+    import yaml
+
+    try:
+        document = yaml.safe_load(files[0].read_text(encoding="utf-8"))
+        servers = document["status"]["bootstrapServers"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None
+    return servers if isinstance(servers, str) and servers else None
+
+
+def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
+    """Read ``KEY=VALUE`` arguments.
+
+    Raises:
+        click.UsageError: one has no equals sign.
+    """
+    values = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{option} takes KEY=VALUE, not {pair!r}")
+        values[key.strip()] = value
+    return values
+
+
+def ask_brokers(
+    bootstrap: str, timeout_s: float, conversation: "Callable[[AdminClient], Awaitable[ResultT]]"
+) -> ResultT:
+    """Run ``conversation`` with a connected AdminClient and return what it returns."""
+    import asyncio
+
+    from ottla.client.admin import AdminClient
+
+    async def run() -> ResultT:
+        async with AdminClient(bootstrap, request_timeout_s=timeout_s) as admin:
+            return await conversation(admin)
+
+    return asyncio.run(run())

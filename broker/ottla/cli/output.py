@@ -1,0 +1,129 @@
+"""Forms of data: aligned tables for people, JSON and YAML for programs, names for pipes."""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import click
+
+Row: TypeAlias = Mapping[str, Any]
+
+FORMS = ("table", "wide", "json", "yaml", "name")
+
+
+class Column(NamedTuple):
+    """One column of a table: its title and the row's key; ``wide`` columns appear with ``-o wide`` only."""
+
+    title: str
+    key: str
+    wide: bool = False
+
+
+def output_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator that adds ``-o/--output``; all forms unless some are named."""
+    chosen = forms or FORMS
+    return click.option(
+        "-o", "--output", type=click.Choice(chosen), default=chosen[0], show_default=True, help="Form of the data."
+    )
+
+
+def emit_rows(
+    rows: Sequence[Row], columns: Sequence[Column], output: str, *, kind: str, name_key: str = "name"
+) -> None:
+    """Print a list of things; ``kind`` and ``name_key`` make the names of ``-o name``."""
+    if output in ("json", "yaml"):
+        emit_value(list(rows), output)
+    elif output == "name":
+        for row in rows:
+            click.echo(f"{kind}/{row[name_key]}")
+    elif rows:
+        emit_table(rows, columns, wide=output == "wide")
+    else:
+        talk(f"no {kind}s")
+
+
+def emit_value(value: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON can say
+    """Print ``value`` as JSON or YAML."""
+    plain = to_plain(value)
+    if output == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        click.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+
+
+def emit_table(rows: Sequence[Row], columns: Sequence[Column], *, wide: bool = False) -> None:
+    """Print an aligned table with titles."""
+    shown = [column for column in columns if wide or not column.wide]
+    lines = [[column.title for column in shown]]
+    lines += [[cell(row.get(column.key)) for column in shown] for row in rows]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(shown))]
+    for line in lines:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def emit_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Print names and values below each other, values aligned."""
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
+
+
+def cell(value: Any) -> str:  # noqa: ANN401 - whatever a row holds
+    """Return ``value`` as one cell of a table."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(str(entry) for entry in value) or "-"
+    return str(value)
+
+
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - recursive over anything
+    """Return ``value`` made of what JSON has; dataclasses become objects."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {key: to_plain(entry) for key, entry in value._asdict().items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [to_plain(entry) for entry in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def talk(text: str) -> None:
+    """Say something to the person, on stderr, where it does not mix with data."""
+    click.echo(text, err=True)
+
+
+def may_color() -> bool:
+    """Return whether stderr is a terminal whose owner has not turned colors off (https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def emphasize(text: str) -> str:
+    """Return ``text`` bold where that can be seen."""
+    return click.style(text, bold=True) if may_color() else text
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return when the person agrees: by ``--yes``, or on a terminal by answering.
+
+    Raises:
+        click.UsageError: there is no terminal to ask on.
+        click.Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Nobody can answer here: repeat with --yes if you mean it.")
+    click.confirm(question, abort=True, err=True)

@@ -1,0 +1,65 @@
+"""``ottla run``: one node in the foreground; what a container starts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import key_values
+
+if TYPE_CHECKING:
+    from ottla.runtime.assembly import NodeHandle
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla run --config server.properties",
+        "ottla run --config server.properties --override broker.rack=a --log-level debug",
+    ],
+)
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The node's server.properties.",
+)
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
+def run(file: Path, overrides: tuple[str, ...], log_level: str) -> int:
+    """Run one node until SIGTERM or Ctrl-C; its directories must be formatted (ottla format)."""
+    import logging
+
+    from ottla.config.node_config import NodeConfig
+    from ottla.config.properties import parse_properties
+    from ottla.runtime.assembly import run_node
+
+    set_up_logging(log_level)
+    logger = logging.getLogger("ottla")
+    properties = parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
+    config = NodeConfig.from_properties(properties)
+    for warning in config.warnings:
+        logger.warning("%s", warning)
+
+    def report(handle: "NodeHandle") -> None:
+        doors = ", ".join(str(listener) for listener in handle.listeners)
+        logger.info("node %d is ready at %s", config.node_id, doors)
+
+    return run_node(config, on_ready=report)
+
+
+def set_up_logging(level: str) -> None:
+    """Log to stderr, one line per event, times in UTC."""
+    import logging
+    import time
+
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
