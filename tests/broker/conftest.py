@@ -21,8 +21,25 @@ from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, Uuid
 from ottla.wire.codec import Message
+from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
+
+
+def subscription(*topics: str) -> bytes:
+    """Return what a consumer says that subscribes to ``topics``."""
+    return b"\0\0" + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
 
 
 class MemoryOffsetsLog:
@@ -66,7 +83,7 @@ class ControllerStub:
     sent: list[Message] = field(default_factory=list)
     answer: Delayed[Message] = field(default_factory=Delayed)
 
-    def send(self, request: Message, *, principal: str = "", client_id: str | None = None) -> Delayed[Message]:
+    def send(self, request: Message) -> Delayed[Message]:
         self.sent.append(request)
         return self.answer
 
@@ -155,6 +172,92 @@ class GroupNode:
         answer = served.handler(self.context(api_key, version, client_id), decoded)
         delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
         return delayed.then(lambda response: response_type(api_key).decode(response.encode(version), version))
+
+    def join(self, group: str = "g", *, member_id: str = "", instance: str | None = None, **said: Any) -> Delayed[Any]:
+        """Send a JoinGroup of version 3 (5 with an instance): a member at once."""
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=said.get("session_timeout_ms", 10_000),
+            rebalance_timeout_ms=said.get("rebalance_timeout_ms", 20_000),
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=said.get("protocol_type", "consumer"),
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=subscription(*topics))
+                for name, topics in said.get("protocols", {"range": ["t"]}).items()
+            ],
+        )
+        return self.call(request, 3 if instance is None else 5)
+
+    def sync(
+        self, member_id: str, generation: int, assign: dict[str, bytes] | None = None, **said: Any
+    ) -> Delayed[Any]:
+        request = SyncGroupRequest(
+            group_id=said.get("group", "g"),
+            generation_id=generation,
+            member_id=member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=to, assignment=data) for to, data in (assign or {}).items()
+            ],
+        )
+        return self.call(request, 3)
+
+    def heartbeat(self, member_id: str, generation: int, group: str = "g") -> ErrorCode:
+        request = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+        return ErrorCode(self.call(request, 4).value.error_code)
+
+    def leave(self, member_id: str, group: str = "g") -> Delayed[Any]:
+        return self.call(LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)]), 5)
+
+    def stable_group(self, count: int = 1, group: str = "g", **said: Any) -> list[str]:
+        """Form a group of ``count`` new members in its first generation; return their ids, the leader's first."""
+        joins = [self.join(group, **said) for _ in range(count)]
+        self.advance(2 * self.config.initial_rebalance_delay_ms)
+        members = [joined.value.member_id for joined in joins]
+        generation = joins[0].value.generation_id
+        for member_id in reversed(members):
+            assign = {to: to.encode() for to in members} if member_id == members[0] else None
+            self.sync(member_id, generation, assign, group=group)
+        return members
+
+    def commit(self, topic: str = "t", partition: int = 0, offset: int = 1, **said: Any) -> Delayed[Any]:
+        """Commit as a simple consumer, or as ``member_id`` in ``generation``."""
+        request = OffsetCommitRequest(
+            group_id=said.get("group", "g"),
+            generation_id_or_member_epoch=said.get("generation", -1),
+            member_id=said.get("member_id", ""),
+            retention_time_ms=said.get("retention_time_ms", -1),
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=said.get("metadata", ""),
+                        )
+                    ],
+                )
+            ],
+        )
+        return self.call(request, said.get("version", 4 if "retention_time_ms" in said else 8))
+
+    def fetch_all(self, group: str = "g", *, require_stable: bool = False) -> Delayed[Any]:
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=require_stable
+        )
+        return self.call(request, 8)
+
+    def offsets(self, group: str = "g") -> dict[tuple[str, int], int]:
+        """Return every committed offset of the group."""
+        return {
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in self.fetch_all(group).value.groups[0].topics
+            for partition in topic.partitions
+        }
+
+    def describe(self, group: str = "g") -> Any:
+        return self.call(DescribeGroupsRequest(groups=[group]), 6).value.groups[0]
 
     def context(self, api_key: ApiKey, version: int, client_id: str | None) -> RequestContext:
         services: Any = SimpleNamespace(

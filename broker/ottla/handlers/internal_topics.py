@@ -34,7 +34,7 @@ def create_consumer_offsets(services: Services) -> None:
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=config.request_timeout_ms)
-    services.controller.send(request, client_id=f"broker-{config.node_id}").on_complete(_report)
+    services.controller.send(request).on_complete(_report)
 
 
 def _report(response: Message) -> None:

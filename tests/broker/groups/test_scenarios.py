@@ -1,14 +1,13 @@
 """Conversations of clients with a group coordinator, recorded from JVM Kafka 4.3.1 and held against ours.
 
-``scenarios/*.txt``: commands, ``----``, then every answer that they bring about. A command is a client's name, an API
-and ``key=value`` pairs; ``$a`` stands for the member id that client a was given last (in answers: first, then ``$a'``,
-...), ``-`` for an empty string.
-``advance MS`` lets time pass, ``restart`` brings the coordinator back with nothing but its log, ``create NAME=COUNT``
-makes a topic; a leading ``config key=value`` line sets what the whole file needs.
+``scenarios/*.txt``: a comment (and ``config KEY=VALUE``), then blocks of commands, ``----``, and every answer that they
+bring about. A command is a client's name, an API and ``key=value`` pairs; ``$a`` stands for the member id that client a
+was given last (in answers: for the first one; then come ``$a'``, ``$a''``), ``-`` for an empty string. ``advance MS``
+lets time pass.
 
-To write the answers anew: OTTLA_SCENARIOS=rewrite. To record them from a running Kafka (for files without `config`, one
-started with group.initial.rebalance.delay.ms=500 group.min.session.timeout.ms=100, auto.create.topics.enable=false and
-topics t with 3 and u with 1 partition): OTTLA_SCENARIOS=rewrite OTTLA_SCENARIOS_BOOTSTRAP=host:port.
+To write the answers anew from ours: OTTLA_SCENARIOS=rewrite. To record them from a Kafka that runs with
+group.initial.rebalance.delay.ms=500, group.min.session.timeout.ms=100 and the topics t (3 partitions) and u (1): also
+OTTLA_SCENARIOS_BOOTSTRAP=HOST:PORT, and OTTLA_SCENARIOS_CONFIG=KEY=VALUE for the files that have such a ``config``.
 """
 
 import os
@@ -44,6 +43,7 @@ from ottla.wire.messages.registry import ApiKey, request_header_version, respons
 
 SCENARIOS = sorted(Path(__file__).parent.glob("scenarios/*.txt"))
 BOOTSTRAP = os.environ.get("OTTLA_SCENARIOS_BOOTSTRAP")
+CONFIG = os.environ.get("OTTLA_SCENARIOS_CONFIG", "")
 REWRITE = os.environ.get("OTTLA_SCENARIOS") == "rewrite"
 SETTLE_S = 0.1
 ORDER_S = 0.03
@@ -337,7 +337,8 @@ def show_leave(response: leave_group.LeaveGroupResponse, names: Names) -> list[s
 
 
 def show_commit(response: offset_commit.OffsetCommitResponse, names: Names) -> list[str]:
-    return ["", *sorted_partitions(response.topics, names, lambda part: code(part.error_code))] or ["-"]
+    partitions = sorted_partitions(response.topics, names, lambda part: code(part.error_code))
+    return [f"{len(response.topics)} topics", *partitions]
 
 
 def show_fetch(response: offset_fetch.OffsetFetchResponse, names: Names) -> list[str]:
@@ -410,7 +411,7 @@ SHOW: dict[str, Callable[[Any, Names], list[str]]] = {
     "SyncGroup": show_sync,
     "Heartbeat": lambda response, names: [code(response.error_code)],
     "LeaveGroup": show_leave,
-    "OffsetCommit": lambda response, names: [f"{len(response.topics)} topics", *show_commit(response, names)],
+    "OffsetCommit": show_commit,
     "OffsetFetch": show_fetch,
     "ListGroups": show_list,
     "DescribeGroups": show_describe,
@@ -435,9 +436,6 @@ class OurCoordinator:
 
     def advance(self, milliseconds: int) -> None:
         self.node.advance(milliseconds)
-
-    def restart(self) -> None:
-        self.node.restart()
 
     def answers(self) -> list[tuple[str, Any]]:
         answers, self._answers = self._answers, []
@@ -478,9 +476,6 @@ class RunningKafka:
 
     def advance(self, milliseconds: int) -> None:
         time.sleep(milliseconds / 1000)
-
-    def restart(self) -> None:
-        raise AssertionError("a running broker is not restarted; record such a file from ours")
 
     def answers(self) -> list[tuple[str, Any]]:
         found = []
@@ -524,8 +519,6 @@ def run_block(commands: list[str], driver: Any) -> str:
             continue
         if line.startswith("advance "):
             driver.advance(int(line.split()[1]))
-        elif line == "restart":
-            driver.restart()
         else:
             command = Command(line)
             request, version = REQUESTS[command.api](command, driver.names)
@@ -547,8 +540,11 @@ def test_a_conversation_goes_as_with_kafka(path: Path, new_group_node: Callable[
         if line.startswith("config ")
         for key, value in [line.removeprefix("config ").split("=")]
     }
-    from_kafka = BOOTSTRAP is not None and not options and "\nrestart" not in text
-    driver: Any = RunningKafka(BOOTSTRAP or "", path.stem) if from_kafka else OurCoordinator(new_group_node, options)
+    is_kafka_set_up = " ".join(f"{key}={value}" for key, value in options.items()) == CONFIG
+    if BOOTSTRAP is not None and is_kafka_set_up:
+        driver: Any = RunningKafka(BOOTSTRAP, path.stem)
+    else:
+        driver = OurCoordinator(new_group_node, options)
     played = []
     for commands, expected in blocks(body):
         answers = run_block(commands, driver)

@@ -178,9 +178,9 @@ def _replace_static_member(
 
     def on_append(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
+            joining.refuse(error, NO_MEMBER_ID)
             _restore(group, member, said_before)
             rebalancer.replace_static_member(group, instance_id, new_id, old_id)
-            joining.refuse(error, NO_MEMBER_ID)
         elif group.state is ClassicGroupState.STABLE:
             _answer_returned(rebalancer, group, member, joining, old_leader)
 
