@@ -1,0 +1,166 @@
+"""A real Kubernetes for the end-to-end tests: kubectl and helm, one operator, and a namespace per module.
+
+The tests need KUBECONFIG and the images ottla/operator:0.1.0, ottla/broker:0.1.0 and ottla/spark:dev on every node;
+`tests/e2e/run` sees to both.
+"""
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+OPERATOR_NAMESPACE = "ottla-system"
+OPERATOR_RELEASE = "ottla"
+COMMAND_TIMEOUT_S = 240
+
+Document = dict[str, Any]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.timeout(900))
+            if not os.environ.get("KUBECONFIG"):
+                item.add_marker(pytest.mark.skip(reason="needs a Kubernetes: set KUBECONFIG, or run `make e2e`"))
+
+
+class CommandFailedError(AssertionError):
+    """A command ended with another exit code than 0; the message has all of its words."""
+
+
+def run(*command: str, text: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+    """Run a command from the repository's root and return its output.
+
+    Raises:
+        CommandFailedError: it failed.
+    """
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT)
+    if done.returncode != 0:
+        raise CommandFailedError(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class Namespace:
+    """One namespace, by kubectl."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def kubectl(self, *arguments: str, text: str | None = None) -> str:
+        return run("kubectl", "--namespace", self.name, *arguments, text=text)
+
+    def apply(self, *documents: Document) -> str:
+        return self.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
+
+    def apply_file(self, path: str) -> str:
+        return self.kubectl("apply", "-f", path)
+
+    def get(self, kind: str, name: str) -> Document:
+        document: Document = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return document
+
+    def names(self, kind: str, selector: str = "") -> set[str]:
+        selection = ["-l", selector] if selector else []
+        return set(self.kubectl("get", kind, "-o", "name", *selection).split())
+
+    def wait_for(self, condition: str, *objects: str, timeout_s: int = 180) -> None:
+        """Wait until a condition such as ``condition=Ready`` holds; say how the objects are if it does not."""
+        try:
+            self.kubectl("wait", f"--for={condition}", f"--timeout={timeout_s}s", *objects)
+        except CommandFailedError as error:
+            raise CommandFailedError(f"{error}\n{self._state()}") from None
+
+    def wait_ready(self, *objects: str) -> None:
+        self.wait_for("condition=Ready", *objects)
+
+    def condition(self, kind: str, name: str, condition_type: str = "Ready") -> Mapping[str, str]:
+        found: list[Mapping[str, str]] = self.get(kind, name)["status"]["conditions"]
+        return next(it for it in found if it["type"] == condition_type)
+
+    def ottla(self, *arguments: str, text: str | None = None) -> str:
+        """Run the ottla command in a pod of its own, with ``text`` as its input, and return its output."""
+        name = f"cli-{uuid.uuid4().hex[:8]}"
+        restricted = {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        container = {
+            "name": "cli",
+            "image": "ottla/broker:0.1.0",
+            "args": list(arguments),
+            "stdin": text is not None,
+            "stdinOnce": text is not None,
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+        overrides = {"spec": {"securityContext": restricted, "containers": [container]}}
+        return self.kubectl(
+            "run",
+            name,
+            "--image=ottla/broker:0.1.0",
+            "--restart=Never",
+            "--rm",
+            "--attach",
+            *(["--stdin"] if text is not None else []),
+            "--quiet",
+            "--pod-running-timeout=2m",
+            f"--overrides={json.dumps(overrides)}",
+            text=text,
+        )
+
+    def _state(self) -> str:
+        parts = [
+            self.kubectl("get", "ottla,statefulsets,pods,pvc", "-o", "wide"),
+            self.kubectl("get", "clusters.ottla.dev,topics.ottla.dev", "-o", "yaml"),
+            self.kubectl("get", "events", "--sort-by=.lastTimestamp"),
+            self.kubectl("logs", "-l", "ottla.dev/cluster", "--all-containers", "--tail=30", "--prefix"),
+            run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=50"),
+        ]
+        return "\n".join(parts)
+
+
+@pytest.fixture(scope="session")
+def operator() -> Iterator[None]:
+    """The operator, installed from its chart as a user would; removed at the end."""
+    install_operator()
+    yield
+    run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
+
+
+def install_operator() -> None:
+    run(
+        "helm",
+        "upgrade",
+        "--install",
+        OPERATOR_RELEASE,
+        "charts/ottla-operator",
+        "--namespace",
+        OPERATOR_NAMESPACE,
+        "--create-namespace",
+        "--wait",
+        "--timeout=120s",
+    )
+
+
+@pytest.fixture(scope="module")
+def namespace(operator: None) -> Iterator[Namespace]:
+    """A namespace of the module's own that enforces the restricted Pod Security Standard; removed at the end."""
+    name = f"e2e-{uuid.uuid4().hex[:8]}"
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    run("kubectl", "create", "-f", "-", text=yaml.safe_dump(manifest))
+    yield Namespace(name)
+    # Waiting here is a test of its own: no finalizer may keep a namespace from going.
+    run("kubectl", "delete", "namespace", name, "--timeout=120s")

@@ -1,0 +1,212 @@
+"""The CRDs on a real API server: it says of every manifest what `ottla apply` says on a laptop."""
+
+import copy
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla_operator.errors import ManifestError
+from ottla_operator.model import schema
+
+Document = dict[str, Any]
+
+TOPIC: Document = {"clusterRef": {"name": "nowhere"}, "partitions": 6}
+POOL: Document = {"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}
+CLUSTER: Document = {"pools": [POOL]}
+
+
+def topic(**spec: Any) -> Document:
+    return {"kind": "Topic", "spec": {**TOPIC, **spec}}
+
+
+def cluster(config: Document | None = None, **pool: Any) -> Document:
+    return {"kind": "Cluster", "spec": {"pools": [{**POOL, **pool}], **({"config": config} if config else {})}}
+
+
+def without(document: Document, field: str) -> Document:
+    shorter = copy.deepcopy(document)
+    del shorter["spec"][field]
+    return shorter
+
+
+NEW = [
+    pytest.param(topic(), True, id="smallest-topic"),
+    pytest.param(
+        topic(topicName="A_b.c-9", replicationFactor=3, config={"retention.ms": "-1"}, deletionPolicy="Delete"),
+        True,
+        id="fullest-topic",
+    ),
+    pytest.param(topic(partitions=100_000), True, id="most-partitions"),
+    pytest.param(topic(partitions=100_001), False, id="too-many-partitions"),
+    pytest.param(topic(partitions=0), False, id="no-partitions"),
+    pytest.param(topic(partitions="6"), False, id="partitions-as-string"),
+    pytest.param(topic(partitions=1.5), False, id="half-a-partition"),
+    pytest.param(topic(partitions=True), False, id="partitions-as-boolean"),
+    pytest.param(topic(partitions=None), False, id="partitions-null"),
+    pytest.param(topic(replicationFactor=0), False, id="no-replicas"),
+    pytest.param(topic(replicationFactor=32_768), False, id="too-many-replicas"),
+    pytest.param(topic(topicName=""), False, id="empty-name"),
+    pytest.param(topic(topicName="t" * 249), True, id="longest-name"),
+    pytest.param(topic(topicName="t" * 250), False, id="too-long-name"),
+    pytest.param(topic(topicName="a/b"), False, id="slash-in-name"),
+    pytest.param(topic(topicName=".."), False, id="dots-for-a-name"),
+    pytest.param(topic(config={"retention.ms": 5}), False, id="config-as-number"),
+    pytest.param(topic(config={"preallocate": True}), False, id="config-as-boolean"),
+    pytest.param(topic(config=[]), False, id="config-as-list"),
+    pytest.param(topic(config={f"key.{number}": "x" for number in range(101)}), False, id="too-many-configs"),
+    pytest.param(topic(deletionPolicy="Forget"), False, id="unknown-policy"),
+    pytest.param(topic(retention=5), False, id="unknown-field"),
+    pytest.param(topic(clusterRef={"name": "a", "kind": "b"}), False, id="unknown-field-inside"),
+    pytest.param(topic(clusterRef={}), False, id="reference-without-name"),
+    pytest.param(without(topic(), "partitions"), False, id="partitions-missing"),
+    pytest.param(without(topic(), "clusterRef"), False, id="reference-missing"),
+    pytest.param(cluster(), True, id="smallest-cluster"),
+    pytest.param(
+        cluster(
+            {"num.partitions": "3"},
+            storage={"size": "10Gi", "storageClassName": "fast"},
+            resources={"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"cpu": 2}},
+        ),
+        True,
+        id="fullest-cluster",
+    ),
+    pytest.param(cluster(nodes=2), False, id="two-nodes"),
+    pytest.param(cluster(nodes=0), False, id="no-nodes"),
+    pytest.param(cluster(name="Main"), False, id="pool-name-in-capitals"),
+    pytest.param(cluster(name="p" * 12), True, id="longest-pool-name"),
+    pytest.param(cluster(name="p" * 13), False, id="too-long-pool-name"),
+    pytest.param(cluster(storage={"size": "1 GB"}), False, id="size-with-a-space"),
+    pytest.param(cluster(storage={"size": 1}), False, id="size-as-number"),
+    pytest.param(cluster(storage={}), False, id="no-size"),
+    pytest.param(cluster(resources={"limits": {"memory": "lots"}}), False, id="quantity-in-words"),
+    pytest.param(cluster(resources={"limits": {"memory": 1.5}}), False, id="quantity-as-fraction"),
+    pytest.param(cluster({"node.id": "1"}), False, id="config-of-the-operators"),
+    pytest.param({"kind": "Cluster", "spec": {"pools": []}}, False, id="no-pools"),
+    pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, {**POOL, "name": "b"}]}}, False, id="two-pools"),
+    pytest.param({"kind": "Cluster", "spec": {}}, False, id="pools-missing"),
+]
+
+CHANGES = [
+    pytest.param(topic(), {}, topic(partitions=7), True, id="more-partitions"),
+    pytest.param(topic(), {}, topic(partitions=5), False, id="fewer-partitions"),
+    pytest.param(topic(), {"partitions": 0}, topic(partitions=5), True, id="fewer-of-a-topic-that-never-was"),
+    pytest.param(topic(), {"partitions": 5}, topic(partitions=5), True, id="down-to-what-there-is"),
+    pytest.param(topic(), {"partitions": 6}, topic(partitions=5), False, id="below-what-there-is"),
+    pytest.param(topic(), {}, topic(topicName="other"), False, id="renamed"),
+    pytest.param(topic(topicName="other"), {}, topic(), False, id="renamed-by-leaving-out"),
+    pytest.param(topic(), {}, topic(clusterRef={"name": "elsewhere"}), False, id="moved"),
+    pytest.param(topic(replicationFactor=3), {}, topic(replicationFactor=1), True, id="replicas-of-no-topic"),
+    pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=1), True, id="the-replicas-there-are"),
+    pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=2), False, id="other-replicas"),
+    pytest.param(topic(config={"a": "1"}), {}, topic(), True, id="config-removed"),
+    pytest.param(topic(), {}, topic(deletionPolicy="Delete"), True, id="other-policy"),
+    pytest.param(cluster(), {}, cluster({"num.partitions": "3"}), True, id="cluster-config"),
+    pytest.param(cluster(), {}, cluster(name="other"), False, id="pool-renamed"),
+    pytest.param(cluster(), {}, cluster(storage={"size": "2Gi"}), False, id="storage-grown"),
+    pytest.param(
+        cluster(), {}, cluster(storage={"size": "1Gi", "storageClassName": "x"}), False, id="storage-class-given"
+    ),
+]
+
+
+@pytest.fixture
+def server(namespace: Any) -> Iterator["Server"]:
+    server = Server(namespace)
+    yield server
+    server.clean()
+
+
+class Server:
+    """The API server's opinion of manifests, each under a name of its own."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._namespace = namespace
+        self._stored: list[str] = []
+        # Cluster names are short, and begin with a letter.
+        self.name = f"x{uuid.uuid4().hex[:8]}"
+
+    def manifest(self, document: Document) -> Document:
+        return {"apiVersion": "ottla.dev/v1", "metadata": {"name": self.name}, **document}
+
+    def admits(self, document: Document) -> bool:
+        text = yaml.safe_dump(self.manifest(document))
+        try:
+            self._namespace.kubectl("apply", "--dry-run=server", "-f", "-", text=text)
+        except AssertionError as refusal:
+            words = str(refusal)
+            assert any(it in words for it in ("is invalid", "strict decoding error", "ValidationError")), words
+            return False
+        return True
+
+    def store(self, document: Document, status: Document) -> Document:
+        self._namespace.apply(self.manifest(document))
+        plural = f"{document['kind'].lower()}s.ottla.dev"
+        self._stored.append(f"{plural}/{self.name}")
+        if status:
+            patch = json.dumps({"status": status})
+            self._namespace.kubectl("patch", plural, self.name, "--subresource=status", "--type=merge", "-p", patch)
+        stored: Document = self._namespace.get(plural, self.name)
+        return stored
+
+    def clean(self) -> None:
+        for name in self._stored:
+            self._namespace.kubectl("delete", name)
+
+
+def laptop_admits(document: Document, stored: Document | None = None) -> bool:
+    try:
+        schema.admit(document, stored)
+    except ManifestError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("document", "is_admitted"), NEW)
+def test_new_manifest_has_one_verdict_everywhere(server: Server, document: Document, is_admitted: bool) -> None:
+    assert server.admits(document) is is_admitted
+    assert laptop_admits(server.manifest(document)) is is_admitted
+
+
+@pytest.mark.parametrize(("before", "status", "after", "is_admitted"), CHANGES)
+def test_change_has_one_verdict_everywhere(
+    server: Server, before: Document, status: Document, after: Document, is_admitted: bool
+) -> None:
+    stored = server.store(before, status)
+
+    assert server.admits(after) is is_admitted
+    assert laptop_admits(server.manifest(after), stored) is is_admitted
+
+
+@pytest.mark.parametrize(
+    ("name", "is_admitted"), [("a" * 32, True), ("a" * 33, False), ("9a", False), ("a.b", False), ("a-9", True)]
+)
+def test_cluster_name_has_one_verdict_everywhere(server: Server, name: str, is_admitted: bool) -> None:
+    document = cluster() | {"metadata": {"name": name}}
+
+    assert server.admits(document) is is_admitted
+    assert laptop_admits(server.manifest(document)) is is_admitted
+
+
+def test_server_and_laptop_fill_in_the_same_defaults(server: Server) -> None:
+    stored = server.store(topic(), {})
+
+    assert stored["spec"] == schema.admit(server.manifest(topic()))["spec"]
+
+
+@pytest.mark.parametrize("kind", ["Cluster", "Topic"])
+def test_definition_is_read_back_as_it_was_written(namespace: Any, kind: str) -> None:
+    """What a GitOps tool applies is what it sees: the server has nothing to add."""
+    definition = schema.definition(kind)
+
+    assert namespace.get("crd", definition["metadata"]["name"])["spec"] == definition["spec"]
+
+
+def test_kinds_are_listed_together_and_not_among_all(namespace: Any, server: Server) -> None:
+    server.store(topic(), {})
+
+    assert f"topic.ottla.dev/{server.name}" in namespace.names("ottla")
+    assert not [name for name in namespace.names("all") if "ottla.dev" in name]
