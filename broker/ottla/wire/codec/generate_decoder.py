@@ -21,6 +21,7 @@ def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
     source.scope.update(
         new=object.__new__,
         read_uvarint=primitives.read_uvarint,
+        read_string_length=primitives.read_string_length,
         unpack_many=primitives.unpack_many,
         refuse_null=primitives.refuse_null,
         refuse_length=primitives.refuse_length,
@@ -99,14 +100,14 @@ class _StructReader:
         else:
             self.source.line(f"{target} = {self.source.constant('default', default)}")
 
-    def _field(self, target: str, field: Field) -> None:
+    def _field(self, target: str, field: Field, *, is_tagged: bool = False) -> None:
         flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
         nullable = self.version in field.nullable
         if field.kind in FIXED_KINDS:
             form, size = FIXED_KINDS[field.kind]
             self._run.append((form, target, size))
         elif field.kind == "struct":
-            self._nested(target, field, nullable=nullable)
+            self._nested(target, field, nullable=nullable, is_tagged=is_tagged)
         elif field.kind == "array":
             self._array(target, field, flexible=flexible, nullable=nullable)
         else:
@@ -120,7 +121,8 @@ class _StructReader:
             self.source.line(f"{size} = buffer[position]")
             self.source.line("position += 1")
             with self.source.block(f"if {size} > 127:"):
-                self.source.line(f"{size}, position = read_uvarint(buffer, position - 1)")
+                read = "read_string_length" if form == "h" else "read_uvarint"
+                self.source.line(f"{size}, position = {read}(buffer, position - 1)")
             self.source.line(f"{size} -= 1")
         else:
             self._run.append((form, size, 2 if form == "h" else 4))
@@ -148,7 +150,7 @@ class _StructReader:
             self.source.line(f"{target} = {read}")
             self.source.line(f"position = {stop}")
 
-    def _nested(self, target: str, field: Field, *, nullable: bool) -> None:
+    def _nested(self, target: str, field: Field, *, nullable: bool, is_tagged: bool) -> None:
         assert field.struct_type is not None
         nested = self.source.local("m")
         make = f"{nested} = {target} = new({self.source.constant('type', field.struct_type)})"
@@ -160,7 +162,8 @@ class _StructReader:
         marker = self.source.local("n")
         self._run.append(("b", marker, 1))
         self._flush()
-        with self.source.block(f"if {marker} < 0:"):
+        # In line Kafka writes -1 for null, in the tagged section 0.
+        with self.source.block(f"if {marker} == 0:" if is_tagged else f"if {marker} < 0:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
             self.source.line(make)
@@ -217,7 +220,7 @@ class _StructReader:
                 with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
                     start = self.source.local("p")
                     self.source.line(f"{start} = position")
-                    self._field(f"{owner}.{key}", field)
+                    self._field(f"{owner}.{key}", field, is_tagged=True)
                     self._flush()
                     with self.source.block(f"if position != {stop}:"):
                         self.source.line(f"refuse_tag_size({key!r}, {tag}, {size}, position - {start})")

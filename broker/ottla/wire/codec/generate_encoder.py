@@ -21,6 +21,7 @@ def make_encoder(message_type: "type[Message]", version: int) -> "Encoder":
     source.scope.update(
         UV=primitives.UVARINT_BYTES,
         uvarint=primitives.uvarint,
+        string_length=primitives.string_length,
         pack_many=primitives.pack_many,
         refuse_field=primitives.refuse_field,
         write_tags=primitives.write_tags,
@@ -86,7 +87,7 @@ class _StructWriter:
             return f"{value} is None or {value}" if field.nullable.last >= 0 else value
         return f"{value} != {self.source.constant('default', default)}"
 
-    def _field(self, value: str, field: Field) -> None:
+    def _field(self, value: str, field: Field, *, is_tagged: bool = False) -> None:
         flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
         nullable = self.version in field.nullable
         if field.kind in FIXED_KINDS:
@@ -96,7 +97,7 @@ class _StructWriter:
         elif field.kind in ("bytes", "records"):
             self._bytes(value, field.kind, flexible=flexible, nullable=nullable)
         elif field.kind == "struct":
-            self._nested(value, field, nullable=nullable)
+            self._nested(value, field, nullable=nullable, null=b"\x00" if is_tagged else b"\xff")
         else:
             self._array(value, field, flexible=flexible, nullable=nullable)
 
@@ -105,7 +106,8 @@ class _StructWriter:
             self._flush()
             count = self.source.local("n")
             self.source.line(f"{count} = {size} + 1")
-            self.source.line(f"out += UV[{count}] if {count} < 128 else uvarint({count})")
+            write = "string_length" if form == "h" else "uvarint"
+            self.source.line(f"out += UV[{count}] if {count} < 128 else {write}({count})")
         else:
             self._run.append((form, size))
             self._flush()
@@ -140,7 +142,7 @@ class _StructWriter:
             self._length(f"len({data})", "i", flexible=flexible)
             self.source.line(f"splices.append((len(out), {data}))" if kind == "records" else f"out += {data}")
 
-    def _nested(self, value: str, field: Field, *, nullable: bool) -> None:
+    def _nested(self, value: str, field: Field, *, nullable: bool, null: bytes) -> None:
         nested = self.source.local("m")
         self.source.line(f"{nested} = {value}")
         assert field.struct_type is not None
@@ -149,7 +151,7 @@ class _StructWriter:
             return
         self._flush()
         with self.source.block(f"if {nested} is None:"):
-            self.source.line(r"out += b'\xff'")
+            self.source.line(f"out += {null!r}")
         with self.source.block("else:"):
             self.source.line(r"out += b'\x01'")
             self.struct(nested, field.struct_type)
@@ -180,7 +182,7 @@ class _StructWriter:
                 outer = self.source.local("outer")
                 self.source.line(f"{outer} = out")
                 self.source.line("out = bytearray()")
-                self._field(f"{owner}.{key}", field)
+                self._field(f"{owner}.{key}", field, is_tagged=True)
                 self._flush()
                 self.source.line(f"{tags}.append(({field.tag}, out))")
                 self.source.line(f"out = {outer}")

@@ -7,6 +7,7 @@ from ottla.errors import ProtocolError
 from ottla.ports import Buffer
 
 _UVARINT_BYTES_MAX = 5
+STRING_BYTES_MAX = 2**15 - 1
 
 
 class TagOwner(Protocol):
@@ -29,6 +30,29 @@ def uvarint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def string_length(count: int) -> bytes:
+    """Return the compact length of a string, ``count`` being its size in bytes plus one.
+
+    Raises:
+        ValueError: longer than Kafka reads: an int16's worth, also where the length itself could say more.
+    """
+    if count > STRING_BYTES_MAX + 1:
+        raise ValueError(f"a string of {count - 1} bytes is longer than {STRING_BYTES_MAX}")
+    return uvarint(count)
+
+
+def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return what `read_uvarint` does, for the length of a string.
+
+    Raises:
+        ProtocolError: as `read_uvarint`, or the string is longer than an int16 says.
+    """
+    count, position = read_uvarint(buffer, position)
+    if count > STRING_BYTES_MAX + 1:
+        raise ProtocolError(f"a string claims {count - 1} bytes; {STRING_BYTES_MAX} is the most")
+    return count, position
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -1,0 +1,43 @@
+"""Whatever a version can carry comes back as it was."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.wire.codec import Message
+
+
+@settings(max_examples=6)
+@given(data=st.data())
+def test_a_message_comes_back_as_it_was(
+    message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
+) -> None:
+    message = data.draw(messages.of(message_type, message_version))
+
+    encoded = message.encode(message_version)
+
+    assert message_type.decode(encoded, message_version) == message
+    assert message_type.decode(bytearray(b"header" + encoded), message_version, 6) == message
+    assert message_type.decode(encoded, message_version).encode(message_version) == encoded
+
+
+def test_defaults_come_back_unless_the_version_has_no_null_for_them(
+    message_type: type[Message], message_version: int
+) -> None:
+    message = message_type()
+
+    nulls = [
+        key
+        for key, field in message_type.fields.items()
+        if message_version in field.versions
+        and message_version not in field.tagged
+        and field.default is None
+        and message_version not in field.nullable
+    ]
+    if nulls:
+        with pytest.raises(ValueError, match="cannot be encoded"):
+            message.encode(message_version)
+    else:
+        assert message_type.decode(message.encode(message_version), message_version) == message

@@ -1,0 +1,33 @@
+"""Kafka's generated classes read what we write and write the same again: every message, every version."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla.wire.codec import Message
+
+pytestmark = pytest.mark.interop
+
+
+@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_the_jvm_writes_again_what_it_read_from_us(
+    jvm: Any, message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
+) -> None:
+    drawn = data.draw(st.lists(messages.of(message_type, message_version), min_size=3, max_size=3))
+    encoded = [message.encode(message_version) for message in drawn]
+
+    assert jvm.encode_again(message_type, message_version, *encoded) == encoded
+
+
+def test_a_new_message_is_the_jvms_new_message(jvm: Any, message_type: type[Message], message_version: int) -> None:
+    theirs = jvm.default(message_type, message_version)
+
+    if theirs is None:
+        with pytest.raises(ValueError, match="cannot"):
+            message_type().encode(message_version)
+    else:
+        assert message_type().encode(message_version).hex() == theirs.hex()
+        assert message_type.decode(theirs, message_version) == message_type()
