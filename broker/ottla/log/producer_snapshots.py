@@ -47,7 +47,7 @@ class ProducerSnapshots:
         insort(self.offsets, offset)
 
     def load_latest(self, state: ProducerState, *, start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
-        """Set ``state`` to the newest sound snapshot at or below ``end_offset``; to nothing as of ``start_offset`` else.
+        """Set ``state`` to the newest sound snapshot at or below ``end_offset``, or to nothing at ``start_offset``.
 
         Damaged snapshots on the way are removed.
         """
