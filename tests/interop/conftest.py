@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 with warnings.catch_warnings():
@@ -38,6 +38,11 @@ HERE = Path(__file__).parent
 OTTLA_DEV = f"{shlex.quote(sys.executable)} -m ottla dev --port {{port}} --data-dir {{dir}}"
 START_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 90
+COORDINATOR_ERRORS = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 TOOLS = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -331,7 +336,10 @@ def admin(broker: Node) -> AdminClient:
 def new_topic(
     admin: AdminClient, unique: Callable[[str], str], eventually: Callable[..., object]
 ) -> Iterator[Callable[..., str]]:
-    """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), give its name."""
+    """Return ``new_topic(partitions=1, **config)``: create a topic (dots in keys as underscores), give its name.
+
+    One that gets old timestamps needs ``retention_ms=-1``: a retention check may come at any moment.
+    """
     created: list[str] = []
 
     def create(partitions: int = 1, **config: object) -> str:
@@ -390,6 +398,29 @@ def consume(broker: Node, unique: Callable[[str], str]) -> Callable[..., list[Me
             consumer.close()
 
     return receive
+
+
+@pytest.fixture
+def commit(broker: Node, eventually: Callable[..., object]) -> Callable[[str, list[TopicPartition]], None]:
+    """Return ``commit(group, places)``: commit without a subscription, which leaves a group without members."""
+
+    def run(group: str, places: list[TopicPartition]) -> None:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+        eventually(lambda: is_committed(consumer, places))
+        consumer.close()
+
+    return run
+
+
+def is_committed(consumer: Consumer, places: list[TopicPartition]) -> bool:
+    """Commit; false while the coordinator is on its way into office (the first commit makes __consumer_offsets)."""
+    try:
+        consumer.commit(offsets=places, asynchronous=False)
+    except KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() not in COORDINATOR_ERRORS:
+            raise
+        return False
+    return True
 
 
 def poll_records(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:

@@ -218,7 +218,7 @@ class TestOffsets:
     def test_offsets_are_listed_by_spec(
         self, admin: AdminClient, new_topic: Callable[..., str], produce: Callable[..., Any], spec: Any, offset: int
     ) -> None:
-        topic = new_topic()
+        topic = new_topic(retention_ms=-1)
         for timestamp_ms in (1_700_000_000_000, 1_700_000_009_000, 1_700_000_005_000):
             produce(topic, [b"v"], timestamp=timestamp_ms)
         place = TopicPartition(topic, 0)
@@ -238,13 +238,11 @@ class TestOffsets:
 class TestGroups:
     @pytest.fixture
     def group(
-        self, broker: Any, new_topic: Callable[..., str], unique: Callable[[str], str]
+        self, new_topic: Callable[..., str], unique: Callable[[str], str], commit: Callable[..., None]
     ) -> tuple[str, TopicPartition]:
         """A group without members that has committed offset 5 of a partition."""
         name, place = unique("group"), TopicPartition(new_topic(), 0, 5)
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name})
-        consumer.commit(offsets=[place], asynchronous=False)
-        consumer.close()
+        commit(name, [place])
         return name, place
 
     def test_it_is_listed_and_described(self, admin: AdminClient, group: tuple[str, TopicPartition]) -> None:

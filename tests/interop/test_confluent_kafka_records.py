@@ -21,7 +21,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 def test_every_field_of_a_record_survives(
     new_topic: Callable[..., str], produce: Callable[..., Any], consume: Callable[..., Any], codec: str
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms=-1)
     headers = [("h", b"1"), ("h", b"2"), ("empty", b""), ("null", None)]
     values = [b"", b"x" * 10_000, bytes(range(256))]
 
@@ -165,7 +165,7 @@ class TestPositions:
         self, broker: Any, new_topic: Callable[..., str], produce: Callable[..., Any], unique: Callable[[str], str]
     ) -> Any:
         """An unassigned consumer, and a topic of ten records a second apart from 1,700,000,000,000 ms on."""
-        topic = new_topic()
+        topic = new_topic(retention_ms=-1)
         for number in range(10):
             produce(topic, [b"%d" % number], timestamp=1_700_000_000_000 + number * 1000)
         consumer = Consumer(

@@ -17,12 +17,10 @@ def topic(new_topic: Callable[..., str], produce: Callable[..., Any]) -> str:
 
 
 @pytest.fixture
-def empty_group(broker: Any, topic: str, unique: Callable[[str], str]) -> str:
+def empty_group(topic: str, unique: Callable[[str], str], commit: Callable[..., None]) -> str:
     """A group without members that has committed 7 on partition 0 and 5 on partition 1."""
     name = unique("group")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 5)], asynchronous=False)
-    consumer.close()
+    commit(name, [TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 5)])
     return name
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 SEGMENT = f"{0:020}"
 BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* compresscodec: (\w+) crc: \d+ isvalid: (\w+)")
@@ -128,12 +128,14 @@ def test_the_metadata_log_starts_with_the_leader_and_the_features(
 
 
 def test_committed_offsets_are_in_kafkas_record_format(
-    dump: Callable[..., Any], broker: Any, new_topic: Callable[..., str], unique: Callable[[str], str]
+    dump: Callable[..., Any],
+    broker: Any,
+    new_topic: Callable[..., str],
+    unique: Callable[[str], str],
+    commit: Callable[..., None],
 ) -> None:
     topic, group = new_topic(), unique("dumped")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 42)], asynchronous=False)
-    consumer.close()
+    commit(group, [TopicPartition(topic, 0, 42)])
 
     logs = [path for path in broker.data_dir.glob(f"__consumer_offsets-*/{SEGMENT}.log") if path.stat().st_size]
     text = "\n".join(dump(path, "--offsets-decoder").stdout for path in logs)

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 @pytest.fixture
 def stamped_topic(broker: Any, new_topic: Callable[..., str]) -> str:
     """Two partitions; partition 0 holds timestamps 1000, 3000, 2000 at offsets 0, 1, 2, each in its own batch."""
-    topic = new_topic(partitions=2, message_timestamp_before_max_ms=2**63 - 1)
+    topic = new_topic(partitions=2, retention_ms=-1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for timestamp_ms in (1000, 3000, 2000):
         producer.produce(topic, b"v", partition=0, timestamp=timestamp_ms)

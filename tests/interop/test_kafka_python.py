@@ -69,7 +69,7 @@ def test_every_field_of_a_record_survives(
     codec: str | None,
     idempotent: bool,
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms=-1)
     sender = producer(compression_type=codec, enable_idempotence=idempotent, linger_ms=20)
     headers = [("h", b"1"), ("h", b"2")]
 
@@ -109,7 +109,7 @@ def test_a_batch_over_max_message_bytes_is_refused(producer: Callable[..., Any],
 def test_positions_seek_pause_and_offsets_for_times(
     producer: Callable[..., Any], consumer: Callable[..., Any], new_topic: Callable[..., str]
 ) -> None:
-    topic = new_topic()
+    topic = new_topic(retention_ms=-1)
     place = TopicPartition(topic, 0)
     sender = producer()
     for number in range(10):
