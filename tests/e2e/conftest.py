@@ -128,31 +128,33 @@ class Namespace:
         return "\n".join(parts)
 
 
+class Operator:
+    """The operator, installed from its chart as a user would."""
+
+    def install(self) -> None:
+        run(
+            *("helm", "upgrade", "--install", OPERATOR_RELEASE, "charts/ottla-operator"),
+            *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout=120s"),
+        )
+
+    def uninstall(self) -> None:
+        run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
+
+    def logs(self) -> str:
+        return run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=-1")
+
+
 @pytest.fixture(scope="session")
-def operator() -> Iterator[None]:
-    """The operator, installed from its chart as a user would; removed at the end."""
-    install_operator()
-    yield
-    run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
-
-
-def install_operator() -> None:
-    run(
-        "helm",
-        "upgrade",
-        "--install",
-        OPERATOR_RELEASE,
-        "charts/ottla-operator",
-        "--namespace",
-        OPERATOR_NAMESPACE,
-        "--create-namespace",
-        "--wait",
-        "--timeout=120s",
-    )
+def operator() -> Iterator[Operator]:
+    """The installed operator; removed at the end."""
+    installed = Operator()
+    installed.install()
+    yield installed
+    installed.uninstall()
 
 
 @pytest.fixture(scope="module")
-def namespace(operator: None) -> Iterator[Namespace]:
+def namespace(operator: Operator) -> Iterator[Namespace]:
     """A namespace of the module's own that enforces the restricted Pod Security Standard; removed at the end."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     manifest = {

@@ -1,0 +1,151 @@
+"""The charts, rendered by helm: what is installed, what it may do, and values that are refused."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla_operator.model import schema
+
+ROOT = Path(__file__).parents[2]
+Document = dict[str, Any]
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(("helm", *arguments), cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def render(chart: str, **values: str) -> list[Document]:
+    settings = [argument for name, value in values.items() for argument in ("--set", f"{name}={value}")]
+    done = helm("template", "my", f"charts/{chart}", "--namespace", "kafka", *settings)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def kind_of(documents: list[Document], kind: str) -> list[Document]:
+    return [document for document in documents if document["kind"] == kind]
+
+
+@pytest.mark.parametrize("chart", ["ottla-operator", "ottla-cluster"])
+def test_chart_passes_helms_linter(chart: str) -> None:
+    done = helm("lint", "--strict", f"charts/{chart}")
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("keep", ["true", "false"])
+def test_definitions_are_those_of_the_repository(keep: str) -> None:
+    rendered = kind_of(render("ottla-operator", **{"crds.keep": keep}), "CustomResourceDefinition")
+
+    assert {it["metadata"]["name"]: it["spec"] for it in rendered} == {
+        schema.definition(kind)["metadata"]["name"]: schema.definition(kind)["spec"] for kind in ("Cluster", "Topic")
+    }
+    policies = {it["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for it in rendered}
+    assert policies == ({"keep"} if keep == "true" else {None})
+
+
+def test_definitions_can_be_left_out() -> None:
+    assert not kind_of(render("ottla-operator", **{"crds.enabled": "false"}), "CustomResourceDefinition")
+
+
+def test_operator_may_do_what_it_does_and_no_more() -> None:
+    (role,) = [
+        it for it in kind_of(render("ottla-operator", **{"rbac.aggregate": "false"}), "ClusterRole")
+    ]  # fmt: skip
+
+    granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert granted == {
+        *((kind, verb) for kind in ("clusters", "topics") for verb in ("get", "list", "watch")),
+        ("topics", "patch"),
+        ("clusters/status", "patch"),
+        ("topics/status", "patch"),
+        *(("statefulsets", verb) for verb in ("get", "list", "watch", "create", "patch")),
+        *((kind, verb) for kind in ("services", "configmaps") for verb in ("get", "create", "patch")),
+        ("pods", "list"),
+        ("pods", "delete"),
+        ("persistentvolumeclaims", "list"),
+    }
+
+
+def test_operator_of_named_namespaces_has_no_right_elsewhere() -> None:
+    documents = render("ottla-operator", watchNamespaces="{a,b}", **{"rbac.aggregate": "false"})
+
+    assert not kind_of(documents, "ClusterRole")
+    assert not kind_of(documents, "ClusterRoleBinding")
+    assert {it["metadata"]["namespace"] for it in kind_of(documents, "Role")} == {"a", "b"}
+    (deployment,) = kind_of(documents, "Deployment")
+    environment = {it["name"]: it["value"] for it in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert environment["OTTLA_OPERATOR_WATCH_NAMESPACES"] == "a,b"
+
+
+def test_kubernetes_own_roles_include_ours() -> None:
+    labels = {
+        label.rpartition("-")[2]: role["rules"][0]["verbs"]
+        for role in kind_of(render("ottla-operator"), "ClusterRole")
+        for label in role["metadata"]["labels"]
+        if label.startswith("rbac.authorization.k8s.io/aggregate-to-")
+    }
+
+    assert set(labels) == {"admin", "edit", "view"}
+    assert labels["view"] == ["get", "list", "watch"]
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        pytest.param({}, "ottla/operator:0.1.0", id="default"),
+        pytest.param({"image.registry": "ghcr.io", "image.tag": "2.0.1"}, "ghcr.io/ottla/operator:2.0.1", id="tag"),
+        pytest.param({"image.digest": f"sha256:{'a' * 64}"}, f"ottla/operator@sha256:{'a' * 64}", id="digest-wins"),
+    ],
+)
+def test_image_of_the_operator(values: dict[str, str], image: str) -> None:
+    (deployment,) = kind_of(render("ottla-operator", **values), "Deployment")
+
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["type"]) == (1, "Recreate")
+
+
+@pytest.mark.parametrize(
+    ("chart", "value"),
+    [
+        ("ottla-operator", "replicas=2"),
+        ("ottla-operator", "image.digest=latest"),
+        ("ottla-operator", "logLevel=loud"),
+        ("ottla-operator", "workers=0"),
+        ("ottla-operator", "crds.upgrade=true"),
+        ("ottla-cluster", "cluster.nodes=3"),
+        ("ottla-cluster", "cluster.name=Demo"),
+        ("ottla-cluster", "cluster.config.num\\.partitions=3"),
+        ("ottla-cluster", "topics.a.replicas=3"),
+    ],
+)
+def test_value_that_means_nothing_is_refused(chart: str, value: str) -> None:
+    done = helm("template", "my", f"charts/{chart}", "--set", value)
+
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_cluster_chart_makes_manifests_that_are_admitted() -> None:
+    documents = render(
+        "ottla-cluster",
+        **{
+            "cluster.name": "demo",
+            "topics.flights.partitions": "6",
+            "topics.other.partitions": "1",
+            "topics.other.deletionPolicy": "Delete",
+        },
+    )
+
+    assert [schema.admit(document)["metadata"]["name"] for document in documents] == ["demo", "flights", "other"]
+    assert {it["spec"]["clusterRef"]["name"] for it in kind_of(documents, "Topic")} == {"demo"}
+
+
+@pytest.mark.parametrize("keep", ["true", "false"])
+def test_cluster_chart_can_leave_its_objects(keep: str) -> None:
+    documents = render("ottla-cluster", keep=keep, **{"topics.a.partitions": "1"})
+
+    kept = [it["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep" for it in documents]
+    assert kept == [keep == "true"] * 2
