@@ -89,12 +89,9 @@ def desired_cluster(cluster: Cluster, place: Callable[[Pool, int, int], Place], 
 
 def _server_properties(cluster: Cluster, node_id: int, places: list[Place]) -> Mapping[str, str]:
     place = places[node_id]
-    factor = str(min(_INTERNAL_TOPIC_REPLICATION_FACTOR, len(places)))
     return {
         # Internal topics must fit on the nodes that there are; a spec may say otherwise.
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": str(min(2, len(places))),
+        "offsets.topic.replication.factor": str(min(_INTERNAL_TOPIC_REPLICATION_FACTOR, len(places))),
         **cluster.config,
         "process.roles": "broker,controller",
         "node.id": str(node_id),

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.config.node_config import NodeConfig
 from ottla.config.properties import parse_properties
+from ottla.types import Endpoint
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.nodes import DesiredCluster, Place, desired_cluster
 
@@ -45,17 +47,14 @@ def test_single_node_is_broker_and_controller(cluster_manifest: Builder) -> None
         "log.dirs": "/data/0",
         "ottla.admin.listener": "localhost:8080",
         "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
     }
 
 
-@pytest.mark.parametrize(("nodes", "factor", "isr"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (4, "3", "2")])
-def test_internal_topics_fit_on_the_nodes(cluster_manifest: Builder, nodes: int, factor: str, isr: str) -> None:
+@pytest.mark.parametrize(("nodes", "factor"), [(1, "1"), (2, "2"), (3, "3"), (4, "3")])
+def test_internal_topics_fit_on_the_nodes(cluster_manifest: Builder, nodes: int, factor: str) -> None:
     properties = parse_properties(nodes_of(cluster_manifest(nodes=nodes)).nodes[0].properties)
 
     assert properties["offsets.topic.replication.factor"] == factor
-    assert properties["transaction.state.log.min.isr"] == isr
 
 
 def test_nodes_know_each_other(cluster_manifest: Builder) -> None:
@@ -106,3 +105,14 @@ def test_revision_changes_with_what_needs_a_restart(
 
     assert before == same
     assert before.nodes[0].revision != after.nodes[0].revision
+
+
+def test_broker_reads_what_is_written_for_it(cluster_manifest: Builder) -> None:
+    (node,) = nodes_of(cluster_manifest(config={"num.partitions": "3"})).nodes
+
+    config = NodeConfig.from_text(node.properties)
+
+    assert (config.node_id, config.is_broker, config.is_controller) == (0, True, True)
+    assert config.ottla_admin_listener == Endpoint("localhost", 8080)
+    assert [str(it) for it in config.advertised_listeners] == ["PLAINTEXT://node-0:9092"]
+    assert config.warnings == ()
