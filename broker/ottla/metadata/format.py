@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.errors import ConfigurationError, StorageError
-from ottla.log.checkpoint import write_text
+from ottla.log.meta_properties import MetaProperties, meta_properties_path, write_meta_properties
 from ottla.metadata.bootstrap import bootstrap_records, write_bootstrap
 from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
@@ -18,9 +18,7 @@ from ottla.ports import Clock, Disk, Random
 from ottla.raft.metadata_log import METADATA_PARTITION
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.types import Endpoint, NodeId, OffsetAndEpoch, Uuid, format_uuid, parse_uuid
-
-META_PROPERTIES = "meta.properties"
+from ottla.types import Endpoint, NodeId, OffsetAndEpoch, parse_uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOpti
     _check(options)
     unformatted = []
     for directory in options.log_directories:
-        if not disk.exists(f"{directory}/{META_PROPERTIES}"):
+        if not disk.exists(meta_properties_path(directory)):
             unformatted.append(directory)
         elif not options.ignore_formatted:
             raise ConfigurationError(
@@ -158,7 +156,8 @@ def _format_directory(
     if is_metadata and options.is_controller and voters:
         _write_voters(disk, clock, directory, VoterSet.of(voters))
     # Last, because its presence says that the directory is formatted.
-    write_text(disk, f"{directory}/{META_PROPERTIES}", _meta_properties(options, directory_id))
+    properties = MetaProperties(cluster_id=options.cluster_id, node_id=options.node_id, directory_id=directory_id)
+    write_meta_properties(disk, directory, properties)
     return f"Formatting {kind} {directory} with metadata.version {version}."
 
 
@@ -178,13 +177,6 @@ def _write_voters(disk: Disk, clock: Clock, directory: str, voters: VoterSet) ->
         kraft_version=1,
         voters=voters,
     ).freeze()
-
-
-def _meta_properties(options: FormatOptions, directory_id: Uuid) -> str:
-    return (
-        f"#\nnode.id={options.node_id}\ndirectory.id={format_uuid(directory_id)}\nversion=1\n"
-        f"cluster.id={options.cluster_id}\n"
-    )
 
 
 def _describe(records: list[MetadataRecord], metadata_version: int) -> str:

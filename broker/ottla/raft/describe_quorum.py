@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.errors import ErrorCode
 from ottla.raft.client import RaftClient
-from ottla.types import CLUSTER_METADATA_TOPIC
+from ottla.types import CLUSTER_METADATA_TOPIC, ZERO_UUID
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -19,15 +19,20 @@ from ottla.wire.messages.describe_quorum import (
 )
 
 
-def describe_quorum(raft: RaftClient[Any], request: DescribeQuorumRequest, *, wall_ms: int) -> DescribeQuorumResponse:
-    """Answer for the only quorum there is; NOT_LEADER_OR_FOLLOWER where this replica does not lead it."""
+def describe_quorum(
+    raft: RaftClient[Any], request: DescribeQuorumRequest, *, wall_ms: int, with_directories: bool = True
+) -> DescribeQuorumResponse:
+    """Answer for the only quorum there is; NOT_LEADER_OR_FOLLOWER where this replica does not lead it.
+
+    ``with_directories``: from version 2 on the answer has room for directory ids and listeners.
+    """
     topics = []
     described = False
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             if topic.topic_name == CLUSTER_METADATA_TOPIC and partition.partition_index == 0:
-                partitions.append(_describe(raft, wall_ms))
+                partitions.append(_describe(raft, wall_ms, with_directories))
                 described = raft.is_leader
             else:
                 partitions.append(
@@ -38,10 +43,12 @@ def describe_quorum(raft: RaftClient[Any], request: DescribeQuorumRequest, *, wa
                     )
                 )
         topics.append(DescribeQuorumResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
-    return DescribeQuorumResponse(topics=topics, error_message="", nodes=_nodes(raft) if described else [])
+    return DescribeQuorumResponse(
+        topics=topics, error_message="", nodes=_nodes(raft) if described and with_directories else []
+    )
 
 
-def _describe(raft: RaftClient[Any], wall_ms: int) -> DescribeQuorumResponsePartitionData:
+def _describe(raft: RaftClient[Any], wall_ms: int, with_directories: bool) -> DescribeQuorumResponsePartitionData:
     leader_id, epoch = raft.leader_and_epoch
     if not raft.is_leader:
         return DescribeQuorumResponsePartitionData(
@@ -59,7 +66,7 @@ def _describe(raft: RaftClient[Any], wall_ms: int) -> DescribeQuorumResponsePart
         current_voters=[
             ReplicaState(
                 replica_id=voter.node_id,
-                replica_directory_id=voter.directory_id,
+                replica_directory_id=voter.directory_id if with_directories else ZERO_UUID,
                 log_end_offset=raft.log_end_offset,
                 last_fetch_timestamp=wall_ms,
                 last_caught_up_timestamp=wall_ms,

@@ -1,0 +1,16 @@
+"""BrokerHeartbeat (api key 63, v0-v2): a broker says that it is alive and what it wants (KIP-631).
+
+Between nodes only. v1 offline log directories (KIP-858). Decided by `ottla.controller.brokers`.
+Not done: authorization, cordoned log directories (v2). Source: BrokerHeartbeatRequest.json of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.purgatory import Delayed
+from ottla.wire.codec import Message
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+
+
+@serves(api_key=63, versions=range(0, 3))
+def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> Delayed[Message]:
+    """Pass the request on to the active controller."""
+    return context.services.controller.send(request)

@@ -1,0 +1,112 @@
+"""DescribeConfigs (api key 32, v1-v4): the configuration of topics, brokers, groups and client metrics.
+
+v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value comes with the layer that gave it.
+
+Not done: authorization, levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
+"""
+
+from ottla.config.layers import (
+    ConfigSynonym,
+    DescribedConfig,
+    describe_broker,
+    describe_broker_defaults,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.config_resources import broker_layers
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.topic_name import invalid_topic_name_reason
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+_NAME_MISSING = {
+    int(ConfigResourceType.GROUP): "Group name must not be empty",
+    int(ConfigResourceType.CLIENT_METRICS): "Client metrics subscription name must not be empty",
+}
+
+
+@serves(api_key=32, versions=range(1, 5))
+def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Describe each resource; one that cannot be gets an error of its own."""
+    return DescribeConfigsResponse(results=[_describe(context, request, each) for each in request.resources])
+
+
+def _describe(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        described = _values(context, resource.resource_type, resource.resource_name)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message or ""
+        return result
+    wanted = frozenset(resource.configuration_keys or ())
+    result.configs = [_entry(each, request) for each in described if not wanted or each.name in wanted]
+    return result
+
+
+def _values(context: RequestContext, resource_type: int, name: str) -> list[DescribedConfig]:
+    image = context.services.metadata.image
+    if resource_type == ConfigResourceType.TOPIC:
+        reason = invalid_topic_name_reason(name)
+        if reason is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        if name not in image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker_layers(context), image.configs.of_topic(name))
+    if resource_type == ConfigResourceType.BROKER:
+        if not name:
+            return describe_broker_defaults(image.configs.of(EVERY_BROKER))
+        _check_broker_id(context, name)
+        return describe_broker(broker_layers(context))
+    if resource_type in _NAME_MISSING:
+        if not name:
+            raise _invalid_request(_NAME_MISSING[resource_type])
+        own = image.configs.of(ConfigResource(ConfigResourceType(resource_type), name))
+        is_group = resource_type == ConfigResourceType.GROUP
+        return describe_group(broker_layers(context), own) if is_group else describe_client_metrics(own)
+    if resource_type == ConfigResourceType.BROKER_LOGGER:
+        raise _invalid_request("This release does not describe its loggers.")
+    raise _invalid_request(f"Unsupported resource type: {resource_type}")
+
+
+def _check_broker_id(context: RequestContext, name: str) -> None:
+    node_id = context.services.config.node_id
+    try:
+        wanted = int(name)
+    except ValueError:
+        raise _invalid_request(f"Broker id must be an integer, but it is: {name}") from None
+    if wanted != node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+
+
+def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=described.name,
+        value=described.value,
+        read_only=described.read_only,
+        config_source=described.source,
+        is_sensitive=described.is_sensitive,
+        synonyms=[_synonym(each) for each in described.synonyms] if request.include_synonyms else [],
+        config_type=described.type or 0,
+        documentation=described.documentation if request.include_documentation else None,
+    )
+
+
+def _synonym(synonym: ConfigSynonym) -> DescribeConfigsSynonym:
+    return DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

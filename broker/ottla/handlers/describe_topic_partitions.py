@@ -1,0 +1,105 @@
+"""DescribeTopicPartitions (api key 75, v0): topics page by page, with their eligible leader replicas (KIP-966).
+
+Topics come sorted by name; a page ends after ``response_partition_limit`` partitions, and ``next_cursor`` says where
+the next one starts. Without topics in the request, all that there are.
+
+Not done: authorization. Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.authorized_operations import TOPIC_OPERATIONS
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topic_name import invalid_topic_name_reason
+from ottla.metadata.topics import PartitionRegistration
+from ottla.types import INTERNAL_TOPICS
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+@serves(api_key=75, versions=range(0, 1))
+def describe_topic_partitions(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Fill one page."""
+    image = context.services.metadata.image
+    names = sorted({topic.name for topic in request.topics}) if request.topics else sorted(image.topics.by_name)
+    first_partition = 0
+    if request.cursor is not None:
+        cursor = request.cursor
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return _refused([topic.name for topic in request.topics])
+        names = [name for name in names if name >= cursor.topic_name]
+        if names and names[0] == cursor.topic_name:
+            first_partition = cursor.partition_index
+    limit = min(context.services.config.max_request_partition_size_limit, max(request.response_partition_limit, 1))
+    return _page(image, names, first_partition, limit)
+
+
+def _page(image: MetadataImage, names: list[str], first_partition: int, limit: int) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    left = limit
+    for name in names:
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            continue
+        if left == 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        numbers = sorted(topic.partitions)[first_partition:]
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=[_partition(image, number, topic.partitions[number]) for number in numbers[:left]],
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        if len(numbers) > left:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=numbers[left])
+            break
+        left -= len(numbers)
+        first_partition = 0
+    return response
+
+
+def _partition(
+    image: MetadataImage, number: int, partition: PartitionRegistration
+) -> DescribeTopicPartitionsResponsePartition:
+    brokers = image.cluster.brokers
+    online = {broker_id for broker_id, broker in brokers.items() if not broker.is_fenced}
+    has_leader = partition.leader in online
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=partition.leader if has_leader else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=[replica for replica in partition.replicas if replica not in online],
+    )
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    is_legal = invalid_topic_name_reason(name) is None
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in names]
+    )

@@ -1,0 +1,49 @@
+"""ListConfigResources (api key 74, v0-v1): which resources have configuration (KIP-1142).
+
+v0 only client metrics subscriptions; v1 the types that are asked for, or all. Not done: authorization, loggers.
+Source: KafkaApis.handleListConfigResources of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext, serves
+from ottla.metadata.configs import ConfigResourceType
+from ottla.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_TYPES = (
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
+)
+_KNOWN_TYPES = frozenset((*_TYPES, ConfigResourceType.BROKER_LOGGER))
+
+
+@serves(api_key=74, versions=range(0, 2))
+def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """List brokers and topics that there are, and groups and subscriptions that have settings."""
+    if context.api_version == 0:
+        wanted: tuple[int, ...] = (ConfigResourceType.CLIENT_METRICS,)
+    else:
+        wanted = tuple(request.resource_types) or _TYPES
+    if not _KNOWN_TYPES.issuperset(wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=resource_type)
+            for resource_type in wanted
+            for name in _names(context, resource_type)
+        ]
+    )
+
+
+def _names(context: RequestContext, resource_type: int) -> list[str]:
+    image = context.services.metadata.image
+    if resource_type == ConfigResourceType.TOPIC:
+        return sorted(image.topics.by_name)
+    if resource_type == ConfigResourceType.BROKER:
+        return [str(broker_id) for broker_id, broker in sorted(image.cluster.brokers.items()) if not broker.is_fenced]
+    return sorted(name for kind, name in image.configs.resources if kind == resource_type)
