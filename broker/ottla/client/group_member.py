@@ -119,6 +119,13 @@ class GroupConsumer:
             await self._commit_quietly()
         return await self.consumer.fetch(max_wait_ms=max_wait_ms)
 
+    def rewind(self, records: Iterable[ConsumedRecord]) -> None:
+        """Count ``records``, which the last `poll` returned, as not read after all."""
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            if partition in self.consumer.positions:
+                self.consumer.positions[partition] = min(self.consumer.positions[partition], record.offset)
+
     async def commit(self) -> None:
         """Commit how far `poll` has come.
 

@@ -1,0 +1,239 @@
+"""``ottla consume``: records on stdout."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.exit_codes import NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.offset_range import END, START, OffsetRange, Position, parse_offset_range
+from ottla.cli.options import bootstrap_option
+from ottla.cli.output import talk
+from ottla.cli.record_format import compile_writer, iso_time
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.consumer import ConsumedRecord, Consumer
+    from ottla.types import Offset, TopicPartition
+
+POLL_MS = 500
+DEFAULT_FORMAT = "%v\\n"
+WIDE_FORMAT = "%t-%p  %o  %D  %k  %v\\n"
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla consume greetings                    # from the start, and on as records come",
+        "ottla consume flights -O -5                # the last 5 of each partition, and on",
+        "ottla consume flights -O :end -o json      # all that is there, then stop",
+        "ottla consume flights -O @-1h -n 10 -f '%p %o %k %v\\n'",
+        "ottla consume flights -g audit             # as a member of a group, from where it was",
+    ],
+)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option(
+    "-O",
+    "--offset",
+    default="start",
+    show_default=True,
+    metavar="OFFSET",
+    help="start, end, :end, 47, 10:20, +5, -5, @TIME, @TIME:TIME.",
+)
+@click.option("-n", "--num", "count_max", type=click.IntRange(min=0), help="Stop after this many records.")
+@click.option("-p", "--partitions", metavar="N,...", help="Only these partitions.")
+@click.option("-g", "--group", metavar="GROUP", help="Be a member of this group; it remembers how far it has read.")
+@click.option("-f", "--format", "form", metavar="FORMAT", help="Percent verbs: %t %p %o %k %v %h %d %D %i ...")
+@click.option("-o", "--output", type=click.Choice(("value", "wide", "json")), default="value", show_default=True)
+@click.option("--read-committed", is_flag=True, help="Leave out records of open and aborted transactions.")
+@bootstrap_option
+def consume(*, topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:  # noqa: ANN401 - click's
+    """Show the records of TOPICs."""
+    import asyncio
+    import time
+
+    chosen = parse_offset_range(options["offset"], now_ms=time.time_ns() // 1_000_000)
+    write = json_line if options["output"] == "json" else compile_writer(_format(options))
+    printer = _Printer(write, options["count_max"])
+    if options["group"] is None:
+        partitions = _partition_numbers(options["partitions"])
+        asyncio.run(_consume(topics, partitions, chosen, bootstrap, options["read_committed"], printer))
+        return
+    if options["partitions"] or chosen not in (OffsetRange(START), OffsetRange(END)):
+        raise click.UsageError("with --group, the group decides on partitions, and --offset may be start or end")
+    asyncio.run(_consume_as_member(topics, chosen, bootstrap, options, printer))
+
+
+def _format(options: dict[str, Any]) -> str:
+    form: str | None = options["form"]
+    return form or (WIDE_FORMAT if options["output"] == "wide" else DEFAULT_FORMAT)
+
+
+def _partition_numbers(text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    try:
+        return frozenset(int(number) for number in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"--partitions takes numbers with commas, not {text!r}") from None
+
+
+class _Printer:
+    """Writes records to stdout until it has written enough."""
+
+    def __init__(self, write: "Callable[[ConsumedRecord, int], bytes]", count_max: int | None) -> None:
+        self._write = write
+        self._count_max = count_max
+        self._count = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._count_max is not None and self._count >= self._count_max
+
+    def show(self, records: "Sequence[ConsumedRecord]") -> int:
+        """Write ``records`` up to the limit; return how many."""
+        room = len(records) if self._count_max is None else self._count_max - self._count
+        out = sys.stdout.buffer
+        for record in records[:room]:
+            self._count += 1
+            out.write(self._write(record, self._count))
+        out.flush()
+        return min(room, len(records))
+
+
+async def _consume(
+    topics: Sequence[str],
+    partitions: frozenset[int] | None,
+    chosen: OffsetRange,
+    bootstrap: str,
+    read_committed: bool,
+    printer: _Printer,
+) -> None:
+    from ottla.client.cluster import Cluster
+    from ottla.client.consumer import Consumer
+
+    async with Cluster(bootstrap, client_id="ottla-consume") as cluster:
+        where = await _partitions(cluster, topics, partitions)
+        begins = await _resolve(cluster, where, chosen.begin)
+        stops = await _resolve(cluster, where, chosen.stop) if chosen.stop is not None else None
+        consumer = Consumer(cluster, offset_reset="earliest", read_committed=read_committed)
+        consumer.assign(begins)
+        while not printer.is_done and not _drop_finished(consumer, stops):
+            records = await consumer.fetch(max_wait_ms=POLL_MS)
+            if stops is not None:
+                records = [record for record in records if record.offset < stops[_partition_of(record)]]
+            printer.show(records)
+
+
+def _drop_finished(consumer: "Consumer", stops: "dict[TopicPartition, Offset] | None") -> bool:
+    """Stop reading partitions that have reached their end; return whether none is left."""
+    if stops is None:
+        return False
+    left = {where: offset for where, offset in consumer.positions.items() if offset < stops[where]}
+    consumer.assign(left)
+    return not left
+
+
+def _partition_of(record: "ConsumedRecord") -> "TopicPartition":
+    from ottla.types import TopicPartition
+
+    return TopicPartition(record.topic, record.partition)
+
+
+async def _partitions(
+    cluster: "Cluster", topics: Sequence[str], chosen: frozenset[int] | None
+) -> "list[TopicPartition]":
+    from ottla.types import TopicPartition
+
+    found = []
+    for topic in topics:
+        numbers = await cluster.partitions(topic)
+        missing = sorted((chosen or frozenset()) - set(numbers))
+        if missing:
+            raise NotFoundError(f"topic {topic} has partitions 0 to {len(numbers) - 1}, not {missing[0]}")
+        found += [TopicPartition(topic, number) for number in numbers if chosen is None or number in chosen]
+    return found
+
+
+async def _resolve(
+    cluster: "Cluster", where: "Sequence[TopicPartition]", position: Position
+) -> "dict[TopicPartition, Offset]":
+    """Return the offset that ``position`` is in each partition, between its start and its end."""
+    from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
+
+    admin = TopicAdmin(cluster)
+    starts = await admin.list_offsets(dict.fromkeys(where, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(where, LATEST))
+    times = {}
+    if position.timestamp_ms is not None:
+        times = await admin.list_offsets(dict.fromkeys(where, position.timestamp_ms))
+    offsets = {}
+    for partition in where:
+        start, end = starts[partition].offset, ends[partition].offset
+        if partition in times:
+            wanted = times[partition].offset if times[partition].offset >= 0 else end
+        elif position.after_start is not None:
+            wanted = start + position.after_start
+        elif position.before_end is not None:
+            wanted = end - position.before_end
+        else:
+            wanted = position.offset or 0
+        offsets[partition] = min(max(wanted, start), end)
+    return offsets
+
+
+async def _consume_as_member(
+    topics: Sequence[str], chosen: OffsetRange, bootstrap: str, options: dict[str, Any], printer: _Printer
+) -> None:
+    from ottla.client.group_member import GroupConsumer
+
+    member = GroupConsumer(
+        bootstrap,
+        group_id=options["group"],
+        topics=topics,
+        offset_reset="earliest" if chosen.begin == START else "latest",
+        read_committed=options["read_committed"],
+        client_id="ottla-consume",
+    )
+    async with member:
+        generation = -1
+        while not printer.is_done:
+            records = await member.poll(max_wait_ms=POLL_MS)
+            if member.generation != generation:
+                generation = member.generation
+                mine = ", ".join(str(partition) for partition in member.assignment) or "nothing"
+                talk(f"member of {options['group']}, generation {generation}: {mine}")
+            shown = printer.show(records)
+            if shown < len(records):
+                # What was fetched but not shown is the next reader's.
+                member.rewind(records[shown:])
+
+
+def json_line(record: "ConsumedRecord", _: int) -> bytes:
+    """Return one line of JSON; keys and values that are not UTF-8 become ``{"base64": ...}``."""
+    import json
+
+    shown = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": iso_time(record.timestamp_ms),
+        "key": _text(record.key),
+        "value": _text(record.value),
+    }
+    if record.headers:
+        shown["headers"] = [{"name": name, "value": _text(value)} for name, value in record.headers]
+    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    import base64
+
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}

@@ -1,0 +1,111 @@
+"""``ottla up``, ``down``, ``status``: the cluster of this machine, kept in a directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import directory_option, timeout_option
+from ottla.cli.output import Column, emit_pairs, emit_table, emit_value, emphasize, output_option, talk
+
+if TYPE_CHECKING:
+    from ottla_operator.local import ClusterStatus
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=["ottla up", "ottla up --brokers 3 --port 19092 --dir ./cluster", "ottla up --detach && ottla status"],
+)
+@click.option("--brokers", type=click.IntRange(min=1), help="How many nodes.  [default: as before, or 1]")
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the first node.  [default: as before, or 9092]")
+@click.option("-d", "--detach", is_flag=True, help="Return once it is ready; ottla down stops it.")
+@directory_option
+@timeout_option
+def up(*, brokers: int | None, port: int | None, detach: bool, state_dir: Path, timeout_s: float) -> int:
+    """Start the local cluster and keep its data; Ctrl-C stops it, unless --detach."""
+    from ottla_operator import local
+
+    outcome = local.up(state_dir=state_dir, brokers=brokers, port=port, timeout_s=timeout_s)
+    if outcome.exit_code:
+        talk(f"error: {outcome.message}")
+        return int(outcome.exit_code)
+    status = local.status(state_dir=state_dir)
+    assert status is not None, "a cluster that is up has a status"
+    _greet(status, state_dir, is_new=outcome.action != "unchanged", detach=detach)
+    if not detach:
+        _wait_for_interrupt()
+        talk("stopping")
+        local.down(state_dir=state_dir)
+    return ExitCode.OK
+
+
+def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bool) -> None:
+    state = "is ready" if is_new else "was running already"
+    talk(f"{emphasize(f'cluster {status.name} {state}')} ({len(status.nodes)} node(s), data in {state_dir})")
+    talk(f"  Kafka    {status.bootstrap_servers}")
+    talk(f"  Health   {status.nodes[0].http_address}/readyz")
+    talk("Next: echo hello | ottla produce greetings && ottla consume greetings -n 1")
+    talk("      ottla down" if detach else "Ctrl-C stops it.")
+
+
+def _wait_for_interrupt() -> None:
+    """Return on Ctrl-C or SIGTERM."""
+    import signal
+
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    signal.sigwait(signals)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
+@click.command(cls=ExampleCommand, examples=["ottla down", "ottla down --dir ./cluster"])
+@directory_option
+def down(*, state_dir: Path) -> None:
+    """Stop the local cluster; its data stays."""
+    from ottla_operator import local
+
+    stopped = local.down(state_dir=state_dir)
+    talk(f"stopped {', '.join(stopped)}; data stays in {state_dir}" if stopped else "nothing was running")
+
+
+@click.command(cls=ExampleCommand, examples=["ottla status", "ottla status -o json | jq -r .bootstrapServers"])
+@output_option("table", "wide", "json", "yaml")
+@directory_option
+def status(*, output: str, state_dir: Path) -> int:
+    """Show the local cluster: 0 when every node is ready, 10 when not, 3 when there is none."""
+    from ottla_operator import local
+
+    found = local.status(state_dir=state_dir)
+    if found is None:
+        raise NotFoundError(f"there is no cluster in {state_dir}; ottla up makes one")
+    nodes = [
+        {
+            "name": node.name,
+            "state": node.state,
+            "pid": node.pid,
+            "clientAddress": node.client_address,
+            "httpAddress": node.http_address,
+            "log": str(node.log),
+            "message": node.message,
+        }
+        for node in found.nodes
+    ]
+    if output in ("json", "yaml"):
+        summary = {"name": found.name, "clusterId": found.cluster_id, "bootstrapServers": found.bootstrap_servers}
+        emit_value({**summary, "nodes": nodes}, output)
+        return int(found.exit_code)
+    emit_pairs([("Cluster", found.name), ("Id", found.cluster_id), ("Kafka", found.bootstrap_servers)])
+    click.echo()
+    columns = [
+        Column("NODE", "name"),
+        Column("STATE", "state"),
+        Column("PID", "pid"),
+        Column("KAFKA", "clientAddress"),
+        Column("HTTP", "httpAddress"),
+        Column("MESSAGE", "message"),
+        Column("LOG", "log", wide=True),
+    ]
+    emit_table(nodes, columns, wide=output == "wide")
+    return int(found.exit_code)

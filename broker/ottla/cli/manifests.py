@@ -1,0 +1,182 @@
+"""``ottla apply``, ``get``, ``delete``: the manifests of Kubernetes, on this machine or any Kafka."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import directory_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.output import Column, confirm, emit_rows, emit_value, output_option, talk
+
+if TYPE_CHECKING:
+    from ottla_operator.local import Outcome
+
+
+def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,...]",
+        default=lambda: os.environ.get("OTTLA_BOOTSTRAP"),
+        help="Brokers that Topics go to.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
+    )(function)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla apply -f examples/cluster.yaml -f examples/topic.yaml",
+        "ottla apply -f topics/ --dry-run",
+        "ottla apply -b kafka.example:9092 -f topic.yaml",
+    ],
+)
+@click.option("-f", "--filename", "files", multiple=True, required=True, metavar="FILE", help="A file, a folder, or -.")
+@click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), default="text", show_default=True)
+@dry_run_option
+@_brokers_option
+@directory_option
+@timeout_option
+def apply(
+    *, files: tuple[str, ...], output: str, dry_run: bool, bootstrap: str | None, state_dir: Path, timeout_s: float
+) -> int:
+    """Make clusters and topics as manifests ask; what is so already stays untouched."""
+    from ottla_operator import local
+
+    try:
+        documents = local.read_manifests([_source(name) for name in files])
+    except OSError as error:
+        raise NotFoundError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not documents:
+        raise NotFoundError(f"no manifest in {', '.join(files)}")
+    outcomes = local.apply(documents, state_dir=state_dir, bootstrap=bootstrap, dry_run=dry_run, timeout_s=timeout_s)
+    if output == "text":
+        for outcome in outcomes:
+            _tell(outcome)
+    else:
+        emit_value([_plain(outcome) for outcome in outcomes], output)
+    return _worst(outcomes)
+
+
+def _source(name: str) -> Path | TextIO:
+    return sys.stdin if name == "-" else Path(name)
+
+
+def _tell(outcome: "Outcome") -> None:
+    """Print the object and what became of it on stdout; what is wrong with it on stderr."""
+    click.echo(f"{outcome.kind.lower()}/{outcome.name} {outcome.action}")
+    if outcome.exit_code:
+        talk(f"error: {outcome.kind.lower()}/{outcome.name}: {outcome.reason}: {outcome.message}")
+    elif outcome.steps:
+        for step in outcome.steps:
+            talk(f"  {step}")
+
+
+def _plain(outcome: "Outcome") -> dict[str, Any]:
+    return {
+        "kind": outcome.kind,
+        "name": outcome.name,
+        "action": outcome.action,
+        "reason": outcome.reason,
+        "message": outcome.message,
+        "steps": list(outcome.steps),
+    }
+
+
+def _worst(outcomes: "list[Outcome]") -> int:
+    """Return the code of the first object that was not made so; 0 when all were."""
+    return next((int(outcome.exit_code) for outcome in outcomes if outcome.exit_code), ExitCode.OK)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=["ottla get topics", "ottla get topic flights -o yaml", "ottla get clusters -o wide"],
+)
+@click.argument("kind", metavar="KIND")
+@click.argument("name", required=False)
+@output_option()
+@_brokers_option
+@directory_option
+def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, state_dir: Path) -> None:
+    """Show stored objects of KIND (cluster, topic) with their status of now."""
+    from ottla_operator import local
+
+    canonical = local.canonical_kind(kind)
+    objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap)
+    if name is not None and not objects:
+        raise NotFoundError(f"there is no {canonical.lower()} {name} in {state_dir}")
+    if output in ("json", "yaml"):
+        emit_value(objects[0] if name is not None else objects, output)
+        return
+    columns = [
+        Column("NAME", "name"),
+        Column("READY", "ready"),
+        Column("REASON", "reason"),
+        Column("MESSAGE", "message"),
+        Column("GENERATION", "generation", wide=True),
+        Column("CREATED", "created", wide=True),
+    ]
+    emit_rows([_row(document) for document in objects], columns, output, kind=canonical.lower())
+
+
+def _row(document: dict[str, Any]) -> dict[str, Any]:
+    metadata = document["metadata"]
+    conditions = {entry["type"]: entry for entry in document.get("status", {}).get("conditions", ())}
+    ready = conditions.get("Ready", {})
+    return {
+        "name": metadata["name"],
+        "ready": ready.get("status", "Unknown"),
+        "reason": ready.get("reason"),
+        "message": ready.get("message"),
+        "generation": metadata.get("generation"),
+        "created": metadata.get("creationTimestamp"),
+    }
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=["ottla delete topic flights", "ottla delete -f examples/topic.yaml --yes"],
+)
+@click.argument("kind", required=False, metavar="[KIND")
+@click.argument("names", nargs=-1, metavar="NAME...]")
+@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Delete what these manifests name.")
+@yes_option
+@_brokers_option
+@directory_option
+@timeout_option
+def delete(
+    *,
+    kind: str | None,
+    names: tuple[str, ...],
+    files: tuple[str, ...],
+    yes: bool,
+    bootstrap: str | None,
+    state_dir: Path,
+    timeout_s: float,
+) -> int:
+    """Delete objects; a topic's deletionPolicy says whether its records go too, a cluster's data stays."""
+    from ottla_operator import local
+
+    if bool(kind) == bool(files) or (kind and not names):
+        raise click.UsageError("give KIND NAME..., or -f FILE")
+    if kind:
+        chosen = [(local.canonical_kind(kind), name) for name in names]
+    else:
+        documents = local.read_manifests([_source(name) for name in files])
+        chosen = [(document["kind"], document["metadata"]["name"]) for document in documents]
+        # The reverse of the order in which they are made: a cluster outlives its topics.
+        chosen.sort(key=lambda entry: entry[0] == "Cluster")
+    for chosen_kind, name in chosen:
+        talk(f"{chosen_kind.lower()}/{name}")
+    confirm(f"Delete {len(chosen)} object(s)?", yes=yes)
+    outcomes = [
+        local.delete(chosen_kind, name, state_dir=state_dir, bootstrap=bootstrap, timeout_s=timeout_s)
+        for chosen_kind, name in chosen
+    ]
+    for outcome in outcomes:
+        _tell(outcome)
+    return _worst(outcomes)

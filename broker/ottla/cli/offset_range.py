@@ -1,0 +1,112 @@
+"""Which records `ottla consume` shows: rpk's notation for offsets.
+
+==============  ==========================================================================
+``start``       from the first record (the default)
+``end``         only new records
+``:end``        from the first record to where the end is now, then stop
+``47``          from offset 47; ``47:`` is the same
+``10:20``       from 10 up to, but without, 20, then stop; ``:20`` from the first record
+``+5``          5 after the first record
+``-5``          the last 5
+``@TIME``       from TIME; ``@TIME:`` the same, ``@TIME:TIME`` from one to the other, then stop
+==============  ==========================================================================
+
+TIME is milliseconds or seconds since 1970, a date (``2026-01-31``), a date with time (``2026-01-31T12:00:00Z``), or a
+duration before now (``-1h``, ``-30m``, ``-90s``, ``-7d``).
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import click
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_MILLISECONDS_FROM = 10**11
+"""A number from here on is milliseconds: as seconds it would be after the year 5138."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a partition: an offset, a distance from an end, or a time. At most one of the fields is set."""
+
+    offset: int | None = None
+    after_start: int | None = None
+    before_end: int | None = None
+    timestamp_ms: int | None = None
+
+
+START = Position(after_start=0)
+END = Position(before_end=0)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """From where, and up to where: ``stop`` None goes on for ever."""
+
+    begin: Position
+    stop: Position | None = None
+
+
+def parse_offset_range(text: str, *, now_ms: int) -> OffsetRange:
+    """Read the notation of the module.
+
+    Raises:
+        click.BadParameter: ``text`` is none of it.
+    """
+    if text.startswith("@"):
+        begin, stop = _split_times(text[1:])
+        return OffsetRange(
+            Position(timestamp_ms=_time(begin, now_ms)), Position(timestamp_ms=_time(stop, now_ms)) if stop else None
+        )
+    begin, colon, stop = text.partition(":")
+    return OffsetRange(_position(begin, text) if begin else START, _position(stop, text) if colon and stop else None)
+
+
+def _position(text: str, whole: str) -> Position:
+    if text in ("start", "end"):
+        return START if text == "start" else END
+    match = re.fullmatch(r"([+-]?)(\d+)", text)
+    if match is None:
+        raise click.BadParameter(
+            f"{whole!r} is not an offset; write start, end, 47, 10:20, +5, -5, @2026-01-31 or @-1h"
+        )
+    number = int(match[2])
+    if match[1] == "+":
+        return Position(after_start=number)
+    return Position(before_end=number) if match[1] else Position(offset=number)
+
+
+def _split_times(text: str) -> tuple[str, str]:
+    """Cut ``A:B`` where A and B may have colons of their own, as clocks do."""
+    for position in (index for index, character in enumerate(text) if character == ":"):
+        begin, stop = text[:position], text[position + 1 :]
+        if _is_time(begin) and (not stop or _is_time(stop)):
+            return begin, stop
+    return text, ""
+
+
+def _is_time(text: str) -> bool:
+    try:
+        _time(text, 0)
+    except click.BadParameter:
+        return False
+    return True
+
+
+def _time(text: str, now_ms: int) -> int:
+    duration = re.fullmatch(r"-(\d+)(ms|s|m|h|d|w)", text)
+    if duration is not None:
+        return now_ms - int(duration[1]) * _UNITS_MS[duration[2]]
+    if text.isdigit() and len(text) != len("20260131"):
+        number = int(text)
+        return number if number >= _MILLISECONDS_FROM else number * 1000
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, -1h, or seconds or ms since 1970"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,166 @@
+"""``ottla produce``: lines of stdin become records."""
+
+import io
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import bootstrap_option, key_values
+from ottla.cli.output import talk
+from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.client.producer import RecordMetadata
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+UNREPORTED_MAX = 10_000
+READ_SIZE_BYTES = 1 << 16
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "echo hello | ottla produce greetings",
+        "ottla produce orders -K : < lines-with-key-colon-value.txt",
+        r"ottla produce orders -f '%k\t%v' -z zstd < table.tsv",
+        "ottla produce config -k theme --tombstone",
+    ],
+)
+@click.argument("topic")
+@click.option("-k", "--key", help="Key of every record.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Each line is KEY, this text, VALUE.")
+@click.option("-f", "--format", "form", metavar="FORMAT", help="What a line holds: %k %v %p %d.  [default: %v]")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Instead of the one that the key chooses.")
+@click.option("-z", "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True)
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Who must have a record.")
+@click.option("--tombstone", is_flag=True, help="Send one record without a value: it deletes its key.")
+@click.option("--no-create", is_flag=True, help="A missing topic is an error even where brokers would make it.")
+@click.option("-o", "--output", type=click.Choice(("none", "json")), default="none", help="Tell where each landed.")
+@bootstrap_option
+def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN401 - click's
+    """Send each line of stdin to TOPIC as a record, until the input ends."""
+    import asyncio
+
+    if options["tombstone"] and options["key"] is None:
+        raise click.UsageError("--tombstone needs --key: a record without a value deletes its key")
+    if options["form"] and options["key_delimiter"]:
+        raise click.UsageError("--format and --key-delimiter exclude each other")
+    if sys.stdin.isatty() and not options["tombstone"]:
+        talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
+    count = asyncio.run(_produce(topic, bootstrap, options))
+    talk(f"{count} record(s) produced to {topic}")
+
+
+async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
+    import asyncio
+
+    from ottla.client.producer import Producer
+    from ottla.wire.records import Compression
+
+    headers = [(name, value.encode()) for name, value in key_values(options["headers"], "--header").items()]
+    every_key = None if options["key"] is None else options["key"].encode()
+    producer = Producer(
+        bootstrap,
+        acks=ACKS[options["acks"]],
+        compression=Compression.from_label(options["compression"]),
+        create_topics=not options["no_create"],
+        client_id="ottla-produce",
+    )
+    reports = _Reports(as_json=options["output"] == "json")
+    async with producer:
+        pieces = iter([[Parsed(None, None, None, None)]]) if options["tombstone"] else _records(options)
+        # Lines come at their own pace; while we wait for the next, what is queued must travel.
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            for record in piece:
+                sent = await producer.send(
+                    topic,
+                    record.value,
+                    key=record.key if record.key is not None else every_key,
+                    headers=headers,
+                    partition=record.partition if record.partition is not None else options["partition"],
+                    timestamp_ms=record.timestamp_ms,
+                )
+                await reports.add(sent)
+        await producer.flush()
+        await reports.settle(0)
+    return reports.count
+
+
+def _records(options: dict[str, Any]) -> Iterator[list[Parsed]]:
+    """Yield the records of the lines that each read from stdin completes."""
+    delimiter = unescape(options["key_delimiter"]) if options["key_delimiter"] else None
+    read = compile_reader(options["form"] or "%v")
+    wanted = options["form"] or f"KEY{options['key_delimiter']}VALUE"
+    number = 0
+    for lines in _lines():
+        piece = []
+        for line in lines:
+            number += 1
+            parsed = read(line) if delimiter is None else _split_key(line, delimiter)
+            if parsed is None:
+                raise click.ClickException(f"line {number} does not have the form {wanted!r}: {line[:60]!r}")
+            piece.append(parsed)
+        yield piece
+
+
+def _lines() -> Iterator[list[bytes]]:
+    """Yield whole lines, without their ends, as they arrive; a last line needs no end."""
+    rest = b""
+    stream = sys.stdin.buffer
+    assert isinstance(stream, io.BufferedReader)
+    while data := stream.read1(READ_SIZE_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        yield lines
+    if rest:
+        yield [rest]
+
+
+def _split_key(line: bytes, delimiter: bytes) -> Parsed | None:
+    key, found, value = line.partition(delimiter)
+    return Parsed(key, value, None, None) if found else None
+
+
+class _Reports:
+    """Answers in order; failures surface at the first one."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.count = 0
+        self._as_json = as_json
+        self._unreported: list[asyncio.Future[RecordMetadata]] = []
+
+    async def add(self, sent: "asyncio.Future[RecordMetadata]") -> None:
+        self._unreported.append(sent)
+        if len(self._unreported) >= UNREPORTED_MAX:
+            await self.settle(UNREPORTED_MAX // 2)
+
+    async def settle(self, left_max: int) -> None:
+        """Wait for answers until at most ``left_max`` are open."""
+        done = len(self._unreported) - left_max
+        for sent in self._unreported[:done]:
+            metadata = await sent
+            self.count += 1
+            if self._as_json:
+                _report(metadata)
+        del self._unreported[:done]
+
+
+def _report(metadata: "RecordMetadata") -> None:
+    import json
+
+    click.echo(
+        json.dumps(
+            {
+                "topic": metadata.partition.topic,
+                "partition": metadata.partition.partition,
+                "offset": metadata.offset,
+                "timestamp": iso_time(metadata.timestamp_ms),
+            }
+        )
+    )

@@ -1,0 +1,287 @@
+"""``ottla topic``: create, list, describe, alter and delete topics."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.exit_codes import NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import (
+    ask_brokers,
+    bootstrap_option,
+    dry_run_option,
+    key_values,
+    timeout_option,
+    yes_option,
+)
+from ottla.cli.output import Column, confirm, emit_pairs, emit_rows, emit_table, emit_value, output_option, talk
+from ottla.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AdminClient
+    from ottla.client.results import ConfigEntry, TopicDescription
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+@topic.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla topic create flights -p 6",
+        "ottla topic create flights bookings -p 6 -r 3 -c retention.ms=-1 -c cleanup.policy=compact",
+    ],
+)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many.  [default: the brokers']")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="How many.  [default: the brokers']")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of the topic's own.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def create(
+    *,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Create topics."""
+    config = key_values(configs, "--config")
+
+    async def conversation(admin: "AdminClient") -> None:
+        for name in names:
+            try:
+                await admin.create_topic(
+                    name,
+                    partitions=partitions,
+                    replication_factor=replication_factor,
+                    config=config,
+                    validate_only=dry_run,
+                )
+            except KafkaError as error:
+                if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+                talk(f"topic {name} exists already")
+            else:
+                talk(f"topic {name} {'would be created' if dry_run else 'created'}")
+
+    ask_brokers(bootstrap, timeout_s, conversation)
+
+
+@topic.command(
+    "list",
+    cls=ExampleCommand,
+    examples=["ottla topic list", "ottla topic list -o name | grep dead-letter", "ottla topic list --internal -o wide"],
+)
+@click.option("-i", "--internal", is_flag=True, help="Kafka's own topics too.")
+@output_option()
+@bootstrap_option
+@timeout_option
+def list_(*, internal: bool, output: str, bootstrap: str, timeout_s: float) -> None:
+    """List topics."""
+    topics = ask_brokers(bootstrap, timeout_s, lambda admin: admin.list_topics(include_internal=internal))
+    columns = [
+        Column("NAME", "name"),
+        Column("PARTITIONS", "partitions"),
+        Column("REPLICATION", "replicationFactor"),
+        Column("UNDER-REPLICATED", "underReplicatedPartitions"),
+        Column("OFFLINE", "offlinePartitions"),
+        Column("ID", "topicId", wide=True),
+        Column("INTERNAL", "internal", wide=True),
+    ]
+    emit_rows([_summary(described) for described in topics], columns, output, kind="topic")
+
+
+def _summary(topic_: "TopicDescription") -> dict[str, Any]:
+    return {
+        "name": topic_.name,
+        "topicId": topic_.topic_id,
+        "internal": topic_.is_internal,
+        "partitions": topic_.partition_count,
+        "replicationFactor": topic_.replication_factor,
+        "underReplicatedPartitions": sum(len(entry.isr) < len(entry.replicas) for entry in topic_.partitions),
+        "offlinePartitions": sum(entry.leader < 0 for entry in topic_.partitions),
+    }
+
+
+@topic.command(
+    cls=ExampleCommand,
+    examples=["ottla topic describe flights", "ottla topic describe flights -o json | jq .partitions"],
+)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-a", "--all-configs", is_flag=True, help="Also the configs that are inherited.")
+@output_option("table", "wide", "json", "yaml")
+@bootstrap_option
+@timeout_option
+def describe(*, names: tuple[str, ...], all_configs: bool, output: str, bootstrap: str, timeout_s: float) -> None:
+    """Describe topics: where their partitions are, how full, and what they are told."""
+
+    async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
+        topics = await admin.describe_topics(names)
+        missing = [name for name in names if name not in topics]
+        if missing:
+            raise NotFoundError(f"there is no topic {', '.join(missing)}; ottla topic list shows those that are")
+        return [await _describe(admin, topics[name], all_configs=all_configs) for name in names]
+
+    described = ask_brokers(bootstrap, timeout_s, conversation)
+    if output in ("json", "yaml"):
+        emit_value(described[0] if len(described) == 1 else described, output)
+        return
+    for index, one in enumerate(described):
+        if index:
+            click.echo()
+        _show(one, wide=output == "wide")
+
+
+async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_configs: bool) -> dict[str, Any]:
+    from ottla.client.admin_topics import EARLIEST, LATEST
+    from ottla.config.alter import ResourceType
+    from ottla.types import TopicPartition
+
+    led = [TopicPartition(described.name, entry.partition) for entry in described.partitions if entry.leader >= 0]
+    starts = await admin.list_offsets(dict.fromkeys(led, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(led, LATEST))
+    configs = await admin.describe_configs(ResourceType.TOPIC, described.name)
+    partitions = []
+    for entry in described.partitions:
+        where = TopicPartition(described.name, entry.partition)
+        start, end = starts.get(where), ends.get(where)
+        partitions.append(
+            {
+                "partition": entry.partition,
+                "leader": entry.leader,
+                "leaderEpoch": entry.leader_epoch,
+                "replicas": list(entry.replicas),
+                "isr": list(entry.isr),
+                "offlineReplicas": list(entry.offline_replicas),
+                "logStartOffset": start.offset if start else None,
+                "endOffset": end.offset if end else None,
+            }
+        )
+    return {**_summary(described), "partitions": partitions, "configs": _configs(configs, all_configs=all_configs)}
+
+
+def _configs(entries: Sequence["ConfigEntry"], *, all_configs: bool) -> list[dict[str, Any]]:
+    return [
+        {"name": entry.name, "value": entry.value, "source": entry.source}
+        for entry in entries
+        if all_configs or entry.source == "DYNAMIC_TOPIC_CONFIG"
+    ]
+
+
+def _show(described: dict[str, Any], *, wide: bool) -> None:
+    emit_pairs(
+        [
+            ("Name", described["name"]),
+            ("Topic id", described["topicId"]),
+            ("Partitions", len(described["partitions"])),
+            ("Replication", described["replicationFactor"]),
+        ]
+    )
+    click.echo()
+    columns = [
+        Column("PARTITION", "partition"),
+        Column("LEADER", "leader"),
+        Column("REPLICAS", "replicas"),
+        Column("ISR", "isr"),
+        Column("START", "logStartOffset"),
+        Column("END", "endOffset"),
+        Column("EPOCH", "leaderEpoch", wide=True),
+        Column("OFFLINE", "offlineReplicas", wide=True),
+    ]
+    emit_table(described["partitions"], columns, wide=wide)
+    if described["configs"]:
+        click.echo()
+        columns = [Column("CONFIG", "name"), Column("VALUE", "value"), Column("SOURCE", "source")]
+        emit_table(described["configs"], columns)
+
+
+@topic.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla topic alter flights --partitions 12",
+        "ottla topic alter flights --set retention.ms=86400000 --delete segment.bytes",
+        "ottla topic alter flights --append cleanup.policy=compact --dry-run",
+    ],
+)
+@click.argument("name", metavar="TOPIC")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Raise the number of partitions to this.")
+@click.option("--set", "upserts", multiple=True, metavar="KEY=VALUE", help="Set a config.")
+@click.option("--delete", "deletions", multiple=True, metavar="KEY", help="Fall back to what is inherited.")
+@click.option("--append", "appends", multiple=True, metavar="KEY=ENTRY", help="Add to a config that is a list.")
+@click.option("--subtract", "subtractions", multiple=True, metavar="KEY=ENTRY", help="Take from a list.")
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def alter(
+    *,
+    name: str,
+    partitions: int | None,
+    upserts: tuple[str, ...],
+    deletions: tuple[str, ...],
+    appends: tuple[str, ...],
+    subtractions: tuple[str, ...],
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Change a topic's configs and number of partitions."""
+    from ottla.config.alter import ResourceType
+
+    changes = {
+        "upserts": key_values(upserts, "--set"),
+        "appends": key_values(appends, "--append"),
+        "subtractions": key_values(subtractions, "--subtract"),
+    }
+    has_configs = bool(deletions) or any(changes.values())
+    if partitions is None and not has_configs:
+        raise click.UsageError("nothing to alter: give --partitions, --set, --delete, --append or --subtract")
+
+    async def conversation(admin: "AdminClient") -> None:
+        if has_configs:
+            await admin.alter_configs(ResourceType.TOPIC, name, deletions=deletions, validate_only=dry_run, **changes)
+        if partitions is not None:
+            await admin.create_partitions(name, total=partitions, validate_only=dry_run)
+
+    ask_brokers(bootstrap, timeout_s, conversation)
+    talk(f"topic {name} {'would be altered' if dry_run else 'altered'}")
+
+
+@topic.command(
+    cls=ExampleCommand,
+    examples=["ottla topic delete flights", "ottla topic delete --regex 'test-.*' --yes"],
+)
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-r", "--regex", is_flag=True, help="The arguments are regular expressions for whole names.")
+@yes_option
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def delete(*, names: tuple[str, ...], regex: bool, yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+    """Delete topics and all their records."""
+    if regex:
+        known = ask_brokers(bootstrap, timeout_s, lambda admin: admin.list_topics())
+        chosen = [entry.name for entry in known if any(re.fullmatch(pattern, entry.name) for pattern in names)]
+    else:
+        known_names = ask_brokers(bootstrap, timeout_s, lambda admin: admin.describe_topics(names))
+        chosen = [name for name in names if name in known_names]
+    missing = [] if regex else [name for name in names if name not in chosen]
+    if missing or not chosen:
+        raise NotFoundError(f"there is no topic {', '.join(missing or names)}")
+    for name in chosen:
+        talk(f"topic {name}{' would be deleted' if dry_run else ''}")
+    if dry_run:
+        return
+    confirm(f"Delete {len(chosen)} topic(s) with all records?", yes=yes)
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.delete_topics(chosen))
+    talk(f"{len(chosen)} topic(s) deleted")
