@@ -1,0 +1,75 @@
+"""A value that comes later comes once, to everyone who waits, in the order in which they came."""
+
+from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+
+
+def test_callbacks_run_in_order_when_the_value_comes() -> None:
+    delayed: Delayed[int] = Delayed()
+    seen: list[tuple[str, int]] = []
+    delayed.on_complete(lambda value: seen.append(("first", value)))
+    delayed.on_complete(lambda value: seen.append(("second", value)))
+
+    assert seen == []
+    assert delayed.complete(7)
+    assert seen == [("first", 7), ("second", 7)]
+
+
+def test_who_comes_late_is_served_at_once() -> None:
+    seen: list[int] = []
+
+    Delayed.of(3).on_complete(seen.append)
+
+    assert seen == [3]
+
+
+def test_only_the_first_value_counts() -> None:
+    delayed = Delayed.of(1)
+
+    assert not delayed.complete(2)
+    assert delayed.value == 1
+
+
+def test_none_is_a_value() -> None:
+    delayed: Delayed[None] = Delayed()
+
+    assert not delayed.is_complete
+    delayed.complete(None)
+
+    assert delayed.is_complete
+    assert delayed.value is None
+
+
+def test_then_changes_the_value_on_its_way() -> None:
+    delayed: Delayed[int] = Delayed()
+    doubled = delayed.then(lambda value: value * 2)
+
+    assert not doubled.is_complete
+    delayed.complete(4)
+
+    assert doubled.value == 8
+
+
+def test_a_callback_may_add_another() -> None:
+    delayed: Delayed[int] = Delayed()
+    seen: list[int] = []
+    delayed.on_complete(lambda _: delayed.on_complete(seen.append))
+
+    delayed.complete(5)
+
+    assert seen == [5]
+
+
+def test_all_parts_come_in_order_whoever_is_first() -> None:
+    parts: list[Delayed[str]] = [Delayed(), Delayed.of("b"), Delayed()]
+    whole = when_all(parts)
+
+    parts[2].complete("c")
+    assert not whole.is_complete
+    parts[0].complete("a")
+
+    assert whole.value == ["a", "b", "c"]
+
+
+def test_no_parts_are_complete_at_once() -> None:
+    assert when_all([]).value == []

@@ -1,0 +1,172 @@
+"""Waiting operations end once: when a key of theirs is checked and the condition holds, or at their deadline."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ottla.purgatory import Delayed, Purgatory
+
+
+class Door:
+    """A condition that a test opens; counts how often it was tried."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.tries = 0
+
+    def try_complete(self) -> str | None:
+        self.tries += 1
+        return "open" if self.is_open else None
+
+
+def wait(purgatory: Purgatory[str], door: Door, *keys: str, deadline_ms: int = 100) -> Delayed[str]:
+    return purgatory.watch(
+        keys, deadline_ms=deadline_ms, try_complete=door.try_complete, on_deadline=lambda: "too late"
+    )
+
+
+def test_what_is_complete_already_does_not_wait() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    door.is_open = True
+
+    assert wait(purgatory, door, "a").value == "open"
+    assert len(purgatory) == 0
+    assert purgatory.next_deadline_ms() is None
+    assert purgatory.check("a") == 0
+
+
+@pytest.mark.parametrize("key", ["a", "b"])
+def test_any_of_the_keys_completes_it_once(key: str) -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    delayed = wait(purgatory, door, "a", "b")
+    door.is_open = True
+
+    assert purgatory.check("c") == 0
+    assert not delayed.is_complete
+    assert purgatory.check(key) == 1
+    assert delayed.value == "open"
+    assert purgatory.check("a") == purgatory.check("b") == 0
+    assert len(purgatory) == 0
+
+
+def test_a_check_in_vain_leaves_it_waiting() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    delayed = wait(purgatory, door, "a")
+
+    assert purgatory.check("a") == 0
+    assert purgatory.check("a") == 0
+
+    assert not delayed.is_complete
+    assert door.tries == 3  # on entering, and at both checks
+    assert len(purgatory) == 1
+
+
+@pytest.mark.parametrize(("now_ms", "expired"), [(99, 0), (100, 1), (101, 1)])
+def test_time_is_up_at_the_deadline_not_before(now_ms: int, expired: int) -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    delayed = wait(purgatory, Door(), "a", deadline_ms=100)
+
+    assert purgatory.expire(now_ms) == expired
+    assert delayed.is_complete == bool(expired)
+    assert len(purgatory) == 1 - expired
+
+
+def test_the_next_deadline_is_the_earliest_of_those_that_wait() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    wait(purgatory, door, "a", deadline_ms=50)
+    wait(purgatory, Door(), "b", deadline_ms=70)
+
+    assert purgatory.next_deadline_ms() == 50
+    door.is_open = True
+    purgatory.check("a")
+    assert purgatory.next_deadline_ms() == 70
+
+
+def test_an_expired_one_is_forgotten_under_all_its_keys() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    wait(purgatory, door, "a", "b", deadline_ms=10)
+    purgatory.expire(10)
+    door.is_open = True
+
+    assert purgatory.check("a") == purgatory.check("b") == 0
+    assert door.tries == 1
+
+
+def test_a_completion_may_start_a_new_wait_for_the_same_key() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    first, second, third = Door(), Door(), Door()
+    waiting: list[Delayed[str]] = []
+    wait(purgatory, first, "a").on_complete(lambda _: waiting.append(wait(purgatory, third, "a")))
+    waiting.append(wait(purgatory, second, "a"))
+    first.is_open = True
+
+    assert purgatory.check("a") == 1
+    second.is_open = third.is_open = True
+
+    assert purgatory.check("a") == 2
+    assert [delayed.value for delayed in waiting] == ["open", "open"]
+
+
+def test_a_busy_key_with_long_deadlines_does_not_pile_up() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    for _ in range(10_000):
+        door = Door()
+        wait(purgatory, door, "busy", "quiet", deadline_ms=10**9)
+        door.is_open = True
+        purgatory.check("busy")
+
+    assert len(purgatory) == 0
+    assert len(purgatory._deadlines) <= 1_001
+    assert sum(len(waiting) for waiting in purgatory._by_key.values()) <= 1_001
+
+
+class PurgatoryAgainstModel(RuleBasedStateMachine):
+    """Any order of entering, opening, checking and expiring gives what a plain list would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.purgatory: Purgatory[str] = Purgatory()
+        self.waiting: list[tuple[Door, frozenset[str], int, Delayed[str]]] = []
+        self.now_ms = 0
+
+    @rule(keys=st.frozensets(st.sampled_from("abc")), wait_ms=st.integers(1, 20))
+    def enter(self, keys: frozenset[str], wait_ms: int) -> None:
+        door = Door()
+        delayed = wait(self.purgatory, door, *sorted(keys), deadline_ms=self.now_ms + wait_ms)
+        self.waiting.append((door, keys, self.now_ms + wait_ms, delayed))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def open_one(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.waiting))[0].is_open = True
+
+    @rule(key=st.sampled_from("abc"))
+    def check(self, key: str) -> None:
+        self.expect(self.purgatory.check(key), "open", lambda door, keys, _: door.is_open and key in keys)
+
+    @rule(milliseconds=st.integers(0, 10))
+    def pass_time(self, milliseconds: int) -> None:
+        self.now_ms += milliseconds
+        self.expect(self.purgatory.expire(self.now_ms), "too late", lambda _, __, deadline: deadline <= self.now_ms)
+
+    def expect(self, ended: int, value: str, should_end: Callable[[Door, frozenset[str], int], bool]) -> None:
+        expected = [entry for entry in self.waiting if should_end(*entry[:3])]
+        self.waiting = [entry for entry in self.waiting if entry not in expected]
+        assert ended == len(expected)
+        assert [entry[3].value for entry in expected] == [value] * len(expected)
+
+    @invariant()
+    def agree(self) -> None:
+        assert len(self.purgatory) == len(self.waiting)
+        assert not any(delayed.is_complete for *_, delayed in self.waiting)
+        assert self.purgatory.next_deadline_ms() == min((entry[2] for entry in self.waiting), default=None)
+
+
+TestPurgatoryAgainstModel = PurgatoryAgainstModel.TestCase

@@ -1,0 +1,201 @@
+"""Fetch sessions (KIP-227): who gets one, what continues it, what ends it, and who must make room."""
+
+import pytest
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchContext, FetchSessions
+from ottla.simulator.chance import SeededRandom
+from ottla.types import ZERO_UUID, Uuid
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+IDLE_MS = 120_000
+
+
+def request(
+    session_id: int, epoch: int, *, add: dict[int, int] | None = None, forget: list[int] | None = None
+) -> FetchRequest:
+    """Ask for partitions of topic t; ``add`` gives fetch offsets by partition."""
+    partitions = [FetchPartition(partition=index, fetch_offset=offset) for index, offset in (add or {}).items()]
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic="t", partitions=partitions)] if partitions else [],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=forget)] if forget else [],
+    )
+
+
+def new_sessions(slots: int = 1_000) -> FetchSessions:
+    return FetchSessions(random=SeededRandom(7), slots_max=slots)
+
+
+def begin(sessions: FetchSessions, message: FetchRequest, now_ms: int = 0, *, ids: bool = False) -> FetchContext:
+    return sessions.begin(message, uses_topic_ids=ids, now_ms=now_ms)
+
+
+def offsets(context: FetchContext) -> dict[int, int]:
+    return {key[2]: fetched.request.fetch_offset for key, fetched in context.partitions.items()}
+
+
+def refusal(sessions: FetchSessions, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        begin(sessions, message, ids=ids)
+    return refused.value.code
+
+
+def test_a_first_full_fetch_gets_a_session() -> None:
+    sessions = new_sessions()
+
+    context = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20}))
+
+    assert context.session_id > 0
+    assert not context.is_incremental
+    assert offsets(context) == {0: 10, 1: 20}
+    assert (len(sessions), sessions.partition_count) == (1, 2)
+
+
+def test_a_fetch_without_a_session_leaves_no_trace() -> None:
+    sessions = new_sessions()
+
+    context = begin(sessions, request(NO_SESSION, FINAL_EPOCH, add={0: 10}))
+
+    assert (context.session_id, context.is_incremental) == (NO_SESSION, False)
+    assert offsets(context) == {0: 10}
+    assert len(sessions) == 0
+
+
+def test_a_full_fetch_of_nothing_gets_no_session() -> None:
+    assert begin(new_sessions(), request(NO_SESSION, INITIAL_EPOCH)).session_id == NO_SESSION
+
+
+def test_an_incremental_fetch_names_only_what_changed() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10, 1: 20, 2: 30})).session_id
+
+    context = begin(sessions, request(session_id, 1, add={1: 25, 3: 40}, forget=[2]))
+
+    assert (context.session_id, context.is_incremental) == (session_id, True)
+    assert offsets(context) == {0: 10, 1: 25, 3: 40}
+
+
+def test_what_the_last_answer_said_is_kept_for_a_partition_that_changes() -> None:
+    sessions = new_sessions()
+    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10}))
+    next(iter(first.partitions.values())).last_high_watermark = 99
+
+    second = begin(sessions, request(first.session_id, 1, add={0: 11}))
+
+    assert next(iter(second.partitions.values())).last_high_watermark == 99
+
+
+@pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1, -2])
+def test_an_epoch_out_of_turn_is_refused_and_changes_nothing(epoch: int) -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+
+    assert refusal(sessions, request(session_id, epoch, add={0: 11, 5: 0})) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert offsets(begin(sessions, request(session_id, 1))) == {0: 10}
+
+
+def test_an_epoch_is_not_taken_twice() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    begin(sessions, request(session_id, 1))
+
+    assert refusal(sessions, request(session_id, 1)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert begin(sessions, request(session_id, 2)).is_incremental
+
+
+def test_the_epoch_after_the_largest_is_one() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+    sessions._sessions[session_id].epoch = 2**31 - 1
+
+    begin(sessions, request(session_id, 2**31 - 1))
+
+    assert begin(sessions, request(session_id, 1)).is_incremental
+
+
+@pytest.mark.parametrize("session_id", [NO_SESSION, 12_345])
+def test_a_session_that_is_not_there_is_refused(session_id: int) -> None:
+    assert refusal(new_sessions(), request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_does_not_change_between_names_and_ids() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+
+    assert refusal(sessions, request(session_id, 1), ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert begin(sessions, request(session_id, 1)).is_incremental
+
+
+def test_topics_are_told_apart_by_their_id() -> None:
+    sessions = new_sessions()
+    topics = [
+        FetchTopic(topic_id=Uuid(bytes([number]) * 16), partitions=[FetchPartition(partition=0)]) for number in (1, 2)
+    ]
+    full = FetchRequest(session_id=NO_SESSION, session_epoch=INITIAL_EPOCH, topics=topics)
+
+    context = begin(sessions, full, ids=True)
+
+    assert {key[1] for key in context.partitions} == {topic.topic_id for topic in topics}
+    assert ZERO_UUID not in {key[1] for key in context.partitions}
+
+
+def test_the_final_epoch_ends_a_session_and_still_fetches() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+
+    context = begin(sessions, request(session_id, FINAL_EPOCH, add={0: 12}))
+
+    assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 12})
+    assert refusal(sessions, request(session_id, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_the_initial_epoch_replaces_the_session_that_it_names() -> None:
+    sessions = new_sessions()
+    old = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+
+    new = begin(sessions, request(old, INITIAL_EPOCH, add={1: 10})).session_id
+
+    assert new != old
+    assert len(sessions) == 1
+    assert refusal(sessions, request(old, 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_with_nothing_left_ends() -> None:
+    sessions = new_sessions()
+    session_id = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 10})).session_id
+
+    context = begin(sessions, request(session_id, 1, forget=[0]))
+
+    assert (context.session_id, len(sessions)) == (NO_SESSION, 0)
+
+
+@pytest.mark.parametrize(("idle_ms", "is_evicted"), [(IDLE_MS, False), (IDLE_MS + 1, True)])
+def test_room_is_made_only_by_a_session_that_was_idle_for_two_minutes(idle_ms: int, is_evicted: bool) -> None:
+    sessions = new_sessions(slots=2)
+    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
+    second = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1).session_id
+
+    third = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=idle_ms).session_id
+
+    assert (third != NO_SESSION) == is_evicted
+    assert sessions.evictions == int(is_evicted)
+    assert set(sessions._sessions) == ({second, third} if is_evicted else {first, second})
+
+
+def test_use_keeps_a_session_from_being_evicted() -> None:
+    sessions = new_sessions(slots=2)
+    first = begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 1}), now_ms=0).session_id
+    begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 2}), now_ms=1)
+    begin(sessions, request(first, 1), now_ms=IDLE_MS)
+
+    begin(sessions, request(NO_SESSION, INITIAL_EPOCH, add={0: 3}), now_ms=IDLE_MS + 2)
+
+    assert first in sessions._sessions
+
+
+def test_without_slots_every_fetch_is_full() -> None:
+    context = begin(new_sessions(slots=0), request(NO_SESSION, INITIAL_EPOCH, add={0: 1}))
+
+    assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 1})

@@ -1,0 +1,216 @@
+"""Frames come out of a connection as they went in, however the network cut them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.errors import ProtocolError
+from ottla.handlers.api import ConnectionInfo, ListenerRole
+from ottla.server.buffer_pool import BufferPool
+from ottla.server.connection import Connection
+from ottla.types import Endpoint
+
+SCRATCH_BYTES = 256
+LIMIT_BYTES = 200_000
+
+FRAMES = st.lists(
+    st.integers(4, 40)
+    | st.sampled_from(
+        [4, 122, 123, 124, 125, 126, 250, 252, 253, 256, 257, 1_000, 65_535, 65_536, 65_537, LIMIT_BYTES]
+    ),
+    max_size=8,
+).map(lambda sizes: [bytes([index + 1]) * size for index, size in enumerate(sizes)])
+
+
+class Peer:
+    """Writes a stream of frames into a connection in pieces, and notes what comes out."""
+
+    def __init__(self, frames: list[bytes], *, scratch: memoryview | None = None) -> None:
+        self.stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+        self.sent = 0
+        self.seen: list[bytes] = []
+        self.block_on: set[int] = set()
+        self.close_on: set[int] = set()
+        self.connection = Connection(
+            ConnectionInfo(
+                connection=1,
+                peer=Endpoint("192.0.2.1", 50_000),
+                listener="PLAINTEXT",
+                role=ListenerRole.BROKER,
+                security_protocol="PLAINTEXT",
+                dialled=Endpoint("192.0.2.2", 9092),
+            ),
+            scratch=scratch if scratch is not None else memoryview(bytearray(SCRATCH_BYTES)),
+            pool=BufferPool(),
+            frame_size_bytes_max=LIMIT_BYTES,
+            on_frame=self.on_frame,
+            now_ms=0,
+        )
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        self.seen.append(bytes(frame))
+        if len(self.seen) in self.block_on:
+            connection.is_blocked = True
+        if len(self.seen) in self.close_on:
+            connection.close()
+
+    @property
+    def is_done(self) -> bool:
+        return self.sent == len(self.stream)
+
+    def send(self, size_bytes: int) -> None:
+        """Let at most ``size_bytes`` arrive, as one read."""
+        buffer = self.connection.receive_buffer()
+        assert len(buffer) > 0
+        piece = self.stream[self.sent : self.sent + min(size_bytes, len(buffer))]
+        buffer[: len(piece)] = piece
+        self.sent += len(piece)
+        self.connection.received(len(piece))
+
+    def resume(self) -> None:
+        self.connection.is_blocked = False
+        self.connection.resume()
+
+
+PIECES = st.lists(st.integers(1, 300) | st.sampled_from([1, 3, 4, 5, 70_000, LIMIT_BYTES]), min_size=1, max_size=20)
+
+
+@settings(max_examples=300)
+@given(frames=FRAMES, pieces=PIECES)
+def test_any_split_of_the_stream_gives_the_same_frames(frames: list[bytes], pieces: list[int]) -> None:
+    peer = Peer(frames)
+
+    turn = 0
+    while not peer.is_done:
+        peer.send(pieces[turn % len(pieces)])
+        turn += 1
+
+    assert peer.seen == frames
+
+
+@settings(max_examples=300)
+@given(frames=FRAMES, pieces=PIECES, block_on=st.sets(st.integers(1, 8)))
+def test_a_blocked_connection_hands_out_nothing_until_it_is_resumed(
+    frames: list[bytes], pieces: list[int], block_on: set[int]
+) -> None:
+    peer = Peer(frames)
+    peer.block_on = block_on
+
+    turn = 0
+    while not peer.is_done or peer.connection.is_blocked:
+        if peer.connection.is_blocked:
+            seen = len(peer.seen)
+            assert seen in block_on
+            peer.resume()
+            assert len(peer.seen) >= seen
+        else:
+            peer.send(pieces[turn % len(pieces)])
+            turn += 1
+
+    assert peer.seen == frames
+
+
+@settings(max_examples=200)
+@given(frames=st.tuples(FRAMES, FRAMES), order=st.lists(st.tuples(st.booleans(), st.integers(1, 300)), max_size=60))
+def test_connections_that_share_the_scratch_buffer_do_not_mix(
+    frames: tuple[list[bytes], list[bytes]], order: list[tuple[bool, int]]
+) -> None:
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    peers = [Peer(frames[0], scratch=scratch), Peer(frames[1], scratch=scratch)]
+
+    for which, size_bytes in order:
+        peers[which].send(size_bytes)
+    for peer in peers:
+        while not peer.is_done:
+            peer.send(LIMIT_BYTES)
+
+    assert (peers[0].seen, peers[1].seen) == frames
+
+
+def test_frames_of_one_read_wait_while_the_first_is_in_hand() -> None:
+    peer = Peer([b"first", b"second", b"third"])
+    peer.block_on = {1, 2}
+
+    peer.send(SCRATCH_BYTES)
+    assert peer.seen == [b"first"]
+    peer.resume()
+    assert peer.seen == [b"first", b"second"]
+    peer.resume()
+    assert peer.seen == [b"first", b"second", b"third"]
+
+
+def test_nothing_comes_out_of_a_closed_connection() -> None:
+    peer = Peer([b"first", b"second"])
+    peer.close_on = {1}
+
+    peer.send(SCRATCH_BYTES)
+    peer.resume()
+
+    assert peer.seen == [b"first"]
+
+
+def test_a_large_frame_is_read_to_where_it_stays() -> None:
+    """The bytes of a second large frame are not moved: its size is read alone."""
+    large = b"x" * 70_000
+    peer = Peer([large, large])
+    while len(peer.seen) < 1:
+        peer.send(LIMIT_BYTES)
+
+    assert len(peer.connection.receive_buffer()) == 4
+    peer.send(LIMIT_BYTES)
+    assert len(peer.connection.receive_buffer()) == len(large)
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        pytest.param((3).to_bytes(4, "big"), "size of 3 bytes", id="too-small"),
+        pytest.param(bytes(4), "size of 0 bytes", id="zero"),
+        pytest.param(b"\xff\xff\xff\xff", "size of -1 bytes", id="negative"),
+        pytest.param(b"\x80\x00\x00\x00", "size of -2147483648 bytes", id="most-negative"),
+        pytest.param(b"\x7f\xff\xff\xff", "2147483647 bytes, more than socket.request.max.bytes", id="2-gib"),
+        pytest.param((LIMIT_BYTES + 1).to_bytes(4, "big"), f"claims {LIMIT_BYTES + 1} bytes", id="one-too-many"),
+        pytest.param(b"\x16\x03\x01\x02", "TLS hello", id="tls"),
+        pytest.param(b"GET ", "HTTP", id="http-get"),
+        pytest.param(b"POST", "HTTP", id="http-post"),
+    ],
+)
+@pytest.mark.parametrize("is_byte_by_byte", [False, True], ids=["at-once", "byte-by-byte"])
+@pytest.mark.parametrize("lead", [b"", b"good", b"g" * 70_000], ids=["first", "after-small", "after-large"])
+def test_a_size_that_cannot_be_is_refused_with_what_it_probably_is(
+    head: bytes, reason: str, is_byte_by_byte: bool, lead: bytes
+) -> None:
+    peer = Peer([lead] if lead else [])
+    peer.stream += head + b"more"
+
+    def send_all() -> None:
+        while not peer.is_done:
+            peer.send(1 if is_byte_by_byte and peer.sent >= len(peer.stream) - 8 else LIMIT_BYTES)
+
+    with pytest.raises(ProtocolError, match=reason):
+        send_all()
+    assert peer.seen == ([lead] if lead else [])
+
+
+@pytest.mark.parametrize("size", [4, LIMIT_BYTES])
+def test_the_smallest_and_the_largest_frame_are_taken(size: int) -> None:
+    peer = Peer([b"x" * size])
+    while not peer.is_done:
+        peer.send(LIMIT_BYTES)
+
+    assert [len(frame) for frame in peer.seen] == [size]
+
+
+def test_a_claimed_size_costs_nothing_before_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    take: Callable[[Any, int], memoryview] = BufferPool.take
+    monkeypatch.setattr(BufferPool, "take", lambda pool, size: taken.append(size) or take(pool, size))
+    peer = Peer([])
+    peer.stream = (100).to_bytes(4, "big")
+
+    peer.send(4)
+
+    assert taken == []
