@@ -1,19 +1,21 @@
 """Metadata (api key 3, v0-v13): the brokers, the topics, and who leads each partition.
 
-v1 null means all topics, and there is a controller; v4 the client may forbid auto creation; v5 offline replicas; v7
-leader epochs; v8 authorized operations; v9 flexible; v10 topic ids; v12 topics by id; v13 top-level error.
+v0 an empty list of topics means all; from v1 null does, and there is a controller; v2 cluster id; v4 the client may
+forbid auto creation; v5 offline replicas; v7 leader epochs; v8 authorized operations; v9 flexible; v10 topic ids in
+the answer, v12 in the question; v13 top-level error.
 An unknown topic is created when auto.create.topics.enable and the request allow it; until it is there the answer is
 UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients ask again.
 Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache of Apache Kafka 4.3.
 """
 
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
-from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.handlers.auto_create import create_missing_topics
+from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
-from ottla.types import INTERNAL_TOPICS, ZERO_UUID
+from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -23,55 +25,68 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+_FIRST_VERSION_WITH_IDS_ASKED = 12
+_FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+
 
 @serves(api_key=3, versions=range(0, 14))
-def metadata(context: RequestContext, request: MetadataRequest) -> Answer:
+def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """List the alive brokers and the wanted topics; start to create those that are missing."""
-    services = context.services
-    cache = services.metadata
+    if request.topics is not None and _is_malformed(context, request.topics):
+        return _refuse(context, request.topics)
+    described = _Described(context)
     wanted = request.topics
     if wanted is None or (context.api_version == 0 and not wanted):
-        topics = [_describe(context, cache.image.topics.by_name[name]) for name in cache.topic_names()]
+        topics = described.every_topic()
+    elif any(topic.topic_id != ZERO_UUID for topic in wanted):
+        topics = [described.topic_by_id(topic.topic_id) for topic in wanted if topic.topic_id != ZERO_UUID]
     else:
-        topics = [_find(context, topic) for topic in wanted]
-        missing = [
-            topic.name
-            for topic in topics
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
-        ]
-        if missing and services.config.auto_create_topics_enable and request.allow_auto_topic_creation:
-            errors = create_missing_topics(context, missing)
-            for topic in topics:
-                if topic.name in errors:
-                    topic.error_code = errors[topic.name]
+        names = list(dict.fromkeys(topic.name or "" for topic in wanted))
+        topics = [described.topic_by_name(name) for name in names]
+        if context.services.config.auto_create_topics_enable and request.allow_auto_topic_creation:
+            _create_missing(context, topics)
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = NOT_ASKED if topic.error_code else TOPIC_OPERATIONS
     return MetadataResponse(
-        brokers=_brokers(context),
-        cluster_id=services.cluster_id,
+        brokers=described.brokers(),
+        cluster_id=context.services.cluster_id,
         controller_id=_controller_id(context),
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
     )
 
 
-def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
-    found = []
-    for broker in context.services.metadata.alive_brokers():
-        endpoint = advertised_endpoint(context, broker)
-        if endpoint is not None:
-            found.append(
-                MetadataResponseBroker(
-                    node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
-                )
-            )
-    return found
+def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> bool:
+    """Whether a topic has neither name nor id, or is asked for by id in a version that only promised to."""
+    if context.api_version < _FIRST_VERSION_WITH_IDS_ASKED:
+        return any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics)
+    return any(topic.name is None and topic.topic_id == ZERO_UUID for topic in topics)
 
 
-def _controller_id(context: RequestContext) -> int:
+def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> MetadataResponse:
+    too_early = context.api_version < _FIRST_VERSION_WITH_IDS_ASKED
+    error = ErrorCode.INVALID_REQUEST if too_early else ErrorCode.UNKNOWN_SERVER_ERROR
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id) for topic in topics
+        ]
+    )
+
+
+def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> None:
+    missing = [
+        topic.name
+        for topic in topics
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
+    ]
+    if missing:
+        create_missing_topics(context, missing)
+
+
+def _controller_id(context: RequestContext) -> NodeId:
     """Return an alive broker, any: admin requests go to brokers, which forward them (KIP-590)."""
     alive = context.services.metadata.alive_brokers()
     if not alive:
@@ -79,55 +94,68 @@ def _controller_id(context: RequestContext) -> int:
     return alive[context.services.random.randrange(len(alive))].broker_id
 
 
-def _find(context: RequestContext, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    cache = context.services.metadata
-    if wanted.topic_id != ZERO_UUID:
-        topic = cache.topic_by_id(wanted.topic_id)
-        if topic is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
-        return _describe(context, topic)
-    if wanted.name is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is wanted with neither a name nor an id")
-    topic = cache.topic(wanted.name)
-    if topic is None:
+class _Described:
+    """Answers from one image, for one client."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._image = context.services.metadata.image
+        self._alive = {broker.broker_id: broker for broker in context.services.metadata.alive_brokers()}
+        self._endpoints: dict[NodeId, Endpoint] = {}
+        for broker_id, broker in self._alive.items():
+            endpoint = advertised_endpoint(context, broker)
+            if endpoint is not None:
+                self._endpoints[broker_id] = endpoint
+
+    def brokers(self) -> list[MetadataResponseBroker]:
+        return [
+            MetadataResponseBroker(
+                node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=self._alive[broker_id].rack
+            )
+            for broker_id, endpoint in self._endpoints.items()
+        ]
+
+    def every_topic(self) -> list[MetadataResponseTopic]:
+        return [self._topic(topic) for _, topic in sorted(self._image.topics.by_name.items())]
+
+    def topic_by_name(self, name: str) -> MetadataResponseTopic:
+        topic = self._image.topics.by_name.get(name)
+        if topic is not None:
+            return self._topic(topic)
+        is_legal = invalid_topic_name_reason(name) is None
         return MetadataResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            name=wanted.name,
-            is_internal=wanted.name in INTERNAL_TOPICS,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
+            name=name,
+            is_internal=name in INTERNAL_TOPICS,
         )
-    return _describe(context, topic)
 
+    def topic_by_id(self, topic_id: Uuid) -> MetadataResponseTopic:
+        topic = self._image.topics.by_id.get(topic_id)
+        if topic is not None:
+            return self._topic(topic)
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
-def _describe(context: RequestContext, topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _describe_partition(context, index, registration)
-            for index, registration in sorted(topic.partitions.items())
-        ],
-    )
+    def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=[self._partition(index, each) for index, each in sorted(topic.partitions.items())],
+        )
 
-
-def _describe_partition(
-    context: RequestContext, index: int, registration: PartitionRegistration
-) -> MetadataResponsePartition:
-    cache = context.services.metadata
-    leader = registration.leader
-    error = ErrorCode.NONE
-    if not cache.is_alive(leader):
-        error = ErrorCode.LEADER_NOT_AVAILABLE
-        leader = NO_LEADER
-    elif cache.broker_endpoint(leader, context.connection.listener) is None:
-        error = ErrorCode.LISTENER_NOT_FOUND
-        leader = NO_LEADER
-    return MetadataResponsePartition(
-        error_code=error,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=registration.leader_epoch,
-        replica_nodes=list(registration.replicas),
-        isr_nodes=list(registration.isr),
-        offline_replicas=[replica for replica in registration.replicas if not cache.is_alive(replica)],
-    )
+    def _partition(self, index: int, registration: PartitionRegistration) -> MetadataResponsePartition:
+        leader, error = registration.leader, ErrorCode.NONE
+        if leader not in self._endpoints:
+            # A leader that is up but not on the client's listener is a mistake in the listeners' configuration.
+            is_up = leader in self._alive and self._context.api_version >= _FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+            error = ErrorCode.LISTENER_NOT_FOUND if is_up else ErrorCode.LEADER_NOT_AVAILABLE
+            leader = NO_LEADER
+        return MetadataResponsePartition(
+            error_code=error,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=registration.leader_epoch,
+            replica_nodes=list(registration.replicas),
+            isr_nodes=list(registration.isr),
+            offline_replicas=[replica for replica in registration.replicas if replica not in self._endpoints],
+        )
