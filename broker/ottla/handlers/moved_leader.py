@@ -36,4 +36,4 @@ def add_moved_leader(
         made = (produce if context.api_key == 0 else fetch).NodeEndpoint(
             node_id=registration.leader, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
-        node_endpoints.append(made)  # type: ignore[arg-type]
+        node_endpoints.append(made)

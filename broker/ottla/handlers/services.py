@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ottla.groups.coordinator import GroupCoordinator
     from ottla.log.manager import LogManager
     from ottla.metadata.cache import MetadataCache
+    from ottla.metadata.records import MetadataRecord
     from ottla.raft.client import RaftClient
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
@@ -26,7 +27,7 @@ class Services:
     config: "NodeConfig"
     cluster_id: str
     metadata: "MetadataCache"
-    raft: "RaftClient"
+    raft: "RaftClient[MetadataRecord]"
     controller: "ControllerChannel"
     logs: "LogManager"
     replicas: "ReplicaManager"
