@@ -1,0 +1,879 @@
+"""A partition's log from its owner's seat: appends, reads, rolls, watermarks, retention, failing disks."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import (
+    CorruptRecordError,
+    ErrorCode,
+    InvalidRecordError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
+from ottla.log.partition_log import AppendOrigin, PartitionLog
+from ottla.simulator.disk import SimulatedDisk
+from ottla.types import OffsetAndEpoch, Uuid
+from ottla.wire.records import (
+    Compression,
+    ControlRecordType,
+    Record,
+    build_batch,
+    build_end_transaction_marker,
+    iterate_batches,
+    parse_batch,
+    read_records,
+)
+
+NOW_MS = 1_700_000_000_000
+DIRECTORY = "/data/topic-0"
+HOUR_MS = 3_600_000
+
+OpenLog = Callable[..., PartitionLog]
+MakeBatch = Callable[..., bytearray]
+
+
+def append(log: PartitionLog, batch: bytearray | bytes, **options: Any) -> tuple[int, int]:
+    result = log.append_as_leader(batch, leader_epoch=options.pop("leader_epoch", 0), now_ms=NOW_MS, **options)
+    return result.first_offset, result.last_offset
+
+
+def end_transaction(log: PartitionLog, kind: ControlRecordType, producer_id: int, epoch: int = 0) -> None:
+    marker = build_end_transaction_marker(
+        kind, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=0, timestamp_ms=NOW_MS
+    )
+    append(log, marker, origin=AppendOrigin.COORDINATOR)
+
+
+# --- appending
+
+
+def test_offsets_follow_each_other(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+
+    assert append(log, make_batch(3)) == (0, 2)
+    assert append(log, make_batch(1)) == (3, 3)
+    assert log.log_end_offset == 4
+
+
+def test_the_batch_on_disk_bears_its_offset_and_epoch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    append(log, make_batch(2), leader_epoch=5)
+
+    records = log.read(2, size_bytes_max=1).records
+    assert records is not None
+    batch = parse_batch(records.read())
+    batch.check_crc()
+    assert (batch.base_offset, batch.leader_epoch) == (2, 5)
+
+
+def test_a_read_only_buffer_is_appended_and_left_as_it_is(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(1))
+    sent = bytes(make_batch(1))
+    before = bytes(sent)
+
+    assert append(log, sent) == (1, 1)
+    assert append(log, memoryview(sent)) == (2, 2)  # type: ignore[arg-type]
+    assert sent == before
+
+
+@pytest.mark.parametrize(
+    ("max_message_bytes", "is_refused"),
+    [pytest.param(0, False, id="exactly-the-limit-is-taken"), pytest.param(-1, True, id="one-byte-over-is-refused")],
+)
+def test_a_batch_may_be_as_large_as_the_topic_allows(
+    open_log: OpenLog, make_batch: MakeBatch, max_message_bytes: int, is_refused: bool
+) -> None:
+    batch = make_batch(1)
+    log = open_log(max_message_bytes=len(batch) + max_message_bytes)
+
+    if is_refused:
+        with pytest.raises(KafkaError) as refusal:
+            append(log, batch)
+        assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    else:
+        append(log, batch)
+
+
+def test_a_batch_larger_than_a_segment_is_refused(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_bytes=100)
+
+    with pytest.raises(KafkaError) as refusal:
+        append(log, make_batch(1, size_bytes=100))
+
+    assert refusal.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_a_refused_batch_leaves_the_log_as_it_was(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(1))
+    damaged = make_batch(1)
+    damaged[-1] ^= 1
+
+    with pytest.raises(CorruptRecordError) as refusal:
+        append(log, damaged)
+
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert (log.log_end_offset, log.failure) == (1, None)
+    assert append(log, make_batch(1)) == (1, 1)
+
+
+def test_a_coordinator_may_write_control_records_and_a_client_may_not(open_log: OpenLog) -> None:
+    log = open_log()
+    marker = build_end_transaction_marker(
+        ControlRecordType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
+    )
+
+    with pytest.raises(InvalidRecordError):
+        append(log, marker)
+    assert append(log, marker, origin=AppendOrigin.COORDINATOR) == (0, 0)
+
+
+def test_the_quorum_leader_keeps_its_own_offsets_and_epochs(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    data = make_batch(2, leader_epoch=3) + make_batch(1, base_offset=2, leader_epoch=4)
+
+    assert append(log, data, origin=AppendOrigin.RAFT_LEADER, leader_epoch=4) == (0, 2)
+    assert (log.epoch_for_offset(1), log.epoch_for_offset(2)) == (3, 4)
+
+
+def test_log_append_time_stamps_every_record(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime")
+
+    result = log.append_as_leader(make_batch(3, timestamp_ms=5), leader_epoch=0, now_ms=NOW_MS)
+
+    records = log.read(0, size_bytes_max=1).records
+    assert records is not None
+    batch = parse_batch(records.read())
+    batch.check_crc()
+    assert result.log_append_time_ms == NOW_MS
+    assert {record.timestamp_ms for record in read_records(batch, size_bytes_max=10_000)} == {NOW_MS}
+
+
+@pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("sent", list(Compression), ids=lambda codec: codec.label)
+def test_the_topics_compression_wins_over_the_producers(
+    open_log: OpenLog, make_batch: MakeBatch, wanted: str, sent: Compression
+) -> None:
+    log = open_log(compression_type=wanted)
+    append(log, make_batch(1))
+
+    result = append(
+        log, make_batch(3, compression=sent, producer_id=4, producer_epoch=1, base_sequence=0), leader_epoch=6
+    )
+
+    records = log.read(1, size_bytes_max=1).records
+    assert records is not None
+    batch = parse_batch(records.read())
+    batch.check_crc()
+    assert result == (1, 3)
+    assert batch.compression.label == ("none" if wanted == "uncompressed" else wanted)
+    assert (batch.leader_epoch, batch.producer_id, batch.base_sequence) == (6, 4, 0)
+    assert [record.offset for record in read_records(batch, size_bytes_max=10_000)] == [1, 2, 3]
+
+
+def test_a_repeated_batch_is_answered_with_its_first_offsets(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    options = {"producer_id": 9, "producer_epoch": 0}
+    for sequence in range(6):
+        append(log, make_batch(1, base_sequence=sequence, **options))
+
+    again = log.append_as_leader(make_batch(1, base_sequence=1, **options), leader_epoch=0, now_ms=NOW_MS)
+
+    assert (again.is_duplicate, again.first_offset, again.last_offset) == (True, 1, 1)
+    assert log.log_end_offset == 6
+    with pytest.raises(KafkaError) as too_old:
+        append(log, make_batch(1, base_sequence=0, **options))
+    assert too_old.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_coordinators_batches_need_no_sequence(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    options = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+
+    for _ in range(2):
+        append(log, make_batch(1, **options), origin=AppendOrigin.COORDINATOR)
+
+    assert log.log_end_offset == 2
+
+
+# --- as a follower
+
+
+def test_a_follower_writes_what_the_leader_wrote(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    data = make_batch(2, leader_epoch=1) + make_batch(3, base_offset=2, leader_epoch=2)
+
+    result = log.append_as_follower(data)
+
+    assert (result.first_offset, result.last_offset, log.log_end_offset) == (0, 4, 5)
+    assert log.offset_for_leader_epoch(1) == OffsetAndEpoch(2, 1)
+
+
+def test_a_follower_leaves_out_a_batch_that_is_cut_off(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    data = make_batch(2) + make_batch(3, base_offset=2)
+
+    assert log.append_as_follower(data[:-1]).last_offset == 1
+    assert log.append_as_follower(data[: len(make_batch(2)) - 1]).last_offset == -1
+
+
+def test_a_follower_may_skip_offsets_but_never_goes_back(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+
+    log.append_as_follower(make_batch(1, base_offset=10))
+
+    assert log.log_end_offset == 11
+    with pytest.raises(KafkaError) as refusal:
+        log.append_as_follower(make_batch(1, base_offset=10))
+    assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_checks_the_crc(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    data = make_batch(1)
+    data[-1] ^= 1
+
+    with pytest.raises(CorruptRecordError):
+        log.append_as_follower(data)
+
+
+def test_a_follower_with_smaller_segments_gives_each_batch_its_own(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_bytes=300)
+    data = b"".join(make_batch(1, base_offset=offset, size_bytes=150) for offset in range(4))
+
+    log.append_as_follower(data)
+
+    assert [segment.base_offset for segment in log.segments()] == [0, 1, 2, 3]
+
+
+def test_two_billion_offsets_further_needs_another_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    log.append_as_follower(make_batch(1))
+
+    log.append_as_follower(make_batch(1, base_offset=2**31 - 1))
+    log.append_as_follower(make_batch(1, base_offset=2**31))
+
+    assert [segment.base_offset for segment in log.segments()] == [0, 2**31]
+
+
+# --- reading
+
+
+def test_a_read_within_a_batch_gives_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(3))
+    append(log, make_batch(3))
+
+    records = log.read(4, size_bytes_max=10_000).records
+
+    assert records is not None
+    assert [batch.base_offset for batch in iterate_batches(records.read())] == [3]
+
+
+def test_the_first_batch_is_whole_however_small_the_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    batch = make_batch(3)
+    append(log, batch)
+
+    assert log.read(0, size_bytes_max=1).size_bytes == len(batch)
+    assert log.read(0, size_bytes_max=1, at_least_one=False).size_bytes == 1
+    assert log.read(0, size_bytes_max=0, at_least_one=False).records is None
+
+
+def test_a_read_is_cut_at_its_limit(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    size_bytes = len(make_batch(1))
+    for _ in range(3):
+        append(log, make_batch(1))
+
+    assert log.read(0, size_bytes_max=size_bytes + 5).size_bytes == size_bytes + 5
+    assert log.read(0, size_bytes_max=10_000).size_bytes == 3 * size_bytes
+
+
+def test_a_read_stops_below_its_upper_bound(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(index_interval_bytes=0)
+    size_bytes = len(make_batch(1))
+    for _ in range(4):
+        append(log, make_batch(1))
+
+    assert log.read(0, size_bytes_max=10_000, upper_bound_offset=2).size_bytes == 2 * size_bytes
+    assert log.read(1, size_bytes_max=10_000, upper_bound_offset=2).size_bytes == size_bytes
+    assert log.read(2, size_bytes_max=10_000, upper_bound_offset=2).records is None
+
+
+def test_the_remembered_upper_bound_does_not_outlive_a_truncation(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    for _ in range(4):
+        append(log, make_batch(1))
+    before = log.read(0, size_bytes_max=10_000, upper_bound_offset=2).size_bytes
+    log.truncate_to(0)
+    for _ in range(4):
+        append(log, make_batch(1, size_bytes=10))
+
+    assert log.read(0, size_bytes_max=10_000, upper_bound_offset=2).size_bytes == 2 * len(make_batch(1, size_bytes=10))
+    assert before == 2 * len(make_batch(1))
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_refused"),
+    [
+        pytest.param(1, True, id="below-the-log-start"),
+        pytest.param(2, False, id="at-the-log-start"),
+        pytest.param(4, False, id="at-the-log-end"),
+        pytest.param(5, True, id="above-the-log-end"),
+    ],
+)
+def test_reads_are_for_offsets_of_the_log(
+    open_log: OpenLog, make_batch: MakeBatch, offset: int, is_refused: bool
+) -> None:
+    log = open_log()
+    append(log, make_batch(4))
+    log.update_high_watermark(4)
+    log.delete_records_before(2)
+
+    if is_refused:
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(offset, size_bytes_max=100)
+    else:
+        log.read(offset, size_bytes_max=100)
+
+
+def test_a_gap_at_a_segments_end_leads_to_the_next_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    log.append_as_follower(make_batch(1))
+    log.roll(NOW_MS)
+    log.append_as_follower(make_batch(1, base_offset=5))
+
+    records = log.read(3, size_bytes_max=100).records
+
+    assert records is not None
+    assert parse_batch(records.read()).base_offset == 5
+
+
+def test_a_slice_outlives_its_segments_deletion(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(1))
+    records = log.read(0, size_bytes_max=1000).records
+    assert records is not None
+    log.truncate_fully_and_start_at(10)
+    log.tick(NOW_MS + 60_000)
+
+    assert parse_batch(records.read()).base_offset == 0
+
+
+# --- rolling
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "segments"),
+    [pytest.param(0, [0], id="exactly-full-stays"), pytest.param(-1, [0, 1], id="one-byte-short-rolls")],
+)
+def test_a_segment_rolls_before_it_grows_above_its_size(
+    open_log: OpenLog, make_batch: MakeBatch, room_bytes: int, segments: list[int]
+) -> None:
+    log = open_log(segment_bytes=2 * len(make_batch(1)) + room_bytes)
+
+    for _ in range(2):
+        append(log, make_batch(1))
+
+    assert [segment.base_offset for segment in log.segments()] == segments
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "segments"),
+    [pytest.param(HOUR_MS, [0], id="exactly-the-age-stays"), pytest.param(HOUR_MS + 1, [0, 1], id="one-ms-more-rolls")],
+)
+def test_a_segment_rolls_by_the_time_its_records_span(
+    open_log: OpenLog, make_batch: MakeBatch, later_ms: int, segments: list[int]
+) -> None:
+    log = open_log(segment_ms=HOUR_MS, message_timestamp_after_max_ms=10 * HOUR_MS)
+
+    append(log, make_batch(1))
+    append(log, make_batch(1, timestamp_ms=NOW_MS + later_ms))
+
+    assert [segment.base_offset for segment in log.segments()] == segments
+
+
+def test_records_without_timestamps_roll_by_the_segments_own_age(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_ms=HOUR_MS)
+    batch = make_batch(1, timestamp_ms=-1)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(make_batch(1, timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + HOUR_MS)
+    assert len(log.segments()) == 1
+
+    log.append_as_leader(make_batch(1, timestamp_ms=-1), leader_epoch=0, now_ms=NOW_MS + HOUR_MS + 1)
+
+    assert len(log.segments()) == 2
+
+
+def test_a_full_index_rolls_the_segment(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_index_bytes=3 * 12, index_interval_bytes=0)
+
+    for index in range(6):
+        append(log, make_batch(1, timestamp_ms=NOW_MS + index))
+
+    # Three time index entries fit, of which the roll keeps one; a segment's first batch is never indexed.
+    assert [segment.base_offset for segment in log.segments()] == [0, 3]
+
+
+def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog) -> None:
+    log = open_log()
+
+    log.roll(NOW_MS)
+
+    assert len(log.segments()) == 1
+
+
+# --- watermarks and transactions
+
+
+def test_the_high_watermark_stays_within_the_log(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(4))
+
+    assert log.update_high_watermark(3) == 3
+    assert log.update_high_watermark(9) == 4
+    log.delete_records_before(2)
+    assert log.update_high_watermark(0) == 2
+
+
+def test_the_log_start_cannot_pass_the_high_watermark(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(4))
+    log.update_high_watermark(3)
+
+    with pytest.raises(OffsetOutOfRangeError):
+        log.delete_records_before(4)
+    log.delete_records_before(3)
+    log.delete_records_before(1)
+
+    assert log.log_start_offset == 3
+
+
+def test_the_last_stable_offset_waits_for_the_oldest_transaction(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    append(log, make_batch(1))
+    append(log, make_batch(2, producer_id=1, **options))
+    append(log, make_batch(2, producer_id=2, **options))
+    log.update_high_watermark(5)
+    assert log.last_stable_offset == 1
+
+    end_transaction(log, ControlRecordType.COMMIT, 1)
+    log.update_high_watermark(6)
+
+    assert log.last_stable_offset == 3
+
+
+def test_a_marker_counts_once_it_is_replicated(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(2, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True))
+    end_transaction(log, ControlRecordType.COMMIT, 1)
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 0
+
+    log.update_high_watermark(3)
+
+    assert log.last_stable_offset == 3
+
+
+def test_a_read_tells_the_aborted_transactions_that_it_overlaps(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(index_interval_bytes=0)
+    options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    append(log, make_batch(2, producer_id=1, **options))
+    append(log, make_batch(2, producer_id=2, **options))
+    end_transaction(log, ControlRecordType.ABORT, 1)
+    end_transaction(log, ControlRecordType.COMMIT, 2)
+    append(log, make_batch(1))
+    log.roll(NOW_MS)
+    append(log, make_batch(1))
+
+    def aborted(offset: int) -> list[tuple[int, int, int]] | None:
+        found = log.read(offset, size_bytes_max=10_000, with_aborted_transactions=True).aborted_transactions
+        return None if found is None else [entry[:3] for entry in found]
+
+    assert aborted(0) == [(1, 0, 4)]
+    assert aborted(4) == [(1, 0, 4)]
+    assert aborted(5) == []
+    assert log.read(0, size_bytes_max=10_000).aborted_transactions is None
+
+
+def test_producers_are_listed_and_expire(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(producer_id_expiration_ms=HOUR_MS)
+    append(log, make_batch(1, producer_id=2, producer_epoch=0, base_sequence=0))
+    append(log, make_batch(1, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True))
+    assert [entry.producer_id for entry in log.active_producers()] == [1, 2]
+
+    log.expire_producers(NOW_MS + HOUR_MS - 1)
+    assert len(log.active_producers()) == 2
+    log.expire_producers(NOW_MS + HOUR_MS)
+
+    assert [entry.producer_id for entry in log.active_producers()] == [1], "a transaction is open"
+
+
+# --- truncation
+
+
+def test_truncation_within_a_batch_takes_the_whole_batch(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    append(log, make_batch(3))
+
+    assert log.truncate_to(3)
+
+    assert log.log_end_offset == 2
+    assert append(log, make_batch(1)) == (2, 2)
+
+
+def test_truncation_at_or_above_the_end_does_nothing(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+
+    assert not log.truncate_to(2)
+    assert not log.truncate_to(7)
+    assert log.log_end_offset == 2
+
+
+def test_truncation_takes_watermarks_epochs_and_producers_along(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_bytes=200)
+    for sequence in range(4):
+        batch = make_batch(1, producer_id=1, producer_epoch=0, base_sequence=sequence)
+        append(log, batch, leader_epoch=sequence)
+    log.update_high_watermark(4)
+
+    log.truncate_to(2)
+
+    assert (log.high_watermark, log.latest_epoch, log.log_end_offset) == (2, 1, 2)
+    assert append(log, make_batch(1, producer_id=1, producer_epoch=0, base_sequence=2)) == (2, 2)
+
+
+def test_a_truncation_is_told_to_the_owner(disk: SimulatedDisk, clock: Any, make_batch: MakeBatch) -> None:
+    from ottla.log.config import LogConfig
+    from ottla.types import TopicPartition
+
+    told: list[int] = []
+    log = PartitionLog.open(
+        disk=disk,
+        directory=DIRECTORY,
+        topic_partition=TopicPartition("topic", 0),
+        config=LogConfig(),
+        clock=clock,
+        on_truncated=lambda: told.append(log.log_end_offset),
+    )
+    append(log, make_batch(4))
+
+    log.truncate_to(4)
+    log.truncate_to(0)
+    log.truncate_fully_and_start_at(9)
+
+    assert told == [0, 9]
+
+
+def test_starting_anew_may_keep_an_earlier_log_start(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(4))
+
+    log.truncate_fully_and_start_at(100, log_start_offset=100)
+
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.latest_epoch) == (100, 100, 100, -1)
+    assert append(log, make_batch(1)) == (100, 100)
+
+
+# --- retention
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "deleted"),
+    [pytest.param(HOUR_MS, [], id="exactly-the-age-stays"), pytest.param(HOUR_MS + 1, [0], id="one-ms-older-goes")],
+)
+def test_segments_go_by_the_age_of_their_newest_record(
+    open_log: OpenLog, make_batch: MakeBatch, age_ms: int, deleted: list[int]
+) -> None:
+    log = open_log(retention_ms=HOUR_MS)
+    append(log, make_batch(1))
+    log.roll(NOW_MS)
+    append(log, make_batch(1, timestamp_ms=NOW_MS + 2))
+    log.update_high_watermark(2)
+
+    assert log.apply_retention(NOW_MS + age_ms) == deleted
+    assert log.log_start_offset == len(deleted)
+
+
+def test_segments_above_the_high_watermark_stay(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(retention_ms=0)
+    append(log, make_batch(2))
+    log.roll(NOW_MS)
+    append(log, make_batch(1))
+    log.update_high_watermark(1)
+    assert log.apply_retention(NOW_MS + HOUR_MS) == []
+
+    log.update_high_watermark(2)
+
+    assert log.apply_retention(NOW_MS + HOUR_MS) == [0]
+
+
+def test_the_active_segment_goes_too_when_all_of_it_is_old(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(retention_ms=HOUR_MS)
+    append(log, make_batch(2))
+    log.update_high_watermark(2)
+
+    assert log.apply_retention(NOW_MS + 2 * HOUR_MS) == [0]
+
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (2, 2, 0)
+    assert log.apply_retention(NOW_MS + 2 * HOUR_MS) == [], "an empty segment is not rolled again"
+
+
+@pytest.mark.parametrize(
+    ("spare_bytes", "deleted"),
+    [pytest.param(0, [0], id="what-is-left-is-enough"), pytest.param(1, [], id="one-byte-too-few-would-be-left")],
+)
+def test_segments_go_while_the_log_stays_as_large_as_it_must(
+    open_log: OpenLog, make_batch: MakeBatch, spare_bytes: int, deleted: list[int]
+) -> None:
+    log = open_log(retention_bytes=2 * len(make_batch(1)) + spare_bytes, retention_ms=-1)
+    for _ in range(3):
+        append(log, make_batch(1))
+        log.roll(NOW_MS)
+    log.update_high_watermark(3)
+
+    assert log.apply_retention(NOW_MS) == deleted
+
+
+def test_without_a_delete_policy_only_the_log_start_deletes(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(retention_ms=0, retention_bytes=0, cleanup_policy=frozenset({"compact"}))
+    for _ in range(3):
+        append(log, make_batch(1))
+        log.roll(NOW_MS)
+    log.update_high_watermark(3)
+    assert log.apply_retention(NOW_MS + HOUR_MS) == []
+
+    log.delete_records_before(2)
+
+    assert log.apply_retention(NOW_MS + HOUR_MS) == [0, 1]
+
+
+def test_deleted_files_are_removed_after_their_delay(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log(file_delete_delay_ms=1000)
+    append(log, make_batch(1))
+    log.truncate_fully_and_start_at(5)
+
+    def deleted() -> list[str]:
+        return [path for path in disk.paths() if path.endswith(".deleted")]
+
+    assert f"{DIRECTORY}/00000000000000000000.log.deleted" in deleted()
+    log.tick(NOW_MS + 999)
+    assert deleted()
+    log.tick(NOW_MS + 1000)
+    assert not deleted()
+
+
+# --- durability
+
+
+def test_nothing_is_synced_unless_somebody_asks(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    before = disk.operations["sync"]
+    for _ in range(10):
+        append(log, make_batch(1))
+
+    assert (disk.operations["sync"], log.recovery_point) == (before, 0)
+
+
+def test_an_append_costs_one_write(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(index_interval_bytes=0)
+    append(log, make_batch(1))
+    before = disk.operations.copy()
+
+    append(log, make_batch(1))
+
+    assert disk.operations - before == {"write": 1}
+
+
+def test_flush_messages_syncs_before_the_answer(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(flush_messages=3)
+
+    append(log, make_batch(2))
+    assert log.recovery_point == 0
+    append(log, make_batch(1))
+    assert log.recovery_point == 3
+
+
+def test_flush_ms_syncs_off_the_loop(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(flush_ms=1000)
+    append(log, make_batch(1))
+
+    log.tick(NOW_MS + 999)
+    assert disk.complete_syncs() == 0
+    log.tick(NOW_MS + 1000)
+    log.tick(NOW_MS + 1001)
+
+    assert (disk.complete_syncs(), log.recovery_point) == (1, 1)
+
+
+def test_a_sync_does_not_vouch_for_what_was_written_after_a_truncation(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(5))
+    log.flush_later(lambda error: None)
+    log.truncate_to(0)
+    append(log, make_batch(5))
+
+    disk.complete_syncs()
+
+    assert log.recovery_point == 0
+
+
+def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    append(log, make_batch(5))
+    done: list[StorageError | None] = []
+
+    log.flush_later(done.append)
+    assert done == []
+    disk.complete_syncs()
+
+    assert (done, log.recovery_point) == ([None], 5)
+
+
+# --- a disk that fails
+
+
+@pytest.mark.parametrize(
+    ("operation", "error_number"),
+    [
+        pytest.param("write", errno.ENOSPC, id="no-space"),
+        pytest.param("write", errno.EIO, id="write-error"),
+    ],
+)
+def test_a_failed_write_ends_the_log(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, operation: str, error_number: int
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next(operation, error_number, path_part=".log")
+
+    with pytest.raises(StorageError, match=r"cannot write .* to /data/topic-0/0{20}\.log"):
+        append(log, make_batch(2))
+    with pytest.raises(StorageError):
+        append(log, make_batch(2))
+
+    assert log.log_end_offset == 2
+    disk.kill()
+    recovered = open_log()
+    assert (recovered.log_end_offset, recovered.truncated_bytes > 0) == (2, True)
+
+
+def test_a_failed_sync_ends_the_log_and_is_not_tried_again(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next("sync", errno.EIO)
+    done: list[StorageError | None] = []
+
+    log.flush_later(done.append)
+    disk.complete_syncs()
+
+    assert isinstance(done[0], StorageError)
+    assert (log.failure, log.recovery_point) == (done[0], 0)
+    with pytest.raises(StorageError):
+        log.flush()
+
+
+def test_a_failed_read_ends_the_log(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next("read", errno.EIO)
+
+    with pytest.raises(StorageError, match="cannot read"):
+        log.read(0, size_bytes_max=100)
+
+    assert log.failure is not None
+
+
+# --- ids and directories
+
+
+def test_a_topic_id_is_kept_and_never_changed(open_log: OpenLog) -> None:
+    log = open_log()
+    log.assign_topic_id(Uuid(b"a" * 16))
+    log.close()
+
+    again = open_log(was_clean_shutdown=True)
+
+    assert again.topic_id == b"a" * 16
+    again.assign_topic_id(Uuid(b"a" * 16))
+    with pytest.raises(KafkaError) as refusal:
+        again.assign_topic_id(Uuid(b"b" * 16))
+    assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_renamed_log_works_on(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(index_interval_bytes=0)
+    for _ in range(3):
+        append(log, make_batch(1))
+    log.roll(NOW_MS)
+
+    log.rename_directory("/data/other-0")
+    append(log, make_batch(1), leader_epoch=1)
+
+    assert log.read(1, size_bytes_max=1).records is not None
+    assert all(path.startswith("/data/other-0/") for path in disk.paths())
+    log.delete()
+    assert disk.paths() == []
+
+
+# --- offsets by time
+
+
+def test_offsets_are_found_by_timestamp(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(segment_bytes=400, index_interval_bytes=0)
+    for index in range(6):
+        append(log, make_batch(2, timestamp_ms=NOW_MS + 100 * index), leader_epoch=index)
+
+    def found(timestamp_ms: int) -> tuple[int, int, int] | None:
+        answer = log.offset_for_timestamp(timestamp_ms)
+        return None if answer is None else (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch)
+
+    assert found(0) == (0, 0, 0)
+    assert found(NOW_MS) == (0, 0, 0)
+    assert found(NOW_MS + 1) == (1, 1, 0)
+    assert found(NOW_MS + 2) == (100, 2, 1)
+    assert found(NOW_MS + 501) == (501, 11, 5)
+    assert found(NOW_MS + 502) is None
+
+
+def test_offsets_by_timestamp_start_at_the_log_start(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    append(log, make_batch(4))
+    log.update_high_watermark(4)
+    log.delete_records_before(2)
+
+    answer = log.offset_for_timestamp(NOW_MS)
+
+    assert answer is not None
+    assert answer.offset == 2
+
+
+@pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
+def test_the_newest_record_is_found_wherever_it_is(open_log: OpenLog, compression: Compression) -> None:
+    log = open_log(segment_bytes=500)
+    assert log.offset_of_max_timestamp() is None
+    for times in ([5, 1], [3, 9], [9, 2], [8, 7]):
+        records = [Record(index, NOW_MS + time, None, b"v" * 100) for index, time in enumerate(times)]
+        append(log, build_batch(records, compression=compression), leader_epoch=2)
+        log.roll(NOW_MS)
+
+    answer = log.offset_of_max_timestamp()
+
+    assert answer is not None
+    assert (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch) == (9, 3, 2)

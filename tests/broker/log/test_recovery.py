@@ -1,0 +1,340 @@
+"""Opening a log after a clean stop and after a crash: what is believed, what is checked, what is cut off."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import StorageError
+from ottla.log.partition_log import AppendOrigin, PartitionLog
+from ottla.simulator.disk import SimulatedDisk
+from ottla.wire.records import ControlRecordType, build_end_transaction_marker
+
+NOW_MS = 1_700_000_000_000
+DIRECTORY = "/data/topic-0"
+LOG_0 = f"{DIRECTORY}/00000000000000000000.log"
+
+OpenLog = Callable[..., PartitionLog]
+MakeBatch = Callable[..., bytearray]
+
+
+def append(log: PartitionLog, batch: bytearray, **options: Any) -> None:
+    log.append_as_leader(batch, leader_epoch=options.pop("leader_epoch", 0), now_ms=NOW_MS, **options)
+
+
+def filled(open_log: OpenLog, make_batch: MakeBatch, count: int, **config: Any) -> PartitionLog:
+    log = open_log(**config)
+    for _ in range(count):
+        append(log, make_batch(1))
+    return log
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 60, 100, 168], ids=lambda size: f"{size}-bytes-short")
+def test_a_torn_tail_is_cut_off(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, cut_bytes: int) -> None:
+    filled(open_log, make_batch, 3)
+    size_bytes = len(make_batch(1))
+    file = disk.open(LOG_0)
+    file.truncate(3 * size_bytes - cut_bytes)
+    disk.kill()
+
+    log = open_log()
+
+    assert (log.log_end_offset, log.truncated_bytes) == (2, size_bytes - cut_bytes)
+    append(log, make_batch(1))
+    assert len(disk.contents(LOG_0)) == 3 * size_bytes
+
+
+@pytest.mark.parametrize("position", [8, 16, 17, 21, 30, 168], ids=lambda position: f"byte-{position}")
+def test_a_damaged_batch_ends_the_log(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int
+) -> None:
+    filled(open_log, make_batch, 3)
+    size_bytes = len(make_batch(1))
+    at = size_bytes + position
+    disk.kill()
+    disk.corrupt(LOG_0, at, bytes([disk.contents(LOG_0)[at] ^ 0x81]))
+
+    assert open_log().log_end_offset == 1
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 10, b"\0" * 5000, b"\xff" * 200], ids=["few-zeros", "many-zeros", "ones"])
+def test_bytes_that_are_no_batch_are_cut_off(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, tail: bytes
+) -> None:
+    filled(open_log, make_batch, 2)
+    disk.kill()
+    disk.corrupt(LOG_0, len(disk.contents(LOG_0)), tail)
+
+    log = open_log()
+
+    assert (log.log_end_offset, log.truncated_bytes) == (2, len(tail))
+
+
+def test_segments_after_a_damaged_one_go(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1)))
+    disk.kill()
+    disk.corrupt(f"{DIRECTORY}/00000000000000000002.log", 100, b"!")
+
+    log = open_log(segment_bytes=2 * len(make_batch(1)))
+
+    assert log.log_end_offset == 2
+    assert [segment.base_offset for segment in log.segments()] == [0, 2]
+
+
+def test_what_is_below_the_recovery_point_is_not_read_again(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    filled(open_log, make_batch, 4, segment_bytes=2 * len(make_batch(1))).flush()
+    disk.kill()
+    disk.corrupt(LOG_0, 100, b"!")
+
+    assert open_log(recovery_point=2).log_end_offset == 4
+    disk.kill()
+    assert open_log(recovery_point=1).log_end_offset == 0
+
+
+def test_a_clean_stop_is_believed(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = filled(open_log, make_batch, 100, segment_bytes=40 * len(make_batch(1)), index_interval_bytes=500)
+    log.close()
+    disk.kill()
+    before = disk.operations["read"]
+
+    again = open_log(was_clean_shutdown=True)
+
+    assert (again.log_end_offset, again.truncated_bytes) == (100, 0)
+    assert disk.operations["read"] - before < 20, "only the index's end and the headers after it"
+
+
+def test_a_clean_stop_that_was_none_is_recovered(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    filled(open_log, make_batch, 3).close()
+    disk.kill()
+    disk.corrupt(LOG_0, len(disk.contents(LOG_0)), b"somebody else's")
+
+    assert open_log(was_clean_shutdown=True).log_end_offset == 3
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_missing_index_is_made_anew(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, suffix: str
+) -> None:
+    log = filled(open_log, make_batch, 6, index_interval_bytes=0)
+    log.roll(NOW_MS)
+    append(log, make_batch(1))
+    log.close()
+    disk.kill()
+    path = LOG_0.replace(".log", suffix)
+    before = disk.contents(path)
+    disk.remove(path)
+
+    open_log(was_clean_shutdown=True, index_interval_bytes=0)
+
+    assert disk.contents(path) == before
+
+
+def test_indexes_without_a_log_are_removed(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    open_log().close()
+    orphan = f"{DIRECTORY}/00000000000000000007.index"
+    disk.open(orphan, create=True)
+
+    open_log(was_clean_shutdown=True)
+
+    assert not disk.exists(orphan)
+
+
+@pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".tmp"])
+def test_left_overs_are_removed(open_log: OpenLog, disk: SimulatedDisk, suffix: str) -> None:
+    open_log().close()
+    disk.open(LOG_0 + suffix, create=True)
+
+    open_log(was_clean_shutdown=True)
+
+    assert not disk.exists(LOG_0 + suffix)
+
+
+def test_a_finished_compaction_takes_its_place(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1)))
+    log.close()
+    disk.kill()
+    # One batch is left of the first two segments; it still covers offsets 0 to 3.
+    compacted = bytes(make_batch(1, base_offset=3))
+    swap = disk.open(LOG_0 + ".swap", create=True)
+    swap.pwritev([compacted], 0)
+
+    again = open_log(was_clean_shutdown=True, cleanup_policy=frozenset({"compact"}))
+
+    assert [segment.base_offset for segment in again.segments()] == [0, 4]
+    assert disk.contents(LOG_0) == compacted
+    assert not [path for path in disk.paths() if path.endswith(".swap")]
+    assert again.log_end_offset == 6
+
+
+def test_other_peoples_files_are_left_alone(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    open_log().close()
+    mine = f"{DIRECTORY}/quorum-state"
+    disk.open(mine, create=True)
+
+    open_log(was_clean_shutdown=True)
+
+    assert disk.exists(mine)
+
+
+def test_a_log_that_ends_below_its_start_is_empty(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    filled(open_log, make_batch, 3)
+    disk.kill()
+
+    log = open_log(log_start_offset=10)
+
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments())) == (10, 10, 1)
+
+
+def test_the_log_starts_no_earlier_than_its_first_segment(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = filled(open_log, make_batch, 4, segment_bytes=2 * len(make_batch(1)))
+    log.update_high_watermark(4)
+    log.delete_records_before(2)
+    log.apply_retention(NOW_MS)
+    log.close()
+    disk.kill()
+
+    assert open_log(was_clean_shutdown=True).log_start_offset == 2
+
+
+def test_leader_epochs_are_found_again_in_the_batches(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    for epoch in (2, 2, 5):
+        append(log, make_batch(1), leader_epoch=epoch)
+    log.assign_epoch_start_offset(9, 3)
+    disk.kill()
+    disk.corrupt(f"{DIRECTORY}/leader-epoch-checkpoint", 0, b"garbage")
+
+    again = open_log()
+
+    assert [again.epoch_for_offset(offset) for offset in range(3)] == [2, 2, 5]
+    assert again.latest_epoch == 5, "epoch 9 has no records"
+
+
+def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    filled(open_log, make_batch, 1).close()
+    disk.kill()
+    disk.corrupt(f"{DIRECTORY}/leader-epoch-checkpoint", 0, b"garbage")
+
+    with pytest.raises(StorageError, match="leader-epoch-checkpoint"):
+        open_log(was_clean_shutdown=True)
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
+def test_producers_are_known_after_a_restart(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, is_clean: bool
+) -> None:
+    log = open_log(segment_bytes=3 * len(make_batch(1)))
+    for sequence in range(7):
+        append(log, make_batch(1, producer_id=3, producer_epoch=1, base_sequence=sequence))
+    if is_clean:
+        log.close()
+    disk.kill()
+
+    again = open_log(was_clean_shutdown=is_clean)
+
+    (entry,) = again.active_producers()
+    assert (entry.producer_epoch, entry.last_sequence, entry.last_data_offset) == (1, 6, 6)
+    repeated = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=6)
+    assert again.append_as_leader(repeated, leader_epoch=0, now_ms=NOW_MS).is_duplicate
+
+
+def test_a_damaged_snapshot_is_replaced_by_the_log(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(1, producer_id=3, producer_epoch=1, base_sequence=0))
+    log.close()
+    disk.kill()
+    disk.corrupt(f"{DIRECTORY}/00000000000000000001.snapshot", 8, b"!")
+
+    assert [entry.producer_id for entry in open_log(was_clean_shutdown=True).active_producers()] == [3]
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
+def test_transactions_are_known_after_a_restart(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, is_clean: bool
+) -> None:
+    log = open_log()
+    options = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    append(log, make_batch(1, producer_id=1, **options))
+    marker = build_end_transaction_marker(
+        ControlRecordType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
+    )
+    append(log, bytearray(marker), origin=AppendOrigin.COORDINATOR)
+    append(log, make_batch(1, producer_id=2, **options))
+    if is_clean:
+        log.close()
+    disk.kill()
+
+    again = open_log(was_clean_shutdown=is_clean)
+    again.update_high_watermark(3)
+
+    assert again.last_stable_offset == 2
+    found = again.read(0, size_bytes_max=1000, with_aborted_transactions=True).aborted_transactions
+    assert found is not None
+    assert [entry[:3] for entry in found] == [(1, 0, 1)]
+
+
+def test_a_lost_end_of_a_segment_takes_the_later_segments_along(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    size_bytes = len(make_batch(1))
+    filled(open_log, make_batch, 4, segment_bytes=2 * size_bytes)
+    disk.open(LOG_0).truncate(size_bytes)
+    disk.kill()
+
+    log = open_log(segment_bytes=2 * size_bytes)
+
+    assert log.log_end_offset == 1
+
+
+def test_a_gap_that_compaction_left_is_no_loss(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    size_bytes = len(make_batch(1))
+    filled(open_log, make_batch, 4, segment_bytes=2 * size_bytes)
+    disk.open(LOG_0).truncate(size_bytes)
+    disk.kill()
+
+    log = open_log(segment_bytes=2 * size_bytes, cleanup_policy=frozenset({"compact"}))
+
+    assert log.log_end_offset == 4
+
+
+def test_a_disk_that_refuses_is_an_error_that_names_the_place(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    disk.fail_next("list", errno.EIO)
+
+    with pytest.raises(StorageError, match="/data/topic-0"):
+        open_log()
+
+
+def test_no_file_stays_open_after_the_start(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, clock: Any
+) -> None:
+    from ottla.log.config import LogConfig
+    from ottla.log.open_files import OpenFiles
+    from ottla.types import TopicPartition
+
+    filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1))).close()
+    disk.kill()
+    open_files = OpenFiles()
+
+    PartitionLog.open(
+        disk=disk,
+        directory=DIRECTORY,
+        topic_partition=TopicPartition("topic", 0),
+        config=LogConfig(),
+        clock=clock,
+        open_files=open_files,
+    )
+
+    assert len(open_files) == 0
