@@ -1,0 +1,180 @@
+"""``ottla dev``: one node in the foreground, ready at once, for programs that are being written.
+
+The banner comes only after a record went in and came out again.
+"""
+
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.output import emphasize, talk
+from ottla.cli.run import LOG_LEVELS, set_up_logging
+from ottla.errors import ConfigurationError, OttlaError
+
+if TYPE_CHECKING:
+    from ottla.runtime.assembly import NodeHandle
+
+DEFAULT_PORT = 9092
+DEFAULT_HTTP_PORT = 8080
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla dev                         # on 9092, gone when it ends",
+        "ottla dev --port 0 --sample       # on any free port, with a topic that lives",
+        "ottla dev --data-dir ./data       # keeps what it is given",
+    ],
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
+@click.option(
+    "--http-port", type=click.IntRange(0, 65535), help="Of health, metrics, console.  [default: 8080 or free]"
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
+@click.option("--sample", is_flag=True, help="Keep a topic `sample` fed with readings of thermometers.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="warning", show_default=True)
+def dev(*, port: int, http_port: int | None, host: str, data_dir: Path | None, sample: bool, log_level: str) -> int:
+    """Run one node for development until Ctrl-C."""
+    started_s = time.monotonic()
+    from ottla.cli.storage import format_node, random_cluster_id
+    from ottla.config.node_config import NodeConfig
+    from ottla.runtime.assembly import run_node
+
+    set_up_logging(log_level)
+    _require_free(host, port, "--port")
+    directory = data_dir or Path(tempfile.mkdtemp(prefix="ottla-dev-"))
+    try:
+        http_port = _http_port(host, http_port)
+        config = NodeConfig.from_properties(node_properties(host, port, http_port, directory))
+        format_node(config, random_cluster_id(), standalone=True, ignore_formatted=True)
+        watch = _Watch(host, http_port, data_dir, sample=sample, started_s=started_s)
+        exit_code = run_node(config, on_ready=watch.on_ready)
+        watch.stop()
+        return ExitCode.ERROR if watch.has_failed else exit_code
+    finally:
+        if data_dir is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def node_properties(host: str, port: int, http_port: int, directory: Path) -> dict[str, str]:
+    """Return the server.properties of a node that is broker and controller in one, and alone."""
+    quorum_port = free_port("127.0.0.1")
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{quorum_port}",
+        "advertised.listeners": f"PLAINTEXT://localhost:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{quorum_port}",
+        "log.dirs": str(directory.absolute()),
+        "offsets.topic.replication.factor": "1",
+        # Tests that start a consumer should not wait for a second one.
+        "group.initial.rebalance.delay.ms": "0",
+        "ottla.advertise.dialled.address": "true",
+        "ottla.admin.listener": f"{host}:{http_port}",
+    }
+
+
+def free_port(host: str) -> int:
+    """Return a port that nobody listens at right now."""
+    with socket.create_server((host, 0), family=_family(host)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        with socket.create_server((host, port), family=_family(host)):
+            return True
+    except OSError:
+        return False
+
+
+def _require_free(host: str, port: int, option: str) -> None:
+    """Refuse a port that somebody has, before anything is made.
+
+    Raises:
+        ConfigurationError: says which port, and how to take another.
+    """
+    if port and not _is_free(host, port):
+        raise ConfigurationError(
+            f"{host}:{port} is in use (is another broker running?). "
+            f"Choose another with {option} N, or {option} 0 for any."
+        )
+
+
+def _http_port(host: str, chosen: int | None) -> int:
+    if chosen is None:
+        return DEFAULT_HTTP_PORT if _is_free(host, DEFAULT_HTTP_PORT) else free_port(host)
+    _require_free(host, chosen, "--http-port")
+    return chosen or free_port(host)
+
+
+class _Watch:
+    """Beside the node, in a thread: proves that it works, says so, and feeds the sample topic."""
+
+    def __init__(self, host: str, http_port: int, data_dir: Path | None, *, sample: bool, started_s: float) -> None:
+        self.has_failed = False
+        self._shown_host = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::1", "::") else host  # noqa: S104
+        self._http_port = http_port
+        self._data_dir = data_dir
+        self._sample = sample
+        self._started_s = started_s
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def on_ready(self, handle: "NodeHandle") -> None:
+        """Start the thread; called on the node's loop."""
+        port = next(door.port for door in handle.listeners if door.name == "PLAINTEXT")
+        self._thread = threading.Thread(target=self._run, args=(port, handle.stop), name="watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread has ended."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self, port: int, stop: Callable[[], None]) -> None:
+        from ottla.cli.samples import feed_samples, self_check
+
+        bootstrap = f"{self._shown_host}:{port}"
+        try:
+            self_check(bootstrap)
+        except OttlaError as error:
+            if not self._stopping.is_set():
+                self.has_failed = True
+                talk(f"error: the node started, but a record did not come through: {error}")
+                stop()
+            return
+        self._greet(bootstrap)
+        if self._sample:
+            feed_samples(bootstrap, self._stopping)
+
+    def _greet(self, bootstrap: str) -> None:
+        from importlib.metadata import version
+
+        kept = f"data in {self._data_dir}" if self._data_dir else "memory; --data-dir ./data keeps it"
+        http = f"http://{self._shown_host}:{self._http_port}"
+        option = "" if bootstrap.endswith(f":{DEFAULT_PORT}") else f" -b {bootstrap}"
+        topic = "sample" if self._sample else "hello"
+        talk(f"{emphasize('ottla ' + version('ottla'))}  dev ({kept})")
+        talk(f"  Kafka    {bootstrap}")
+        talk(f"  Health   {http}/readyz")
+        talk(f"  Metrics  {http}/metrics")
+        talk(f"Ready in {time.monotonic() - self._started_s:.2f} s.  Next: ottla produce hello{option}")
+        talk(f"                        ottla consume {topic}{option}")
