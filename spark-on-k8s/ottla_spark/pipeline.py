@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -85,7 +86,9 @@ def _run(options: argparse.Namespace, dirt: Dirt | None, emit: Emit) -> None:
         ensure_java()
         jars = resolve_jars(options.jars, on_progress=lambda jar: emit("fetching", {"jar": jar}))
     emit("starting", {"topic": settings.topic, "trigger": settings.trigger})
+    started = time.monotonic()
     spark = start_session(settings, jars=jars, log_file=options.log_file)
+    emit("started", {"seconds": time.monotonic() - started})
     with _stopping(spark, options.log_file):
         if settings.trigger == AVAILABLE_NOW:
             _run_available(spark, settings, options, dirt, emit)
@@ -199,6 +202,7 @@ def _emit_text(event: str, data: dict[str, Any]) -> None:
 _TEXT: dict[str, Callable[[dict[str, Any]], str]] = {
     "fetching": lambda data: f"fetching {data['jar']}",
     "starting": lambda data: f"starting Spark for topic {data['topic']} ({data['trigger']})",
+    "started": lambda data: f"start   {data['seconds']:>23.1f} s",
     "stage": lambda data: (
         f"{data['stage']:<6}  {data['rows']:>9,} rows  {data['seconds']:>6.1f} s  {data['rows_per_second']:>9,} rows/s"
     ),

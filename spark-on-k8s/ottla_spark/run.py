@@ -60,7 +60,6 @@ class RunReport:
     """One run with the trigger ``available-now``: its stages, the totals, and the gold table."""
 
     stages: list[StageReport] = field(default_factory=list)
-    start_seconds: float = 0.0
     account: Account | None = None
     gold: list[GoldRow] = field(default_factory=list)
 
@@ -68,7 +67,6 @@ class RunReport:
         """Return everything but the gold rows, of which only the number."""
         stages = [asdict(stage) | {"rows_per_second": round(stage.rows_per_second)} for stage in self.stages]
         return {
-            "start_seconds": round(self.start_seconds, 2),
             "stages": stages,
             "account": asdict(self.account) if self.account else None,
             "gold_rows": len(self.gold),

@@ -125,10 +125,10 @@ def _insert_new(judged: DataFrame, settings: PipelineSettings) -> None:
     earliest_us = good.agg(F.unix_micros(F.min("event.event_time"))).first()[0]
     if earliest_us is None:
         return
-    # Of several records of one flight in this batch the first to arrive stays, whatever the order of reading.
-    arrival = Window.partitionBy("event.flight_id").orderBy("timestamp", *POSITION)
+    # Of several records of one flight the first in the log stays, in one batch as between batches: by offset, not time.
+    in_log_order = Window.partitionBy("event.flight_id").orderBy(*POSITION)
     first = (
-        good.withColumn("nth", F.row_number().over(arrival))
+        good.withColumn("nth", F.row_number().over(in_log_order))
         .where("nth = 1")
         .select("event.*", *POSITION, F.col("timestamp").alias("arrived_at"))
         .drop(_CORRUPT)
