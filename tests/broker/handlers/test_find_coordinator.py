@@ -1,0 +1,127 @@
+"""FindCoordinator: what Kafka 4.3.1 answers, and the creation of __consumer_offsets on the first question."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.types import CONSUMER_OFFSETS_TOPIC
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+INVALID = "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
+
+
+def find(node: Any, version: int, *, key_type: int = 0, keys: tuple[str, ...] = ("g",)) -> Any:
+    if version < 4:
+        return node.call(FindCoordinatorRequest(key=keys[0], key_type=key_type), version).value
+    return node.call(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type), version).value
+
+
+@pytest.mark.parametrize(("version", "message"), [(0, ""), (1, "NONE"), (2, "NONE"), (3, "NONE")], ids=str)
+def test_one_key_is_answered_with_its_broker(group_node: Any, version: int, message: str) -> None:
+    expected = FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=9092, error_message=message)
+
+    assert find(group_node, version) == expected
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_several_keys_are_answered_in_order_even_twice_the_same(group_node: Any, version: int) -> None:
+    response = find(group_node, version, keys=("g", "", "g"))
+
+    assert response.coordinators == [
+        Coordinator(key=key, node_id=1, host="127.0.0.1", port=9092, error_message="") for key in ("g", "", "g")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "error", "old_message", "new_message"),
+    [
+        pytest.param(1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.", "", id="transaction"),
+        pytest.param(2, ErrorCode.INVALID_REQUEST, INVALID, "", id="share"),
+        pytest.param(3, ErrorCode.INVALID_REQUEST, INVALID, INVALID, id="unknown"),
+        pytest.param(-1, ErrorCode.INVALID_REQUEST, INVALID, INVALID, id="negative"),
+    ],
+)
+def test_other_kinds_of_keys_have_no_coordinator(
+    group_node: Any, key_type: int, error: ErrorCode, old_message: str, new_message: str
+) -> None:
+    assert find(group_node, 1, key_type=key_type) == FindCoordinatorResponse(
+        node_id=-1, port=-1, error_code=int(error), error_message=old_message
+    )
+    assert find(group_node, 6, key_type=key_type).coordinators == [
+        Coordinator(key="g", node_id=-1, port=-1, error_code=int(error), error_message=new_message)
+    ]
+
+
+def test_the_first_question_has_the_topic_created(new_group_node: Callable[..., Any]) -> None:
+    node = new_group_node(topics={"t": 1})
+
+    (answer,) = find(node, 4).coordinators
+
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (sent,) = node.controller.sent
+    assert isinstance(sent, CreateTopicsRequest)
+    (topic,) = sent.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == (CONSUMER_OFFSETS_TOPIC, 50, 1)
+    assert {config.name: config.value for config in topic.configs} == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+
+    node.set_topics({CONSUMER_OFFSETS_TOPIC: 50})
+    assert find(node, 4).coordinators[0].error_code == ErrorCode.NONE
+    assert len(node.controller.sent) == 1
+
+
+def test_other_kinds_of_keys_create_nothing(new_group_node: Callable[..., Any]) -> None:
+    node = new_group_node(topics={"t": 1})
+
+    find(node, 4, key_type=1)
+    find(node, 4, key_type=2)
+
+    assert node.controller.sent == []
+
+
+@pytest.mark.parametrize(
+    ("error", "warned"),
+    [
+        (ErrorCode.NONE, ""),
+        (ErrorCode.TOPIC_ALREADY_EXISTS, ""),
+        (ErrorCode.NOT_CONTROLLER, ""),
+        (ErrorCode.INVALID_REPLICATION_FACTOR, "offsets.topic.replication.factor"),
+        (ErrorCode.POLICY_VIOLATION, "POLICY_VIOLATION"),
+    ],
+    ids=lambda value: value.name if isinstance(value, ErrorCode) else None,
+)
+def test_a_creation_that_cannot_work_is_logged(
+    new_group_node: Callable[..., Any], caplog: pytest.LogCaptureFixture, error: ErrorCode, warned: str
+) -> None:
+    node = new_group_node(topics={"t": 1})
+    find(node, 4)
+
+    result = CreatableTopicResult(name=CONSUMER_OFFSETS_TOPIC, error_code=int(error), error_message="because")
+    node.controller.answer.complete(CreateTopicsResponse(topics=[result]))
+
+    assert bool(caplog.text) == bool(warned)
+    assert warned in caplog.text
+
+
+def test_a_partition_without_leader_has_no_coordinator(group_node: Any) -> None:
+    image = group_node.metadata.image
+    topic = image.topics.by_name[CONSUMER_OFFSETS_TOPIC]
+    for number, partition in topic.partitions.items():
+        topic.partitions[number] = partition._replace(leader=-1)
+
+    assert find(group_node, 4).coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_laptop_node_is_found_at_the_address_that_the_client_dialled(group_node: Any) -> None:
+    group_node.node_config = SimpleNamespace(node_id=1, ottla_advertise_dialled_address=True)
+
+    (answer,) = find(group_node, 4).coordinators
+
+    assert (answer.node_id, answer.host, answer.port) == (1, "localhost", 9092)
