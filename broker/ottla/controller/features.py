@@ -62,6 +62,8 @@ class FeatureControl:
         prefix = f"Invalid update version {level} for feature {name}."
         if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
             raise _failure(f"{prefix} The controller does not support the given upgrade type.")
+        if upgrade_type != UPGRADE and name not in SUPPORTED_FEATURES:
+            raise _failure(f"{prefix} Feature {name} not found.")
         if level < current:
             self._check_downgrade(name, level, current, upgrade_type, prefix)
         else:

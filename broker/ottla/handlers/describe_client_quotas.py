@@ -11,4 +11,4 @@ from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasReque
 @serves(api_key=48, versions=range(0, 2))
 def describe_client_quotas(_: RequestContext, __: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     """Return an empty list."""
-    return DescribeClientQuotasResponse(error_message=None, entries=[])
+    return DescribeClientQuotasResponse(error_message="", entries=[])

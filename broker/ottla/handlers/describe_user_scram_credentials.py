@@ -20,7 +20,7 @@ def describe_user_scram_credentials(
     """Say of each user that is asked for that it has none."""
     names = [user.name for user in request.users or ()]
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_result(name, names.count(name)) for name in sorted(set(names))]
+        error_message="", results=[_result(name, names.count(name)) for name in sorted(set(names))]
     )
 
 
