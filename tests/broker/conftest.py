@@ -19,6 +19,7 @@ from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.single_node import RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -296,3 +297,15 @@ def new_group_node() -> Callable[..., GroupNode]:
 def group_node() -> GroupNode:
     """A node that leads all four partitions of __consumer_offsets; topics t (3 partitions) and u (1)."""
     return GroupNode()
+
+
+@pytest.fixture
+def world() -> World:
+    """A formatted disk in memory, a clock and chance."""
+    return World()
+
+
+@pytest.fixture
+def running(world: World) -> RunningNode:
+    """A node that serves, in memory."""
+    return world.start_node()

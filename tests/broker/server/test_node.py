@@ -3,18 +3,19 @@
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.simulator.single_node import RunningNode, World
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 
 
-def test_a_node_elects_itself_and_lets_its_broker_in(world) -> None:
+def test_a_node_elects_itself_and_lets_its_broker_in(world: World) -> None:
     running = world.start_node()
 
     assert running.node.readiness() == []
     assert running.node.controller_id == 1
 
 
-def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(running) -> None:
+def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(running: RunningNode) -> None:
     answer = running.connect().ask(
         ApiVersionsRequest(client_software_name="test", client_software_version="1"), ApiVersionsResponse, 3
     )
@@ -26,13 +27,13 @@ def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(runn
 
 
 @pytest.mark.parametrize("version", [4, 3])
-def test_a_client_without_a_proper_name_is_told_so(running, version: int) -> None:
+def test_a_client_without_a_proper_name_is_told_so(running: RunningNode, version: int) -> None:
     answer = running.connect().ask(ApiVersionsRequest(client_software_name="bad name!"), ApiVersionsResponse, version)
 
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_an_orderly_shutdown_leaves_clean_logs(world) -> None:
+def test_an_orderly_shutdown_leaves_clean_logs(world: World) -> None:
     running = world.start_node()
     running.node.begin_shutdown()
     running.run_until(lambda: bool(running.stopped))
@@ -42,7 +43,7 @@ def test_an_orderly_shutdown_leaves_clean_logs(world) -> None:
     assert world.disk.exists("/data/.kafka_cleanshutdown")
 
 
-def test_a_node_starts_again_after_a_crash(world) -> None:
+def test_a_node_starts_again_after_a_crash(world: World) -> None:
     world.start_node()
     world.disk.crash()
 

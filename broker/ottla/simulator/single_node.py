@@ -1,10 +1,12 @@
-"""A whole node in memory: simulated clock, disk and network, real everything else; and a peer that speaks frames."""
+"""One node and its world in memory: simulated clock, disk and network, real everything else.
+
+Time passes only in `RunningNode.run`. `World` is what outlives a node: its disk, the clock, chance. `Client` speaks in
+messages over a simulated connection.
+"""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
-
-import pytest
 
 from ottla.config.node_config import NodeConfig
 from ottla.metadata.format import FormatOptions, format_storage
@@ -189,13 +191,3 @@ class World:
         running = RunningNode(self.disk, self.clock, self.random, **overrides)
         running.run_until(lambda: running.is_ready)
         return running
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    yield World()
-
-
-@pytest.fixture
-def running(world: World) -> RunningNode:
-    return world.start_node()
