@@ -26,6 +26,7 @@ EARLIEST_PENDING_UPLOAD = -6
 _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
 _READ_COMMITTED = 1
+_FIRST_VERSION_WITH_LEADER_EPOCH = 4
 
 
 @serves(api_key=2, versions=range(1, 12))
@@ -53,7 +54,8 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
                 continue
             answer.timestamp = found.timestamp_ms
             answer.offset = found.offset
-            answer.leader_epoch = found.leader_epoch
+            if context.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
+                answer.leader_epoch = found.leader_epoch
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response
 

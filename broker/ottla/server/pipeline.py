@@ -179,7 +179,13 @@ class Pipeline:
         if route.has_flexible_response_header:
             out.append(0)
         splices: list[Splice] = []
-        response.write(route.version, out, splices)
+        try:
+            response.write(route.version, out, splices)
+        except ValueError:
+            # A defect of ours, again: only this client may notice.
+            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+            self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
+            return
         size = len(out) + sum(len(data) for _, data in splices) - _SIZE.size
         _SIZE.pack_into(out, 0, size)
         route.response_bytes += size

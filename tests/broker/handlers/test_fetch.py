@@ -1,0 +1,185 @@
+"""Fetch: whole first batches, limits, waiting, sessions, and what a reader is told that asks for too much."""
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import Client, RunningNode
+from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request, produce, records_in
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+
+UNKNOWN_ID = bytes(range(16))
+
+
+@pytest.fixture
+def client(running: RunningNode) -> Client:
+    client = running.connect()
+    create_topic(client, "t", partitions=2)
+    return client
+
+
+@pytest.mark.parametrize("version", [4, 11, 12])
+def test_an_offset_within_a_batch_returns_the_whole_batch(client: Client, version: int) -> None:
+    produce(client, "t", batch_of(client, [b"a", b"b", b"c"]))
+
+    data = fetch(client, "t", 1, version=version)
+
+    assert [record.offset for record in records_in(data)] == [0, 1, 2]
+
+
+def test_nothing_new_is_empty_and_never_null(client: Client) -> None:
+    produce(client, "t", batch_of(client, [b"a"]))
+
+    data = fetch(client, "t", 1)
+
+    assert data.records is not None
+    assert len(data.records) == 0
+    assert (data.high_watermark, data.log_start_offset, data.error_code) == (1, 0, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("offset", [-1, 2], ids=["before-the-start", "beyond-the-end"])
+def test_an_offset_outside_the_log_is_refused(client: Client, offset: int) -> None:
+    produce(client, "t", batch_of(client, [b"a"]))
+
+    data = fetch(client, "t", offset)
+
+    assert ErrorCode(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert data.high_watermark == -1
+
+
+def test_the_first_batch_comes_whole_however_small_the_limit(client: Client) -> None:
+    produce(client, "t", batch_of(client, [b"x" * 1000]))
+
+    answer = client.ask(fetch_request("t", 0, size_bytes_max=1), FetchResponse, 12)
+
+    assert [record.value for record in records_in(answer.responses[0].partitions[0])] == [b"x" * 1000]
+
+
+def test_an_unknown_topic_id_is_told_as_such(client: Client) -> None:
+    wanted = FetchPartition(partition=0, partition_max_bytes=100)
+    request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic_id=UNKNOWN_ID, partitions=[wanted])])
+
+    answer = client.ask(request, FetchResponse, 13)
+
+    assert ErrorCode(answer.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        pytest.param(0, ErrorCode.NONE, id="current"),
+        pytest.param(1, ErrorCode.UNKNOWN_LEADER_EPOCH, id="newer-than-the-leader"),
+        pytest.param(-1, ErrorCode.NONE, id="not-said"),
+    ],
+)
+def test_a_wrong_leader_epoch_is_refused(client: Client, epoch: int, code: ErrorCode) -> None:
+    request = fetch_request("t", 0)
+    request.topics[0].partitions[0].current_leader_epoch = epoch
+
+    answer = client.ask(request, FetchResponse, 12)
+
+    assert ErrorCode(answer.responses[0].partitions[0].error_code) is code
+
+
+def test_a_reader_waits_for_the_next_record(running: RunningNode, client: Client) -> None:
+    reader = running.connect()
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 5_000, 1
+    reader.send(request, 12)
+    running.run(100)
+    assert reader.take_frame() is None
+
+    produce(client, "t", batch_of(client, [b"a"]))
+
+    answer = reader.answer_to(request, 12)
+    assert isinstance(answer, FetchResponse)
+    assert [record.value for record in records_in(answer.responses[0].partitions[0])] == [b"a"]
+
+
+def test_a_reader_is_answered_when_its_time_is_up(running: RunningNode, client: Client) -> None:
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 500, 1
+    client.send(request, 12)
+
+    running.run(490)
+    early = client.take_frame()
+    running.run(20)
+
+    assert early is None
+    assert client.take_frame() is not None
+
+
+def test_min_bytes_keeps_a_reader_waiting_until_there_are_so_many(running: RunningNode, client: Client) -> None:
+    batch = batch_of(client, [b"a"])
+    reader = running.connect()
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 5_000, 2 * len(batch)
+    reader.send(request, 12)
+
+    produce(client, "t", batch)
+    after_one = reader.take_frame()
+    produce(client, "t", batch)
+
+    assert after_one is None
+    assert reader.take_frame() is not None
+
+
+def test_later_requests_of_a_waiting_connection_are_served_in_order(running: RunningNode, client: Client) -> None:
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 300, 1
+    client.send_bytes(client.frame(request, 12) + client.frame(fetch_request("t", 0, partition=1), 12))
+
+    running.run(310)
+    first, second = client.take_frame(), client.take_frame()
+
+    assert first is not None
+    assert second is not None
+    assert int.from_bytes(second[:4], "big") == int.from_bytes(first[:4], "big") + 1
+
+
+def session_request(session_id: int, epoch: int, **partitions: int) -> FetchRequest:
+    """A fetch in a session; ``p0=5`` is partition 0 from offset 5."""
+    wanted = [
+        FetchPartition(partition=int(key[1:]), fetch_offset=offset, partition_max_bytes=1 << 20)
+        for key, offset in partitions.items()
+    ]
+    topics = [FetchTopic(topic="t", partitions=wanted)] if wanted else []
+    return FetchRequest(max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics)
+
+
+def test_a_session_lists_only_what_changed(client: Client) -> None:
+    full = client.ask(session_request(0, 0, p0=0, p1=0), FetchResponse, 12)
+    quiet = client.ask(session_request(full.session_id, 1), FetchResponse, 12)
+    produce(client, "t", batch_of(client, [b"a"]), partition=1)
+    news = client.ask(session_request(full.session_id, 2), FetchResponse, 12)
+
+    assert full.session_id != 0
+    assert [partition.partition_index for partition in full.responses[0].partitions] == [0, 1]
+    assert quiet.responses == []
+    assert [partition.partition_index for partition in news.responses[0].partitions] == [1]
+
+
+def test_a_session_forgets_what_it_is_told_to(client: Client) -> None:
+    full = client.ask(session_request(0, 0, p0=0, p1=0), FetchResponse, 12)
+    request = session_request(full.session_id, 1)
+    request.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[1])]
+    client.ask(request, FetchResponse, 12)
+    produce(client, "t", batch_of(client, [b"a"]), partition=1)
+
+    answer = client.ask(session_request(full.session_id, 2), FetchResponse, 12)
+
+    assert answer.responses == []
+
+
+@pytest.mark.parametrize(
+    ("shift", "epoch", "code"),
+    [
+        pytest.param(0, 5, ErrorCode.INVALID_FETCH_SESSION_EPOCH, id="wrong-epoch"),
+        pytest.param(1, 1, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, id="unknown-session"),
+    ],
+)
+def test_a_session_that_is_not_known_so_is_refused(client: Client, shift: int, epoch: int, code: ErrorCode) -> None:
+    full = client.ask(session_request(0, 0, p0=0), FetchResponse, 12)
+
+    answer = client.ask(session_request(full.session_id ^ shift, epoch), FetchResponse, 12)
+
+    assert ErrorCode(answer.error_code) is code

@@ -1,0 +1,151 @@
+"""ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeLogDirs, DescribeProducers, InitProducerId over a node."""
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import Client, RunningNode
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+
+
+@pytest.fixture
+def client(running: RunningNode) -> Client:
+    """A topic with three batches of two records, a second apart."""
+    client = running.connect()
+    create_topic(client, "t")
+    for first in (b"a", b"c", b"e"):
+        produce(client, "t", batch_of(client, [first, bytes([first[0] + 1])]))
+        running.run(1_000)
+    return client
+
+
+def list_offset(client: Client, timestamp: int, *, version: int = 8) -> ListOffsetsPartitionResponse:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
+    return client.ask(request, ListOffsetsResponse, version).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("version", [1, 4, 6, 11])
+def test_both_ends_of_a_log(client: Client, version: int) -> None:
+    assert list_offset(client, EARLIEST, version=version).offset == 0
+    assert list_offset(client, LATEST, version=version).offset == 6
+
+
+def test_the_first_record_at_or_after_a_time(client: Client, running: RunningNode) -> None:
+    last_ms = running.clock.wall_ms() - 1_000
+
+    assert list_offset(client, last_ms).offset == 4
+    assert list_offset(client, last_ms - 999).offset == 4
+    assert list_offset(client, last_ms - 1_000).offset == 2
+    assert list_offset(client, last_ms + 1).offset == -1
+
+
+def test_the_newest_timestamp_names_its_first_record(client: Client) -> None:
+    assert list_offset(client, MAX_TIMESTAMP).offset == 4
+
+
+def test_a_question_that_is_newer_than_the_version_is_refused(client: Client) -> None:
+    answer = list_offset(client, MAX_TIMESTAMP, version=6)
+
+    assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
+
+
+def delete_before(client: Client, offset: int, topic: str = "t") -> DeleteRecordsPartitionResult:
+    wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=1_000)
+    return client.ask(request, DeleteRecordsResponse, 2).topics[0].partitions[0]
+
+
+def test_deleted_records_are_gone_for_readers(client: Client) -> None:
+    result = delete_before(client, 4)
+
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 4)
+    assert list_offset(client, EARLIEST).offset == 4
+    assert ErrorCode(fetch(client, "t", 3).error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(client: Client) -> None:
+    assert delete_before(client, -1).low_watermark == 6
+
+
+@pytest.mark.parametrize("offset", [-2, 7], ids=["negative", "above-the-high-watermark"])
+def test_deleting_to_an_impossible_offset_is_refused(client: Client, offset: int) -> None:
+    assert ErrorCode(delete_before(client, offset).error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert list_offset(client, EARLIEST).offset == 0
+
+
+def test_records_of_a_compacted_topic_are_not_deleted_so(client: Client) -> None:
+    create_topic(client, "compacted", cleanup_policy="compact")
+
+    assert ErrorCode(delete_before(client, 0, "compacted").error_code) is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("epoch", "end"), [pytest.param(0, (0, 6), id="current"), pytest.param(3, (-1, -1), id="newer-than-known")]
+)
+def test_where_an_epoch_ended(client: Client, epoch: int, end: tuple[int, int]) -> None:
+    wanted = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted])])
+
+    answer = client.ask(request, OffsetForLeaderEpochResponse, 4).topics[0].partitions[0]
+
+    assert (answer.leader_epoch, answer.end_offset) == end
+
+
+def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:
+    (result,) = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4).results
+
+    sizes = {topic.name: topic.partitions[0].partition_size for topic in result.topics}
+    assert result.log_dir == "/data"
+    assert sizes["t"] > 0
+    assert result.usable_bytes > 0
+
+
+def test_an_active_producer_is_described(client: Client) -> None:
+    produce(client, "t", batch_of(client, [b"x", b"y"], producer_id=9, producer_epoch=3, base_sequence=0))
+
+    request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+    (producer,) = client.ask(request, DescribeProducersResponse, 0).topics[0].partitions[0].active_producers
+
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (9, 3, 1)
+
+
+def test_every_producer_gets_an_id_of_its_own(client: Client) -> None:
+    answers = [client.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse, 4) for _ in range(3)]
+
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 3
+    assert len({answer.producer_id for answer in answers}) == 3
+
+
+def test_a_transactional_id_is_told_that_there_is_no_coordinator(client: Client) -> None:
+    answer = client.ask(InitProducerIdRequest(transactional_id="x"), InitProducerIdResponse, 4)
+
+    assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,170 @@
+"""Produce: what is appended is answered with its offsets; what is refused changes nothing."""
+
+import struct
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.records import Compression
+
+
+@pytest.fixture
+def client(running: RunningNode) -> Client:
+    client = running.connect()
+    create_topic(client, "t", partitions=2)
+    return client
+
+
+@pytest.mark.parametrize("acks", [1, -1], ids=["leader", "all"])
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+def test_records_come_back_in_order_with_their_offsets(client: Client, acks: int, version: int) -> None:
+    first = produce(client, "t", batch_of(client, [b"a", b"b"]), acks=acks, version=version)
+    second = produce(client, "t", batch_of(client, [b"c"]), acks=acks, version=version)
+
+    assert (first.error_code, first.base_offset, second.base_offset) == (ErrorCode.NONE, 0, 2)
+    assert [(record.offset, record.value) for record in records_in(fetch(client, "t", 0))] == [
+        (0, b"a"),
+        (1, b"b"),
+        (2, b"c"),
+    ]
+
+
+@pytest.mark.parametrize("compression", list(Compression), ids=lambda kind: kind.label)
+def test_a_compressed_batch_is_kept_as_it_came(client: Client, compression: Compression) -> None:
+    answer = produce(client, "t", batch_of(client, [b"x" * 100, b"y" * 100], compression=compression))
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [record.value for record in records_in(fetch(client, "t", 0))] == [b"x" * 100, b"y" * 100]
+
+
+def flipped(batch: bytes, position: int) -> bytes:
+    return batch[:position] + bytes([batch[position] ^ 1]) + batch[position + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        pytest.param(lambda batch: flipped(batch, len(batch) - 1), ErrorCode.CORRUPT_MESSAGE, id="a-flipped-bit"),
+        pytest.param(lambda batch: flipped(batch, 16), ErrorCode.CORRUPT_MESSAGE, id="another-magic"),
+        pytest.param(lambda batch: batch[:-1], ErrorCode.CORRUPT_MESSAGE, id="cut-off"),
+        pytest.param(lambda batch: batch + batch, ErrorCode.INVALID_RECORD, id="two-batches"),
+        pytest.param(lambda batch: b"", ErrorCode.INVALID_RECORD, id="nothing"),
+        pytest.param(lambda batch: None, ErrorCode.INVALID_RECORD, id="null"),
+    ],
+)
+def test_a_bad_batch_is_refused_and_nothing_is_written(client: Client, spoil, code: ErrorCode) -> None:  # noqa: ANN001
+    answer = produce(client, "t", spoil(batch_of(client, [b"a"])))
+
+    assert ErrorCode(answer.error_code) is code
+    assert answer.base_offset == -1
+    assert fetch(client, "t", 0).high_watermark == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "code"),
+    [
+        pytest.param("missing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-topic"),
+        pytest.param("t", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-partition"),
+    ],
+)
+def test_an_unknown_place_is_refused(client: Client, topic: str, partition: int, code: ErrorCode) -> None:
+    answer = produce(client, topic, batch_of(client, [b"a"]), partition=partition)
+
+    assert ErrorCode(answer.error_code) is code
+
+
+def test_acks_other_than_minus_one_to_one_are_refused(client: Client) -> None:
+    answer = produce(client, "t", batch_of(client, [b"a"]), acks=2)
+
+    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def test_a_batch_above_the_limit_is_refused(client: Client) -> None:
+    create_topic(client, "small", max_message_bytes="200")
+
+    fits = produce(client, "small", batch_of(client, [b"x" * 100]))
+    too_large = produce(client, "small", batch_of(client, [b"x" * 200]))
+
+    assert ErrorCode(fits.error_code) is ErrorCode.NONE
+    assert ErrorCode(too_large.error_code) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_one_bad_partition_does_not_stop_the_others(client: Client) -> None:
+    good = PartitionProduceData(index=0, records=batch_of(client, [b"a"]))
+    bad = PartitionProduceData(index=7, records=batch_of(client, [b"b"]))
+    topic = TopicProduceData(name="t", partition_data=[bad, good])
+
+    answer = client.ask(ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]), ProduceResponse, 9)
+
+    codes = {partition.index: ErrorCode(partition.error_code) for partition in answer.responses[0].partition_responses}
+    assert codes == {7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0: ErrorCode.NONE}
+
+
+def test_a_batch_sent_again_is_answered_with_its_first_offset(client: Client) -> None:
+    batch = batch_of(client, [b"a", b"b"], producer_id=7, producer_epoch=0, base_sequence=0)
+
+    first = produce(client, "t", bytearray(batch))
+    again = produce(client, "t", bytearray(batch))
+
+    assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, ErrorCode.NONE)
+    assert fetch(client, "t", 0).high_watermark == 2
+
+
+def test_a_gap_in_the_sequence_is_refused(client: Client) -> None:
+    produce(client, "t", batch_of(client, [b"a"], producer_id=7, producer_epoch=0, base_sequence=0))
+
+    answer = produce(client, "t", batch_of(client, [b"b"], producer_id=7, producer_epoch=0, base_sequence=2))
+
+    assert ErrorCode(answer.error_code) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_transactional_batch_is_refused(client: Client) -> None:
+    batch = batch_of(client, [b"a"], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+    assert ErrorCode(produce(client, "t", batch).error_code) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_with_acks_zero_there_is_no_answer(client: Client) -> None:
+    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch_of(client, [b"a"]))])
+    client.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=[topic]), 9)
+
+    assert client.take_frame() is None
+    assert not client.is_closed
+    assert fetch(client, "t", 0).high_watermark == 1
+
+
+def test_with_acks_zero_an_error_closes_the_connection(client: Client) -> None:
+    topic = TopicProduceData(
+        name="missing", partition_data=[PartitionProduceData(index=0, records=batch_of(client, [b"a"]))]
+    )
+    client.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=[topic]), 9)
+
+    assert client.is_closed
+
+
+def test_too_few_replicas_in_sync_refuse_acks_all_only(client: Client) -> None:
+    create_topic(client, "strict", min_insync_replicas="2")
+
+    # More than there are replicas is taken as "all of them" (KIP-966), so that one replica is enough for itself.
+    assert produce(client, "strict", batch_of(client, [b"a"]), acks=-1).error_code == ErrorCode.NONE
+
+
+def test_what_was_acknowledged_survives_the_end_of_the_process(world: World) -> None:
+    client = world.start_node().connect()
+    create_topic(client, "t")
+    for number in range(20):
+        assert produce(client, "t", batch_of(client, [struct.pack(">i", number)])).error_code == ErrorCode.NONE
+    world.disk.kill()
+
+    again = world.start_node().connect()
+
+    values = [struct.unpack(">i", record.value or b"")[0] for record in records_in(fetch(again, "t", 0))]
+    assert values == list(range(20))
