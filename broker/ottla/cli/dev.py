@@ -4,7 +4,6 @@ The banner comes only after a record went in and came out again.
 """
 
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ import click
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.output import emphasize, talk
+from ottla.cli.ports import free_port, is_free
 from ottla.cli.run import LOG_LEVELS, set_up_logging
 from ottla.errors import ConfigurationError, OttlaError
 
@@ -85,32 +85,13 @@ def node_properties(host: str, port: int, http_port: int, directory: Path) -> di
     }
 
 
-def free_port(host: str) -> int:
-    """Return a port that nobody listens at right now."""
-    with socket.create_server((host, 0), family=_family(host)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _is_free(host: str, port: int) -> bool:
-    try:
-        with socket.create_server((host, port), family=_family(host)):
-            return True
-    except OSError:
-        return False
-
-
 def _require_free(host: str, port: int, option: str) -> None:
     """Refuse a port that somebody has, before anything is made.
 
     Raises:
         ConfigurationError: says which port, and how to take another.
     """
-    if port and not _is_free(host, port):
+    if port and not is_free(host, port):
         raise ConfigurationError(
             f"{host}:{port} is in use (is another broker running?). "
             f"Choose another with {option} N, or {option} 0 for any."
@@ -119,7 +100,7 @@ def _require_free(host: str, port: int, option: str) -> None:
 
 def _http_port(host: str, chosen: int | None) -> int:
     if chosen is None:
-        return DEFAULT_HTTP_PORT if _is_free(host, DEFAULT_HTTP_PORT) else free_port(host)
+        return DEFAULT_HTTP_PORT if is_free(host, DEFAULT_HTTP_PORT) else free_port(host)
     _require_free(host, chosen, "--http-port")
     return chosen or free_port(host)
 

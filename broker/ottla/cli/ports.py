@@ -1,0 +1,39 @@
+"""Ports of this machine: which are free."""
+
+import socket
+
+FIRST_CANDIDATE = 19_092
+CANDIDATE_STEP = 100
+PORT_MAX = 65_535
+
+
+def is_free(host: str, port: int) -> bool:
+    """Return whether nobody listens at ``host``:``port``, on any of the addresses that ``host`` has."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in found:
+            with socket.create_server(address, family=family):
+                pass
+    except OSError:
+        return False
+    return True
+
+
+def free_port(host: str) -> int:
+    """Return a port that nobody listens at right now, chosen by the system."""
+    family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.create_server(address, family=family) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def free_ports(host: str, count: int) -> int:
+    """Return the first of ``count`` neighbouring ports that are free right now.
+
+    Raises:
+        OSError: there are none.
+    """
+    for first in range(FIRST_CANDIDATE, PORT_MAX - count, CANDIDATE_STEP):
+        if all(is_free(host, port) for port in range(first, first + count)):
+            return first
+    raise OSError(f"no {count} neighbouring ports are free at {host}")
