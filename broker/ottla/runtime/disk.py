@@ -4,11 +4,14 @@ Syncs run on a small thread pool, because one may take seconds; their completion
 Everything else is a single short system call on the page cache and is made where it is asked for.
 """
 
+import errno
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from struct import pack
 
 from ottla.ports import Buffer, DiskSpace, File
 
@@ -17,6 +20,20 @@ BUFFERS_PER_CALL_MAX = 1024
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 """fdatasync also writes the file's size, which is all of the metadata that a log needs."""
+
+
+def _take_lock(descriptor: int) -> None:
+    """Lock a file so that the JVM's Kafka, which takes POSIX locks, is kept out as well as this same process.
+
+    Plain POSIX locks belong to the process and vanish when it closes any descriptor of the file; Linux has ones that
+    belong to the descriptor. Elsewhere flock keeps this process out.
+    """
+    if sys.platform == "linux":
+        # struct flock: exclusive, from the start of the file to its end.
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class OsFile:
@@ -88,6 +105,8 @@ class OsFile:
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
+        if self._descriptor < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
         _sync_data(self._descriptor)
 
     def fileno(self) -> int:
@@ -152,11 +171,9 @@ class OsDisk:
             os.close(descriptor)
 
     def lock(self, path: str) -> None:
-        """Take both kinds of lock: the JVM's Kafka sees only POSIX locks, and these do not see this same process."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take_lock(descriptor)
         except OSError:
             os.close(descriptor)
             raise

@@ -1,0 +1,417 @@
+"""All logs of a node: whose directories they are, what a clean stop promises, what a failing directory takes along."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager, LogManagerConfig
+from ottla.log.meta_properties import MetaProperties, parse_meta_properties, write_meta_properties
+from ottla.simulator.disk import SimulatedDisk
+from ottla.types import TopicPartition, Uuid
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = Uuid(b"t" * 16)
+A_ID, B_ID = Uuid(b"a" * 16), Uuid(b"b" * 16)
+HOUR_MS = 3_600_000
+
+MakeBatch = Callable[..., bytearray]
+
+
+class Counting:
+    """A port `Random` without surprises."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def randrange(self, stop: int) -> int:
+        return stop - 1
+
+    def uuid(self) -> Uuid:
+        self.count += 1
+        return Uuid(self.count.to_bytes(16))
+
+
+@dataclass
+class Node:
+    """A disk with formatted directories /a and /b, and the manager of a node that runs on it."""
+
+    disk: SimulatedDisk
+    clock: Any
+    failures: list[str] = field(default_factory=list)
+    directories: tuple[str, ...] = ("/a", "/b")
+    config: LogConfig = field(default_factory=LogConfig)
+    manager_config: LogManagerConfig = field(default_factory=LogManagerConfig)
+
+    def start(self, *, node_id: int = 1, cluster_id: str | None = "cluster") -> LogManager:
+        manager = LogManager(
+            disk=self.disk,
+            clock=self.clock,
+            random=Counting(),
+            log_directories=self.directories,
+            node_id=node_id,
+            cluster_id=cluster_id,
+            config=self.manager_config,
+            on_directory_failure=lambda path, error: self.failures.append(path),
+        )
+        manager.start(config_of_topic=lambda topic: self.config)
+        return manager
+
+    def create(self, manager: LogManager, topic: str = "topic", partition: int = 0, **options: Any) -> Any:
+        return manager.get_or_create(TopicPartition(topic, partition), topic_id=TOPIC_ID, config=self.config, **options)
+
+
+def format_directory(disk: SimulatedDisk, path: str, directory_id: Uuid | None, **fields: Any) -> None:
+    disk.make_directory(path)
+    properties = {"cluster_id": "cluster", "node_id": 1, "directory_id": directory_id} | fields
+    write_meta_properties(disk, path, MetaProperties(**properties))
+
+
+@pytest.fixture
+def node(disk: SimulatedDisk, clock: Any) -> Node:
+    format_directory(disk, "/a", A_ID)
+    format_directory(disk, "/b", B_ID)
+    return Node(disk, clock)
+
+
+def append(log: Any, batch: bytearray) -> None:
+    log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+
+
+# --- whose directories
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "words"),
+    [
+        pytest.param("/b", {"node_id": 2}, "Stored node id 2 doesn't match previous node id 1", id="another-node"),
+        pytest.param("/b", {"cluster_id": "x"}, "Expected cluster, but read x", id="another-cluster"),
+        pytest.param("/b", {"directory_id": A_ID}, "Duplicate directory ID", id="a-copy"),
+    ],
+)
+def test_a_directory_of_somebody_else_is_refused(node: Node, path: str, fields: dict[str, Any], words: str) -> None:
+    format_directory(node.disk, path, fields.pop("directory_id", B_ID), **fields)
+
+    with pytest.raises(ConfigurationError, match=words):
+        node.start()
+
+
+def test_a_directory_that_is_not_formatted_is_refused(node: Node) -> None:
+    node.disk.remove("/b/meta.properties")
+    with pytest.raises(ConfigurationError, match=r"No `meta.properties` found in /b .*ottla format"):
+        node.start()
+    node.disk.kill()
+    node.disk.remove("/a/meta.properties")
+    with pytest.raises(ConfigurationError, match=r"No readable meta\.properties"):
+        node.start()
+
+
+def test_without_an_expected_cluster_the_first_directorys_counts(node: Node) -> None:
+    node.start(cluster_id=None)
+
+
+def test_a_directory_serves_one_process(node: Node) -> None:
+    node.start()
+
+    with pytest.raises(ConfigurationError, match=r"Failed to acquire lock on file \.lock in /a"):
+        node.start()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["version=7\ncluster.id=c\nnode.id=1\n", "version=1\nnode.id=1\n", "version=1\ncluster.id=c\nnode.id=x\n", ""],
+    ids=["version", "no-cluster", "node-id", "empty"],
+)
+def test_malformed_meta_properties_are_an_error_that_names_the_file(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"/a/meta\.properties"):
+        parse_meta_properties(text, "/a/meta.properties")
+
+
+def test_kafkas_own_meta_properties_are_read() -> None:
+    text = "#\n#Sat Nov 21 08:22:06 UTC 2026\nnode.id=1\ndirectory.id=HMhHXgUPfkoZZiWmjw29vA\nversion=1\ncluster.id=Q\n"
+
+    found = parse_meta_properties(text, "x")
+
+    assert (found.node_id, found.cluster_id, found.directory_id is not None) == (1, "Q", True)
+
+
+def test_the_directories_ids_are_those_of_the_files(node: Node) -> None:
+    assert node.start().directory_ids() == {"/a": A_ID, "/b": B_ID}
+
+
+# --- logs
+
+
+def test_a_log_goes_to_the_directory_with_the_fewest(node: Node) -> None:
+    manager = node.start()
+
+    directories = [node.create(manager, partition=partition).directory for partition in range(4)]
+
+    assert directories == ["/a/topic-0", "/b/topic-1", "/a/topic-2", "/b/topic-3"]
+
+
+def test_a_log_goes_where_the_metadata_says(node: Node) -> None:
+    manager = node.start()
+
+    assert node.create(manager, partition=0, directory_id=B_ID).directory == "/b/topic-0"
+    assert node.create(manager, partition=1, directory_id=Uuid(b"?" * 16)).directory == "/a/topic-1"
+
+
+def test_a_log_is_there_once(node: Node) -> None:
+    manager = node.start()
+
+    assert node.create(manager) is node.create(manager) is manager.get(TopicPartition("topic", 0))
+    assert manager.get(TopicPartition("other", 0)) is None
+
+
+def test_another_topic_of_the_same_name_is_refused(node: Node) -> None:
+    manager = node.start()
+    node.create(manager)
+
+    with pytest.raises(KafkaError) as refusal:
+        manager.get_or_create(TopicPartition("topic", 0), topic_id=Uuid(b"x" * 16), config=LogConfig())
+
+    assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_new_log_owes_nothing_to_a_deleted_one_of_its_name(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(5))
+    log.update_high_watermark(5)
+    log.delete_records_before(5)
+    manager.close()
+    node.disk.kill()
+    manager = node.start()
+
+    manager.delete(TopicPartition("topic", 0))
+    log = node.create(manager, directory_id=A_ID)
+
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 0, 0)
+
+
+def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    append(node.create(manager), make_batch(1))
+
+    manager.delete(TopicPartition("topic", 0))
+
+    assert manager.get(TopicPartition("topic", 0)) is None
+    (name,) = [name for name in node.disk.list_directory("/a") if "-delete" in name]
+    assert name == f"topic-0.{(1).to_bytes(16).hex()}-delete"
+    node.clock.advance(59_999)
+    manager.tick(node.clock.monotonic_ms())
+    assert node.disk.exists(f"/a/{name}")
+    node.clock.advance(1_000)
+    manager.tick(node.clock.monotonic_ms())
+    assert not node.disk.exists(f"/a/{name}")
+
+
+def test_a_deletion_is_finished_after_a_restart(node: Node) -> None:
+    manager = node.start()
+    node.create(manager)
+    manager.delete(TopicPartition("topic", 0))
+    node.disk.kill()
+
+    manager = node.start()
+    node.clock.advance(1_000)
+    manager.tick(node.clock.monotonic_ms())
+
+    assert not [name for name in node.disk.list_directory("/a") if "-delete" in name]
+
+
+def test_strays_are_moved_aside_and_kept(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    append(node.create(manager, "wanted"), make_batch(1))
+    append(node.create(manager, "stray"), make_batch(1))
+
+    moved = manager.move_aside_strays(lambda log: log.topic_partition.topic == "stray")
+
+    assert moved == [TopicPartition("stray", 0)]
+    assert [log.topic_partition.topic for log in manager.logs()] == ["wanted"]
+    node.disk.kill()
+    assert [log.topic_partition.topic for log in node.start().logs()] == ["wanted"]
+
+
+def test_the_same_log_in_two_directories_is_an_error(node: Node) -> None:
+    node.create(node.start())
+    node.disk.make_directory("/b/topic-0")
+    node.disk.kill()
+
+    with pytest.raises(ConfigurationError, match="Duplicate log directories found: /a/topic-0, /b/topic-0"):
+        node.start()
+
+
+def test_the_quorums_log_is_not_the_managers(node: Node) -> None:
+    node.disk.make_directory("/a/__cluster_metadata-0")
+
+    assert list(node.start().logs()) == []
+
+
+def test_a_new_configuration_reaches_the_topics_logs(node: Node) -> None:
+    manager = node.start()
+    logs = [node.create(manager, topic) for topic in ("topic", "other")]
+
+    manager.update_config("topic", LogConfig(segment_bytes=5, segment_jitter_ms=100))
+
+    assert [log.config.segment_bytes for log in logs] == [5, 1 << 30]
+    assert logs[0].config.segment_jitter_ms == 99, "drawn below the topic's bound"
+
+
+# --- stopping and starting
+
+
+def test_a_clean_stop_keeps_every_offset(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(5))
+    log.update_high_watermark(4)
+    log.delete_records_before(2)
+    manager.close(broker_epoch=17)
+    node.disk.crash()
+
+    manager = node.start()
+    log = node.create(manager)
+
+    assert (log.log_start_offset, log.high_watermark, log.recovery_point, log.log_end_offset) == (2, 4, 5, 5)
+    assert log.truncated_bytes == 0
+    assert manager.previous_broker_epoch() == 17
+
+
+def test_a_clean_stop_vouches_once(node: Node) -> None:
+    node.start().close(broker_epoch=17)
+    node.disk.crash()
+    assert node.start().previous_broker_epoch() == 17
+    node.disk.crash()
+
+    assert node.start().previous_broker_epoch() == -1
+
+
+def test_kafkas_empty_marker_is_a_clean_stop_of_unknown_epoch(node: Node) -> None:
+    for path in ("/a", "/b"):
+        node.disk.open(f"{path}/.kafka_cleanshutdown", create=True)
+
+    assert node.start().previous_broker_epoch() == -1
+
+
+def test_a_kill_loses_nothing_that_was_written(node: Node, make_batch: MakeBatch) -> None:
+    append(node.create(node.start()), make_batch(5))
+    node.disk.kill()
+
+    log = node.create(node.start())
+
+    assert (log.log_end_offset, log.truncated_bytes) == (5, 0)
+
+
+def test_checkpoints_are_written_in_time(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(5))
+    log.update_high_watermark(5)
+
+    node.clock.advance(5_000)
+    manager.tick(node.clock.monotonic_ms())
+    node.disk.complete_syncs()
+    assert node.disk.contents("/a/replication-offset-checkpoint") == b"0\n1\ntopic 0 5\n"
+
+    log.flush()
+    node.clock.advance(55_000)
+    manager.tick(node.clock.monotonic_ms())
+    node.disk.complete_syncs()
+    assert node.disk.contents("/a/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 5\n"
+    assert node.disk.contents("/a/log-start-offset-checkpoint") == b"0\n0\n"
+
+
+def test_a_truncation_writes_the_recovery_point_at_once(node: Node, make_batch: MakeBatch) -> None:
+    log = node.create(node.start())
+    append(log, make_batch(5))
+    append(log, make_batch(5))
+    log.flush()
+
+    log.truncate_to(5)
+    log.truncate_to(0)
+    node.disk.complete_syncs()
+
+    assert node.disk.contents("/a/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 0\n"
+
+
+def test_a_malformed_checkpoint_takes_its_directory_offline(node: Node) -> None:
+    node.create(node.start())
+    node.disk.kill()
+    node.disk.open("/a/recovery-point-offset-checkpoint", create=True).pwritev([b"garbage"], 0)
+
+    manager = node.start()
+
+    assert (manager.offline_directories(), node.failures) == (["/a"], ["/a"])
+
+
+def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Node, make_batch: MakeBatch) -> None:
+    node.config = LogConfig(retention_ms=HOUR_MS)
+    manager = node.start()
+    for partition in range(70):
+        log = node.create(manager, partition=partition)
+        append(log, make_batch(1))
+        log.update_high_watermark(1)
+    node.clock.advance(2 * HOUR_MS)
+    now_ms = node.clock.monotonic_ms()
+
+    manager.tick(now_ms)
+    assert sum(log.log_start_offset for log in manager.logs()) == 64
+    assert manager.next_tick_ms(now_ms) == now_ms
+    manager.tick(now_ms)
+
+    assert sum(log.log_start_offset for log in manager.logs()) == 70
+    assert manager.next_tick_ms(now_ms) > now_ms
+
+
+# --- a directory that fails
+
+
+def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    lost, kept = node.create(manager, partition=0), node.create(manager, partition=1)
+    node.disk.fail_next("write", errno.EIO, path_part="/a/topic-0")
+
+    with pytest.raises(StorageError):
+        append(lost, make_batch(1))
+
+    append(kept, make_batch(1))
+    assert node.failures == ["/a"]
+    assert manager.offline_directories() == ["/a"]
+    assert manager.lost_partitions("/a") == (TopicPartition("topic", 0),)
+    assert [log.topic_partition.partition for log in manager.logs()] == [1]
+    assert node.create(manager, partition=2).directory == "/b/topic-2"
+    with pytest.raises(StorageError, match="/a, which is to hold topic-3, is offline"):
+        node.create(manager, partition=3, directory_id=A_ID)
+
+
+def test_every_directory_gone_is_the_end(node: Node) -> None:
+    node.disk.fail_next("make_directory", errno.EIO)
+    node.disk.fail_next("make_directory", errno.EIO)
+
+    with pytest.raises(StorageError, match="all log dirs have failed"):
+        node.start()
+
+
+def test_a_directory_that_fails_to_close_leaves_no_marker(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    append(node.create(manager), make_batch(1))
+    node.disk.fail_next("sync", errno.EIO, path_part="/a/topic-0")
+
+    manager.close()
+
+    assert not node.disk.exists("/a/.kafka_cleanshutdown")
+    assert node.disk.exists("/b/.kafka_cleanshutdown")
+
+
+def test_the_space_of_a_directory_is_its_file_systems(node: Node) -> None:
+    node.disk.capacity_bytes = 1_000_000
+
+    space = node.start().space_of("/a")
+
+    assert space.total_bytes == 1_000_000
+    assert 0 < space.usable_bytes < 1_000_000

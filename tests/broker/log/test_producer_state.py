@@ -1,0 +1,284 @@
+"""Idempotent and transactional producers: which batch may come next, which is a repetition, which is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
+from ottla.log.producer_state import (
+    BatchMetadata,
+    Marker,
+    ProducerState,
+    ProducerStateEntry,
+    format_snapshot,
+    parse_snapshot,
+)
+from ottla.types import TopicPartition
+from ottla.wire.records import ControlRecordType, RecordBatch, build_end_transaction_marker, parse_batch
+
+NOW_MS = 1_700_000_000_000
+SEQUENCE_MAX = 2**31 - 1
+
+MakeBatch = Callable[..., bytearray]
+
+
+@pytest.fixture
+def state() -> ProducerState:
+    return ProducerState(TopicPartition("topic", 0), expiration_ms=1000)
+
+
+@pytest.fixture
+def batch(make_batch: MakeBatch) -> Callable[..., RecordBatch]:
+    def make(sequence: int, *, count: int = 1, epoch: int = 0, offset: int = 0, **options: Any) -> RecordBatch:
+        data = make_batch(
+            count, base_offset=offset, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **options
+        )
+        return parse_batch(data)
+
+    return make
+
+
+MakeProducerBatch = Callable[..., RecordBatch]
+
+
+def marker_batch(
+    kind: ControlRecordType, *, epoch: int = 0, offset: int = 0, coordinator_epoch: int = 0
+) -> RecordBatch:
+    return parse_batch(
+        build_end_transaction_marker(
+            kind,
+            producer_id=7,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            timestamp_ms=NOW_MS,
+        )
+    )
+
+
+def refusal(state: ProducerState, batch: RecordBatch) -> ErrorCode | None:
+    try:
+        state.check_data(batch, offset=100, check_sequence=True)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "expected"),
+    [
+        pytest.param(1, 5, None, id="next-in-sequence"),
+        pytest.param(1, 4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, id="one-behind"),
+        pytest.param(1, 6, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, id="one-ahead"),
+        pytest.param(1, 0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, id="from-the-start-without-a-new-epoch"),
+        pytest.param(2, 0, None, id="new-epoch-from-the-start"),
+        pytest.param(2, 5, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, id="new-epoch-not-from-the-start"),
+        pytest.param(0, 5, ErrorCode.INVALID_PRODUCER_EPOCH, id="old-epoch"),
+    ],
+)
+def test_epochs_rise_and_sequences_have_no_gap(
+    state: ProducerState, batch: MakeProducerBatch, epoch: int, sequence: int, expected: ErrorCode | None
+) -> None:
+    state.on_data(batch(0, count=5, epoch=1))
+
+    assert refusal(state, batch(sequence, epoch=epoch)) is expected
+
+
+def test_an_unknown_producer_may_start_anywhere(state: ProducerState, batch: MakeProducerBatch) -> None:
+    assert refusal(state, batch(1234)) is None
+
+
+def test_after_the_largest_sequence_comes_zero(state: ProducerState, batch: MakeProducerBatch) -> None:
+    state.on_data(batch(SEQUENCE_MAX))
+
+    assert refusal(state, batch(0)) is None
+    assert refusal(state, batch(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_may_wrap_around_the_largest_sequence(state: ProducerState, batch: MakeProducerBatch) -> None:
+    wrapped = batch(SEQUENCE_MAX - 1, count=4)
+    state.on_data(wrapped)
+
+    assert refusal(state, batch(2)) is None
+    assert state.find_duplicate(wrapped) is not None
+
+
+def test_the_last_five_batches_are_recognised(state: ProducerState, batch: MakeProducerBatch) -> None:
+    for sequence in range(6):
+        state.on_data(batch(sequence, offset=10 + sequence))
+
+    found = [state.find_duplicate(batch(sequence)) for sequence in range(6)]
+
+    assert [None if known is None else known.last_offset for known in found] == [None, 11, 12, 13, 14, 15]
+
+
+def test_a_repetition_has_the_same_epoch_and_the_same_records(state: ProducerState, batch: MakeProducerBatch) -> None:
+    state.on_data(batch(0, count=3))
+
+    assert state.find_duplicate(batch(0, count=2)) is None
+    assert state.find_duplicate(batch(1, count=2)) is None
+    assert state.find_duplicate(batch(0, count=3, epoch=1)) is None
+    assert state.find_duplicate(batch(0, count=3)) is not None
+
+
+def test_a_new_epoch_forgets_the_old_batches(state: ProducerState, batch: MakeProducerBatch) -> None:
+    state.on_data(batch(0, count=3))
+    state.on_data(batch(0, epoch=1))
+
+    assert [known.last_sequence for known in state.producers[7].batches] == [0]
+
+
+def test_a_plain_batch_within_a_transaction_is_refused(state: ProducerState, batch: MakeProducerBatch) -> None:
+    state.on_data(batch(0, is_transactional=True))
+
+    assert refusal(state, batch(1)) is ErrorCode.INVALID_TXN_STATE
+    assert refusal(state, batch(1, is_transactional=True)) is None
+
+
+# --- markers
+
+
+def marker_refusal(
+    state: ProducerState, batch: RecordBatch, *, coordinator_epoch: int = 0, transaction_version: int = 0
+) -> ErrorCode | None:
+    marker = Marker(ControlRecordType.COMMIT, coordinator_epoch, NOW_MS)
+    try:
+        state.check_marker(batch, marker, offset=5, transaction_version=transaction_version)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("transaction_version", "epoch", "expected"),
+    [
+        pytest.param(0, 0, ErrorCode.INVALID_PRODUCER_EPOCH, id="v0-older"),
+        pytest.param(0, 1, None, id="v0-same"),
+        pytest.param(0, 2, None, id="v0-newer"),
+        pytest.param(2, 0, ErrorCode.INVALID_PRODUCER_EPOCH, id="v2-older"),
+        pytest.param(2, 1, ErrorCode.INVALID_PRODUCER_EPOCH, id="v2-same-while-open"),
+        pytest.param(2, 2, None, id="v2-newer"),
+    ],
+)
+def test_a_marker_is_for_the_transactions_epoch(
+    state: ProducerState,
+    batch: MakeProducerBatch,
+    transaction_version: int,
+    epoch: int,
+    expected: ErrorCode | None,
+) -> None:
+    state.on_data(batch(0, epoch=1, is_transactional=True))
+    marker = marker_batch(ControlRecordType.COMMIT, epoch=epoch)
+
+    assert marker_refusal(state, marker, transaction_version=transaction_version) is expected
+
+
+def test_a_marker_may_be_repeated_once_the_transaction_has_ended(
+    state: ProducerState, batch: MakeProducerBatch
+) -> None:
+    state.on_data(batch(0, epoch=1, is_transactional=True))
+    ended = state.on_marker(
+        marker_batch(ControlRecordType.COMMIT, epoch=2), Marker(ControlRecordType.COMMIT, 0, NOW_MS)
+    )
+    assert ended is not None
+    state.complete(ended)
+
+    again = marker_batch(ControlRecordType.COMMIT, epoch=2)
+
+    assert marker_refusal(state, again, transaction_version=2) is None
+
+
+@pytest.mark.parametrize(
+    ("coordinator_epoch", "expected"),
+    [pytest.param(4, ErrorCode.TRANSACTION_COORDINATOR_FENCED, id="replaced"), pytest.param(5, None, id="current")],
+)
+def test_a_replaced_coordinator_is_fenced(
+    state: ProducerState, batch: MakeProducerBatch, coordinator_epoch: int, expected: ErrorCode | None
+) -> None:
+    state.on_data(batch(0, is_transactional=True))
+    state.on_marker(marker_batch(ControlRecordType.COMMIT), Marker(ControlRecordType.COMMIT, 5, NOW_MS))
+
+    marker = marker_batch(ControlRecordType.COMMIT)
+
+    assert marker_refusal(state, marker, coordinator_epoch=coordinator_epoch) is expected
+
+
+def test_a_marker_without_records_ends_no_transaction(state: ProducerState) -> None:
+    marker = Marker(ControlRecordType.ABORT, 0, NOW_MS)
+
+    assert state.on_marker(marker_batch(ControlRecordType.ABORT), marker) is None
+    assert state.first_unstable_offset is None
+
+
+# --- expiry
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "is_known"), [pytest.param(999, True, id="not-yet"), pytest.param(1000, False, id="at-the-limit")]
+)
+def test_an_idle_producer_is_forgotten(
+    state: ProducerState, batch: MakeProducerBatch, idle_ms: int, is_known: bool
+) -> None:
+    state.on_data(batch(0))
+
+    state.expire(NOW_MS + idle_ms)
+
+    assert (7 in state.producers) is is_known
+
+
+# --- snapshots
+
+batches = st.builds(
+    BatchMetadata, st.integers(0, SEQUENCE_MAX), st.integers(0, 2**62), st.integers(0, 1000), st.just(NOW_MS)
+)
+entries = st.builds(
+    ProducerStateEntry,
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**15 - 1),
+    st.integers(-1, 2**31 - 1),
+    st.just(NOW_MS),
+    st.integers(-1, 2**62),
+    st.lists(
+        st.builds(
+            BatchMetadata, st.integers(0, SEQUENCE_MAX), st.integers(0, 2**62), st.integers(0, 1000), st.just(NOW_MS)
+        ),
+        max_size=1,
+    ),
+)
+
+
+@given(st.lists(entries, max_size=5))
+def test_a_snapshot_reads_back_as_it_was_written(written: list[ProducerStateEntry]) -> None:
+    found = parse_snapshot(format_snapshot(written), "x.snapshot")
+
+    assert [repr(entry) for entry in found] == [repr(entry) for entry in written]
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, 9, 55])
+def test_a_short_snapshot_is_corrupt(size_bytes: int) -> None:
+    data = format_snapshot([ProducerStateEntry(1, 0)])
+
+    with pytest.raises(CorruptRecordError, match=r"x\.snapshot"):
+        parse_snapshot(data[:size_bytes], "x.snapshot")
+
+
+def test_any_flipped_bit_of_a_snapshot_is_seen() -> None:
+    data = format_snapshot([ProducerStateEntry(1, 0)])
+
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptRecordError):
+            parse_snapshot(bytes(damaged), "x.snapshot")
+
+
+def test_loading_leaves_out_the_expired(state: ProducerState) -> None:
+    old = ProducerStateEntry(1, 0, last_timestamp_ms=NOW_MS - 1000)
+    open_one = ProducerStateEntry(2, 0, last_timestamp_ms=0, current_transaction_first_offset=5)
+    recent = ProducerStateEntry(3, 0, last_timestamp_ms=NOW_MS - 999)
+
+    state.load([old, open_one, recent], end_offset=9, now_ms=NOW_MS)
+
+    assert (sorted(state.producers), state.first_unstable_offset, state.end_offset) == ([2, 3], 5, 9)

@@ -1,0 +1,207 @@
+"""What a leader refuses, and the code that it says it with; what it lets pass because it is no business of its own."""
+
+from collections.abc import Callable
+from struct import pack_into
+from typing import Any
+
+import pytest
+
+from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
+from ottla.log.config import LogConfig
+from ottla.log.validation import (
+    COUNTED_RECORDS_MAX,
+    RecordValidationError,
+    check_assigned_batches,
+    check_client_batch,
+    check_records,
+    check_timestamps,
+    must_read_records,
+)
+from ottla.types import TopicPartition
+from ottla.wire.records import Compression, Record, TimestampType, build_batch, crc32c, parse_batch
+
+NOW_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+TOPIC_PARTITION = TopicPartition("topic", 0)
+
+MakeBatch = Callable[..., bytearray]
+
+
+def patched(data: bytearray, position: int, form: str, value: int) -> bytearray:
+    """Change a header field and make the CRC right again: a producer that lies, not a wire that damages."""
+    pack_into(form, data, position, value)
+    pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    return data
+
+
+def check(data: bytearray, **config: Any) -> None:
+    check_client_batch(parse_batch(data), LogConfig(**config), TOPIC_PARTITION)
+
+
+def test_a_sound_batch_passes(make_batch: MakeBatch) -> None:
+    check(make_batch(3))
+    check(make_batch(3, producer_id=1, producer_epoch=0, base_sequence=0))
+    check(make_batch(3, compression=Compression.LZ4))
+
+
+@pytest.mark.parametrize(
+    ("position", "form", "value", "words"),
+    [
+        pytest.param(0, ">q", 5, "should be 0, but it is 5", id="base-offset-not-zero"),
+        pytest.param(23, ">i", -1, "invalid offset range", id="no-offsets"),
+        pytest.param(23, ">i", 3, "Inconsistent batch offset range", id="more-offsets-than-records"),
+        pytest.param(57, ">i", 0, "Invalid reported count", id="no-records"),
+        pytest.param(57, ">i", -3, "Invalid reported count", id="negative-count"),
+        pytest.param(57, ">i", 2, "Inconsistent batch offset range", id="fewer-records-than-offsets"),
+        pytest.param(21, ">h", 0x20, "not allowed to write control records", id="control-batch"),
+        pytest.param(43, ">q", 7, "Invalid sequence number -1", id="producer-id-without-sequence"),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_an_invalid_record(
+    make_batch: MakeBatch, position: int, form: str, value: int, words: str
+) -> None:
+    with pytest.raises(InvalidRecordError, match=words) as refusal:
+        check(patched(make_batch(3), position, form, value))
+
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_damaged_bytes_are_a_corrupt_message_not_an_invalid_record(make_batch: MakeBatch) -> None:
+    data = make_batch(3)
+    data[-1] ^= 1
+
+    with pytest.raises(CorruptRecordError) as refusal:
+        check(data)
+
+    assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("tail", [b"x", bytes(61)], ids=["a-byte", "another-header"])
+def test_a_producer_sends_one_batch(make_batch: MakeBatch, tail: bytes) -> None:
+    with pytest.raises(InvalidRecordError, match="one record batch"):
+        check(make_batch(3) + tail)
+
+
+@pytest.mark.parametrize("claimed", [2, 4, COUNTED_RECORDS_MAX], ids=lambda count: f"claims-{count}")
+def test_a_small_batch_is_counted(make_batch: MakeBatch, claimed: int) -> None:
+    data = patched(patched(make_batch(3), 57, ">i", claimed), 23, ">i", claimed - 1)
+
+    with pytest.raises(InvalidRecordError, match=f"{claimed} records"):
+        check(data)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "is_refused"),
+    [pytest.param(60, False, id="as-many-as-may-be"), pytest.param(61, True, id="more-than-the-bytes-can-hold")],
+)
+def test_a_large_batchs_count_must_be_possible(make_batch: MakeBatch, claimed: int, is_refused: bool) -> None:
+    # 33 records in 420 bytes: each of the claimed ones needs seven.
+    data = make_batch(1, key=None, size_bytes=420 - 9)
+    assert len(data) - 61 == 420
+    data = patched(patched(data, 57, ">i", claimed), 23, ">i", claimed - 1)
+
+    if is_refused:
+        with pytest.raises(InvalidRecordError):
+            check(data)
+    else:
+        check(data)
+
+
+def test_a_record_whose_size_never_ends_is_refused(make_batch: MakeBatch) -> None:
+    data = make_batch(1)
+    data[61:67] = b"\xff" * 6
+    pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+
+    with pytest.raises(InvalidRecordError):
+        check(data)
+
+
+# --- timestamps
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "is_refused"),
+    [pytest.param(HOUR_MS, False, id="exactly-the-limit"), pytest.param(HOUR_MS + 1, True, id="one-ms-more")],
+)
+def test_timestamps_lie_not_too_far_ahead(make_batch: MakeBatch, ahead_ms: int, is_refused: bool) -> None:
+    batch = parse_batch(make_batch(1, timestamp_ms=NOW_MS + ahead_ms))
+
+    if is_refused:
+        with pytest.raises(RecordValidationError) as refusal:
+            check_timestamps(batch, LogConfig(), NOW_MS)
+        assert refusal.value.code is ErrorCode.INVALID_TIMESTAMP
+    else:
+        check_timestamps(batch, LogConfig(), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "is_refused"),
+    [pytest.param(HOUR_MS, False, id="exactly-the-limit"), pytest.param(HOUR_MS + 1, True, id="one-ms-more")],
+)
+def test_timestamps_lie_not_too_far_back(age_ms: int, is_refused: bool) -> None:
+    config = LogConfig(message_timestamp_before_max_ms=HOUR_MS)
+    data = build_batch([Record(0, NOW_MS, b"k", None), Record(1, NOW_MS - age_ms, b"k", None)])
+    batch = parse_batch(data)
+    assert must_read_records(batch, config)
+
+    if is_refused:
+        with pytest.raises(RecordValidationError) as refusal:
+            check_records(batch, config, TOPIC_PARTITION, NOW_MS)
+        assert refusal.value.code is ErrorCode.INVALID_TIMESTAMP
+    else:
+        check_records(batch, config, TOPIC_PARTITION, NOW_MS)
+
+
+def test_no_timestamp_is_never_too_old(make_batch: MakeBatch) -> None:
+    config = LogConfig(message_timestamp_before_max_ms=HOUR_MS)
+
+    check_records(parse_batch(make_batch(1, timestamp_ms=-1)), config, TOPIC_PARTITION, NOW_MS)
+
+
+def test_a_producer_does_not_stamp_for_the_broker() -> None:
+    data = build_batch(
+        [Record(0, NOW_MS, None, b"v")], timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS
+    )
+
+    with pytest.raises(RecordValidationError) as refusal:
+        check_timestamps(parse_batch(data), LogConfig(message_timestamp_type="LogAppendTime"), NOW_MS)
+
+    assert refusal.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+# --- keys
+
+
+def test_a_compacted_topic_needs_keys_and_says_which_records_lack_one() -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact", "delete"}))
+    data = build_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v"), Record(2, NOW_MS, None, b"v")])
+
+    with pytest.raises(RecordValidationError) as refusal:
+        check_records(parse_batch(data), config, TOPIC_PARTITION, NOW_MS)
+
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in refusal.value.record_errors] == [1, 2]
+    assert "without key" in refusal.value.record_errors[0].message
+
+
+def test_other_topics_records_are_not_read(make_batch: MakeBatch) -> None:
+    assert not must_read_records(parse_batch(make_batch(1)), LogConfig())
+
+
+# --- batches that have their offsets
+
+
+def test_assigned_batches_follow_each_other(make_batch: MakeBatch) -> None:
+    data = bytes(make_batch(2, base_offset=4) + make_batch(1, base_offset=9))
+
+    found = check_assigned_batches(data, 4, TOPIC_PARTITION)
+
+    assert [batch.base_offset for batch in found] == [4, 9]
+
+
+@pytest.mark.parametrize("next_offset", [5, 6, 100])
+def test_assigned_batches_start_at_or_above_the_log_end(make_batch: MakeBatch, next_offset: int) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check_assigned_batches(bytes(make_batch(2, base_offset=4)), next_offset, TOPIC_PARTITION)
+
+    assert refusal.value.code is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,145 @@
+"""The real disk on a real directory: the same promises as the simulated one, plus locks and threads."""
+
+import os
+import queue
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.ports import File
+from ottla.runtime.disk import BUFFERS_PER_CALL_MAX, OsDisk
+
+
+class Loop:
+    """Stands for the loop: what threads post waits here until the test runs it."""
+
+    def __init__(self) -> None:
+        self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
+
+    def run_one(self) -> None:
+        self.posted.get(timeout=30)()
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def disk(loop: Loop) -> Iterator[OsDisk]:
+    disk = OsDisk(loop.posted.put)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def file(disk: OsDisk, tmp_path: Path) -> File:
+    return disk.open(str(tmp_path / "file"), create=True)
+
+
+def test_buffers_are_written_one_after_the_other(file: File) -> None:
+    assert file.pwritev([b"ab", bytearray(b"cd"), memoryview(b"efg")], 3) == 7
+
+    assert file.pread(100, 0) == b"\0\0\0abcdefg"
+    assert file.size_bytes() == 10
+
+
+def test_more_buffers_than_one_call_takes_are_written_too(file: File) -> None:
+    buffers = [index.to_bytes(2) for index in range(BUFFERS_PER_CALL_MAX + 10)]
+
+    assert file.pwritev(buffers, 1) == 2 * len(buffers)
+
+    assert file.pread(10_000, 1) == b"".join(buffers)
+
+
+def test_the_rest_of_a_short_write_is_written(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda descriptor, buffers, at: whole(descriptor, [bytes(buffers[0][:1])], at))
+
+    assert file.pwritev([b"abc", b"def"], 0) == 6
+
+    assert file.pread(100, 0) == b"abcdef"
+
+
+def test_a_short_read_is_completed(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.pwritev([b"abcdef"], 0)
+    whole = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, at: whole(descriptor, min(size, 2), at))
+
+    assert file.pread(5, 0) == b"abcde"
+    assert file.pread(100, 0) == b"abcdef"
+
+
+def test_a_missing_file_is_not_made_unless_asked(disk: OsDisk, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.open(str(tmp_path / "missing"))
+    with pytest.raises(FileNotFoundError):
+        disk.size_bytes(str(tmp_path / "missing"))
+
+
+def test_a_dropped_file_closes_its_descriptor(disk: OsDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "file"), create=True)
+    descriptor = file.fileno()
+    del file
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_names_are_listed_renamed_and_removed(disk: OsDisk, tmp_path: Path) -> None:
+    root = str(tmp_path)
+    disk.make_directory(f"{root}/x/y")
+    disk.make_directory(f"{root}/x/y")
+    for name in ("b", "a"):
+        disk.open(f"{root}/x/{name}", create=True).close()
+    disk.rename(f"{root}/x/a", f"{root}/x/b")
+    disk.sync_directory(f"{root}/x")
+    assert disk.list_directory(f"{root}/x") == ["b", "y"]
+
+    disk.remove(f"{root}/x/b")
+    disk.remove_tree(f"{root}/x")
+
+    assert not disk.exists(f"{root}/x")
+
+
+def test_a_lock_keeps_everyone_else_out(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    disk.lock(path)
+
+    with pytest.raises(BlockingIOError):
+        disk.lock(path)
+    # The JVM's Kafka takes POSIX locks: another process must meet one.
+    code = f"import fcntl; fcntl.lockf(open({path!r}, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL, check=False).returncode != 0
+    disk.unlock(path)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    disk.lock(path)
+
+
+def test_a_sync_is_reported_on_the_loop(disk: OsDisk, loop: Loop, file: File, tmp_path: Path) -> None:
+    done: list[OSError | None] = []
+    file.pwritev([b"x"], 0)
+
+    disk.sync_later([file, disk.open(str(tmp_path), read_only=True)], done.append)
+    loop.run_one()
+
+    assert done == [None]
+
+
+def test_a_failed_sync_is_reported_with_its_error(disk: OsDisk, loop: Loop, file: File) -> None:
+    done: list[OSError | None] = []
+    file.close()
+
+    disk.sync_later([file], done.append)
+    loop.run_one()
+
+    assert isinstance(done[0], OSError)
+
+
+def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
+    space = disk.space(str(tmp_path))
+
+    assert 0 < space.usable_bytes <= space.total_bytes
