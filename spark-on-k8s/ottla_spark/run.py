@@ -125,10 +125,10 @@ def run_continuously(
         for name, query in queries.items():
             _raise_failure(query, name)
             progress = query.lastProgress
-            if progress and progress["batchId"] != seen[name]:
+            # An idle query reports, without rows, the batch that it would run next.
+            if progress and progress["numInputRows"] and progress["batchId"] != seen[name]:
                 seen[name] = progress["batchId"]
-                if progress["numInputRows"]:
-                    on_batch(json.loads(progress.json))
+                on_batch(json.loads(progress.json))
         time.sleep(_POLL_SECONDS)
     for query in queries.values():
         query.stop()

@@ -67,9 +67,13 @@ def _options(settings: PipelineSettings, jars: list[Path] | None) -> dict[str, s
         # Stages and their queries are reported by the pipeline itself.
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.stopTimeout": "30s",
-        # Rows are summed from the reports of all batches of a run, so none may be forgotten.
-        "spark.sql.streaming.numRecentProgressUpdates": "100000",
     }
+    if settings.trigger == AVAILABLE_NOW:
+        # Rows are summed from the reports of all batches of a run, so none may be forgotten.
+        options["spark.sql.streaming.numRecentProgressUpdates"] = "100000"
+    else:
+        # A table that gets a few small files every few seconds would drown in them.
+        options["spark.databricks.delta.autoCompact.enabled"] = "true"
     if settings.master:
         java_options = f"-Dlog4j2.configurationFile={log4j2} -XX:+UseParallelGC"
         if settings.trigger == AVAILABLE_NOW:
