@@ -1,0 +1,117 @@
+"""The pipeline and the gateway: what is no request ends its connection, and only that one."""
+
+import logging
+import struct
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.ports import ConnectionId
+from ottla.simulator.single_node import RunningNode, World
+from ottla.types import Endpoint
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def header(api_key: int, version: int) -> bytes:
+    return struct.pack(">hhih", api_key, version, 7, -1)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(struct.pack(">i", -1), "claims a size of -1", id="negative-size"),
+        pytest.param(struct.pack(">i", 2**31 - 1), "socket.request.max.bytes", id="2-gib"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", "TLS hello", id="tls-hello"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", "HTTP", id="http"),
+        pytest.param(framed(b"\x00\x12\x00\x00"), "too few", id="a-frame-without-a-header"),
+        pytest.param(framed(header(999, 0)), "API key 999", id="unknown-api"),
+        pytest.param(framed(header(3, 99)), "version 99", id="unknown-version"),
+        pytest.param(framed(header(3, 1) + b"\x7f\xff\xff\xff"), "claims a length", id="lying-array"),
+        pytest.param(framed(header(3, 1) + b"\x00\x00\x00\x00!"), "too many", id="bytes-left-over"),
+        pytest.param(framed(struct.pack(">hhih", 3, 1, 7, 500)), "client id", id="lying-client-id"),
+        pytest.param(framed(header(62, 0)), "API key 62", id="a-controllers-api"),
+    ],
+)
+def test_bad_bytes_close_their_connection_with_one_line_that_says_why(
+    running: RunningNode, caplog: pytest.LogCaptureFixture, data: bytes, reason: str
+) -> None:
+    other = running.connect()
+    bad = running.connect()
+    with caplog.at_level(logging.WARNING):
+        bad.send_bytes(data)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert bad.is_closed
+    assert len(lines) == 1
+    assert "10.0.0.7:5000" in lines[0]
+    assert reason in lines[0]
+    assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_zero(running: RunningNode) -> None:
+    client = running.connect()
+    client.send_bytes(framed(header(18, 99) + b"whatever"))
+
+    frame = client.take_frame()
+
+    assert frame is not None
+    answer = ApiVersionsResponse.decode(frame, 0, 4)
+    assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.max_version) for row in answer.api_keys] == [(18, 4)]
+
+
+def test_unknown_tags_in_the_request_header_are_passed_over(running: RunningNode) -> None:
+    client = running.connect()
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1").encode(3)
+    client.send_bytes(framed(struct.pack(">hhih", 18, 3, 7, -1) + b"\x02\x05\x01x\x63\x02yz" + request))
+
+    frame = client.take_frame()
+
+    assert frame is not None
+    assert ApiVersionsResponse.decode(frame, 3, 4).error_code == ErrorCode.NONE
+
+
+def accept(running: RunningNode, connection: ConnectionId, host: str) -> bool:
+    return running.node.accepted(
+        connection, listener="PLAINTEXT", peer=Endpoint(host, 1), dialled=Endpoint("localhost", 9092)
+    )
+
+
+def test_connections_are_limited_in_all_and_per_address(world: World) -> None:
+    running = world.start_node(max_connections="3", max_connections_per_ip="2")
+
+    assert [accept(running, 101, "10.0.0.1"), accept(running, 102, "10.0.0.1")] == [True, True]
+    assert not accept(running, 103, "10.0.0.1"), "the third from one address"
+    assert accept(running, 104, "10.0.0.2")
+    assert not accept(running, 105, "10.0.0.3"), "the fourth in all"
+    running.node.closed(101, "gone")
+    assert accept(running, 106, "10.0.0.1")
+
+
+def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="30000")
+    silent, busy = running.connect(), running.connect()
+    for _ in range(5):
+        running.run(10_000)
+        busy.ask(MetadataRequest(topics=[]), MetadataResponse, 9)
+
+    assert silent.is_closed
+    assert not busy.is_closed
+
+
+def test_a_peer_that_does_not_take_its_answers_is_not_served_further(running: RunningNode) -> None:
+    client = running.connect()
+    client.peer.takes_bytes = False
+    running.network.queued_size_bytes_max = 10
+    client.send_bytes(client.frame(MetadataRequest(topics=[]), 9) * 2)
+
+    queued = len(client.peer.queued)
+    running.network.take(client.peer)
+    running.node.drained(client.peer.connection)
+
+    assert len(client.peer.queued) == queued, "the second request was served before the first was taken"
