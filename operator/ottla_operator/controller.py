@@ -21,6 +21,7 @@ from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, T
 from ottla_operator.reconcile.claims import older_claim
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 logger = logging.getLogger(__name__)
@@ -150,9 +151,14 @@ class Controller:
     async def _deletion_pass(self, document: Document, topic: Topic) -> Pass:
         if TOPIC_FINALIZER not in topic.metadata.finalizers:
             return Pass(Reached("Released", "somebody else's finalizer is waited for"), {})
-        outcome = await self._with_brokers(topic, lambda broker: delete_topic(topic, broker))
+        reason = retained(topic)
+        outcome = (
+            await self._with_brokers(topic, lambda broker: delete_topic(topic, broker))
+            if reason is None
+            else Pass(reason, {})
+        )
         is_orphan = isinstance(outcome.verdict, Waiting) and outcome.verdict.reason == _CLUSTER_MISSING
-        if is_orphan or not topic.deletes_topic or isinstance(outcome.verdict, Reached):
+        if is_orphan or isinstance(outcome.verdict, Reached):
             await self._set_finalizer(document, topic, present=False)
             return Pass(Reached("Released", "nothing keeps the object"), {}, outcome.done)
         await self._write_status(document, outcome)

@@ -218,6 +218,17 @@ def test_topic_is_kept_while_its_brokers_cannot_be_reached(
     assert reasons(api, TOPIC)["Ready"] == ("False", "BrokerUnreachable")
 
 
+def test_object_that_never_saw_its_topic_is_released_without_brokers(
+    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    brokers.is_reachable = False
+    manifest = topic_manifest(deletionPolicy="Delete")
+    api.put(manifest, deletionTimestamp="2026-01-02T00:00:00Z", finalizers=[TOPIC_FINALIZER])
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert api.stored[TOPIC]["metadata"]["finalizers"] == []
+
+
 def test_retain_releases_a_deleted_object_even_without_brokers(
     controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
 ) -> None:

@@ -99,4 +99,5 @@ def _unreachable() -> Iterator[None]:
     try:
         yield
     except (ClientError, ProtocolError) as error:
-        raise BrokerUnreachableError(str(error)) from error
+        # What follows is advice for somebody at a command line.
+        raise BrokerUnreachableError(str(error).partition(";")[0]) from error

@@ -17,6 +17,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.reconcile.claims import older_claim
 from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 _POLL_S = 0.05
@@ -108,8 +109,8 @@ class Session:
             await asyncio.gather(*(self._host.stop_node(name) for name in names))
             return Pass(Reached("Stopped", f"its nodes are stopped; their data stays in {self._directory.path}"), {})
         topic = Topic.parse(document)
-        if not topic.deletes_topic:
-            return Pass(Reached("Retained", f"topic {topic.topic_name} and its records stay"), {})
+        if (reason := retained(topic)) is not None:
+            return Pass(reason, {})
         return await self._with_brokers(lambda broker: delete_topic(topic, broker))
 
     async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:

@@ -15,7 +15,7 @@ from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
 from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_host
 from ottla_operator.reconcile.steps import ClusterStep, Step, TopicStep
-from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion
+from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 _ROUNDS_MAX = 3
@@ -80,6 +80,8 @@ async def reconcile_topic(
 
 async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:
     """Do what must be done before the Topic object may go; `Reached` when it may."""
+    if (reason := retained(topic)) is not None:
+        return Pass(reason, {})
     try:
         observed = await _observe_topic(topic.topic_name, broker)
     except EXPECTED_ERRORS as error:
@@ -92,8 +94,8 @@ async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:
         return Pass(Reached("Deleted", f"topic {topic.topic_name} and its records are deleted"), {}, execution.done)
     if observed is None:
         return Pass(Reached("Gone", f"there is no topic {topic.topic_name}"), {})
-    why = "spec.deletionPolicy is Retain" if not topic.deletes_topic else "it is not the one this object looked after"
-    return Pass(Reached("Retained", f"topic {topic.topic_name} keeps its records: {why}"), {})
+    message = f"topic {topic.topic_name} is left alone: it is not the one that this object looked after"
+    return Pass(Reached("Retained", message), {})
 
 
 async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, dry_run: bool = False) -> Pass:

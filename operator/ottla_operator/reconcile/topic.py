@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla_operator.model.conditions import Refused
+from ottla_operator.model.conditions import Reached, Refused
 from ottla_operator.model.manifest import ObjectKey, Topic
 from ottla_operator.reconcile.steps import AlterTopicConfigs, CreatePartitions, CreateTopic, DeleteTopic, Plan, Step
 
@@ -47,6 +47,18 @@ def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
     if topic.deletes_topic and observed is not None and observed.topic_id == topic.known_topic_id:
         return Plan((DeleteTopic(topic.topic_name),))
     return Plan()
+
+
+def retained(topic: Topic) -> Reached | None:
+    """Return why the object ``topic`` may go without asking any broker; None when it may not.
+
+    An object that never saw its topic has none to delete, so brokers that never came up do not keep it.
+    """
+    if not topic.deletes_topic:
+        return Reached("Retained", f"topic {topic.topic_name} and its records stay: spec.deletionPolicy is Retain")
+    if topic.known_topic_id is None:
+        return Reached("Retained", f"topic {topic.topic_name} was never seen by this object")
+    return None
 
 
 def _refusal(topic: Topic, observed: ObservedTopic) -> Refused | None:

@@ -8,7 +8,7 @@ import pytest
 from ottla_operator.model.conditions import Refused
 from ottla_operator.model.manifest import ObjectKey, Topic
 from ottla_operator.reconcile.steps import AlterTopicConfigs, CreatePartitions, CreateTopic, DeleteTopic, Plan
-from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion
+from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
 
 Builder = Callable[..., dict[str, Any]]
 
@@ -91,6 +91,22 @@ def test_topic_of_an_older_object_is_left_alone(topic_manifest: Builder, there: 
     assert isinstance(plan.obstacle, Refused)
     assert plan.obstacle.reason == "TopicClaimedElsewhere"
     assert "Topic default/first" in plan.obstacle.message
+
+
+@pytest.mark.parametrize(
+    ("policy", "known", "is_retained"),
+    [
+        pytest.param("Retain", "id-1", True, id="policy"),
+        pytest.param("Delete", None, True, id="never-seen"),
+        pytest.param("Delete", "id-1", False, id="to-be-deleted"),
+    ],
+)
+def test_objects_that_may_go_without_asking_brokers(
+    topic_manifest: Builder, policy: str, known: str | None, is_retained: bool
+) -> None:
+    topic = Topic.parse({**topic_manifest(deletionPolicy=policy), "status": {"topicId": known} if known else {}})
+
+    assert (retained(topic) is not None) is is_retained
 
 
 @pytest.mark.parametrize(
