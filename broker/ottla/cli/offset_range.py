@@ -8,7 +8,7 @@
 ``10:20``       from 10 up to, but without, 20, then stop; ``:20`` from the first record
 ``+5``          5 after the first record
 ``-5``          the last 5
-``@TIME``       from TIME; ``@TIME:`` the same, ``@TIME:TIME`` from one to the other, then stop
+``@TIME``       from TIME; ``@TIME:`` the same; ``@TIME:TIME`` and ``@TIME:end`` up to there, then stop
 ==============  ==========================================================================
 
 TIME is milliseconds or seconds since 1970, a date (``2026-01-31``), a date with time (``2026-01-31T12:00:00Z``), or a
@@ -56,9 +56,8 @@ def parse_offset_range(text: str, *, now_ms: int) -> OffsetRange:
     """
     if text.startswith("@"):
         begin, stop = _split_times(text[1:])
-        return OffsetRange(
-            Position(timestamp_ms=_time(begin, now_ms)), Position(timestamp_ms=_time(stop, now_ms)) if stop else None
-        )
+        until = END if stop == "end" else Position(timestamp_ms=_time(stop, now_ms)) if stop else None
+        return OffsetRange(Position(timestamp_ms=_time(begin, now_ms)), until)
     begin, colon, stop = text.partition(":")
     return OffsetRange(_position(begin, text) if begin else START, _position(stop, text) if colon and stop else None)
 
@@ -79,10 +78,11 @@ def _position(text: str, whole: str) -> Position:
 
 def _split_times(text: str) -> tuple[str, str]:
     """Cut ``A:B`` where A and B may have colons of their own, as clocks do."""
-    for position in (index for index, character in enumerate(text) if character == ":"):
-        begin, stop = text[:position], text[position + 1 :]
-        if _is_time(begin) and (not stop or _is_time(stop)):
-            return begin, stop
+    if not _is_time(text):
+        for position in (index for index, character in enumerate(text) if character == ":"):
+            begin, stop = text[:position], text[position + 1 :]
+            if _is_time(begin) and (stop in ("", "end") or _is_time(stop)):
+                return begin, stop
     return text, ""
 
 

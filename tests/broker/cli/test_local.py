@@ -1,0 +1,184 @@
+"""`up`, `down`, `status`, `apply`, `get`, `delete`: what their parts answer becomes output and exit code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla_operator import local
+from ottla_operator.local import ClusterStatus, ExitCode, NodeStatus, Outcome
+
+
+def outcome(**changes: Any) -> Outcome:
+    settings: dict[str, Any] = {
+        "kind": "Topic",
+        "name": "flights",
+        "action": "created",
+        "reason": "AsSpecified",
+        "message": "6 partitions",
+        **changes,
+    }
+    return Outcome(**settings)
+
+
+def cluster(state: str) -> ClusterStatus:
+    node = NodeStatus(
+        name="ottla-main-0",
+        state=state,
+        pid=7,
+        message="",
+        client_address="localhost:9092",
+        http_address="http://localhost:9094",
+        log=Path("/l"),
+    )
+    return ClusterStatus(name="ottla", cluster_id="c", bootstrap_servers="localhost:9092", nodes=(node,))
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    path = tmp_path / "topic.yaml"
+    path.write_text("apiVersion: ottla.dev/v1\nkind: Topic\nmetadata: {name: flights}\nspec: {partitions: 6}\n")
+    return str(path)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, name: str, result: Any) -> list[dict[str, Any]]:
+    """Let one function of `ottla_operator.local` answer ``result``; return the list of its calls."""
+    calls: list[dict[str, Any]] = []
+
+    def function(*arguments: Any, **options: Any) -> Any:
+        calls.append({"arguments": arguments, **options})
+        return result
+
+    monkeypatch.setattr(local, name, function)
+    return calls
+
+
+def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    answer(monkeypatch, "status", cluster("ready"))
+
+    ran = run("up", "--detach", "--brokers", "3", "--port", "19092")
+
+    assert (ran.code, ran.out) == (0, "")
+    assert "Kafka    localhost:9092" in ran.err
+    assert "Next: echo hello | ottla produce greetings" in ran.err
+    assert (calls[0]["brokers"], calls[0]["port"]) == (3, 19092)
+
+
+def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "up", outcome(exit_code=ExitCode.TIMEOUT, message="not ready after 30 s"))
+
+    ran = run("up", "--detach")
+
+    assert (ran.code, ran.err) == (5, "error: not ready after 30 s\n")
+
+
+@pytest.mark.parametrize(("state", "code"), [("ready", 0), ("starting", 10)])
+def test_status_is_healthy_or_not(run: Any, monkeypatch: pytest.MonkeyPatch, state: str, code: int) -> None:
+    answer(monkeypatch, "status", cluster(state))
+
+    ran = run("status", "-o", "json")
+
+    assert ran.code == code
+    assert json.loads(ran.out)["nodes"][0]["state"] == state
+
+
+def test_status_for_people_is_a_table(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "status", cluster("ready"))
+
+    assert run("status").out.splitlines()[-1].split()[:4] == ["ottla-main-0", "ready", "7", "localhost:9092"]
+
+
+def test_no_cluster_is_not_found(run: Any) -> None:
+    ran = run("status")
+
+    assert (ran.code, "ottla up makes one" in ran.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "said"), [(["a", "b"], "stopped a, b;"), ([], "nothing was running")], ids=["some", "none"]
+)
+def test_down_tells_what_it_stopped(run: Any, monkeypatch: pytest.MonkeyPatch, stopped: list[str], said: str) -> None:
+    answer(monkeypatch, "down", stopped)
+
+    assert said in run("down").err
+
+
+def test_applied_objects_are_data_and_their_steps_are_talk(
+    run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str
+) -> None:
+    calls = answer(monkeypatch, "apply", [outcome(steps=("create topic flights",))])
+
+    ran = run("apply", "-f", manifest, "--dry-run")
+
+    assert (ran.code, ran.out, ran.err) == (0, "topic/flights created\n", "  create topic flights\n")
+    assert calls[0]["dry_run"] is True
+    assert calls[0]["arguments"][0][0]["metadata"]["name"] == "flights"
+
+
+def test_refused_object_decides_the_exit_code(run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str) -> None:
+    refused = outcome(action="refused", reason="Denied", message="no", exit_code=ExitCode.DENIED)
+    answer(monkeypatch, "apply", [outcome(), refused])
+
+    ran = run("apply", "-f", manifest)
+
+    assert ran.code == 4
+    assert "error: topic/flights: Denied: no" in ran.err
+
+
+def test_manifest_is_read_from_stdin(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = answer(monkeypatch, "apply", [])
+
+    run("apply", "-f", "-", stdin=b"kind: Topic\n")
+
+    assert calls[0]["arguments"][0] == [{"kind": "Topic"}]
+
+
+def test_missing_manifest_is_not_found(run: Any) -> None:
+    ran = run("apply", "-f", "/nowhere.yaml")
+
+    assert (ran.code, "cannot read /nowhere.yaml" in ran.err) == (3, True)
+
+
+def stored(name: str) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "reason": "AsSpecified", "message": "fine"}
+    return {"kind": "Topic", "metadata": {"name": name, "generation": 2}, "status": {"conditions": [ready]}}
+
+
+def test_stored_objects_are_listed_with_their_state(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "get", [stored("flights")])
+
+    out = run("get", "topics").out
+
+    assert out.splitlines()[1].split() == ["flights", "True", "AsSpecified", "fine"]
+    assert run("get", "topics", "-o", "name").out == "topic/flights\n"
+    assert json.loads(run("get", "topic", "flights", "-o", "json").out)["metadata"]["generation"] == 2
+
+
+def test_missing_object_is_not_found(run: Any) -> None:
+    assert run("get", "topic", "nope").code == 3
+
+
+def test_unknown_kind_is_an_error(run: Any) -> None:
+    ran = run("get", "nonsense")
+
+    assert (ran.code, "there is no kind 'nonsense'" in ran.err) == (1, True)
+
+
+def test_deletion_demands_yes_where_nobody_can_answer(run: Any) -> None:
+    assert run("delete", "topic", "flights").code == 2
+
+
+def test_objects_of_a_manifest_are_deleted(run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str) -> None:
+    calls = answer(monkeypatch, "delete", outcome(action="deleted"))
+
+    ran = run("delete", "-f", manifest, "--yes")
+
+    assert (ran.code, ran.out) == (0, "topic/flights deleted\n")
+    assert calls[0]["arguments"] == ("Topic", "flights")
+
+
+@pytest.mark.parametrize("arguments", [[], ["topic"], ["topic", "x", "-f", "y"]], ids=str)
+def test_deletion_of_nothing_or_two_things_is_wrong_usage(run: Any, arguments: list[str]) -> None:
+    assert run("delete", *arguments, "--yes").code == 2

@@ -1,0 +1,198 @@
+"""`ottla format`, `run`, `dev` and `log dump`: a node from its files to its end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli.dev import node_properties
+from ottla.cli.ports import free_port
+from ottla.cli.samples import THERMOMETERS, reading, self_check
+from ottla.cli.storage import random_cluster_id
+from ottla.config.node_config import NodeConfig
+from ottla.config.properties import format_properties
+from ottla.types import parse_uuid
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    """The server.properties of a lone node."""
+    settings = node_properties("127.0.0.1", free_port("127.0.0.1"), free_port("127.0.0.1"), tmp_path / "data")
+    path = tmp_path / "server.properties"
+    path.write_text(format_properties(settings))
+    return path
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a command in a process of its own and end it in the end."""
+    command = [sys.executable, "-m", "ottla", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> str:
+    """Return what the process says on stderr up to a line with ``text``."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(f"the process never said {text!r}: {said}")
+
+
+def test_cluster_id_is_a_uuid_that_fits_on_a_command_line() -> None:
+    made = random_cluster_id()
+
+    assert len(parse_uuid(made)) == 16
+    assert not made.startswith("-")
+
+
+def test_formatted_node_runs_and_ends_cleanly(run: Any, properties: Path, tmp_path: Path) -> None:
+    formatted = run("format", "-t", random_cluster_id(), "-c", str(properties), "--standalone")
+
+    with started("run", "-c", str(properties), "--override", "num.io.threads=9") as process:
+        said = read_until(process, "is ready")
+        os.killpg(process.pid, signal.SIGTERM)
+        code = process.wait(20)
+
+    assert formatted.code == 0
+    assert "Formatting dynamic metadata voter directory" in formatted.out
+    assert "WARNING ottla: num.io.threads=9 has no effect in this release." in said
+    assert code == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_formatted_directory_is_not_formatted_again(run: Any, properties: Path) -> None:
+    arguments = ("format", "-t", random_cluster_id(), "-c", str(properties), "--standalone")
+    run(*arguments)
+
+    again = run(*arguments)
+
+    assert (again.code, "is already formatted" in again.err) == (1, True)
+    assert run(*arguments, "--ignore-formatted").code == 0
+
+
+def test_level_of_a_feature_is_a_number(run: Any, properties: Path) -> None:
+    ran = run("format", "-t", random_cluster_id(), "-c", str(properties), "-s", "--feature", "group.version=x")
+
+    assert ran.code == 2
+
+
+def test_node_without_format_says_so(run: Any, properties: Path) -> None:
+    with started("run", "-c", str(properties)) as process:
+        code = process.wait(20)
+        assert process.stderr is not None
+        said = process.stderr.read()
+
+    assert code == 1
+    assert "error: " in said
+    assert "format" in said
+
+
+def test_bad_configuration_names_the_key(run: Any, properties: Path) -> None:
+    properties.write_text(properties.read_text() + "log.segment.bytes=1\n")
+
+    ran = run("format", "-t", random_cluster_id(), "-c", str(properties), "-s")
+
+    assert ran.code == 1
+    assert ran.err == ("error: Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576\n")
+
+
+def test_dev_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    with started("dev", "--port", "0", "--http-port", "0") as process:
+        said = read_until(process, "ottla consume")
+        while_running = list(tmp_path.glob("ottla-dev-*"))
+        os.killpg(process.pid, signal.SIGINT)
+        code = process.wait(20)
+
+    assert re.search(r"Ready in \d+\.\d\d s\.  Next: ottla produce hello -b localhost:\d+", said)
+    assert len(while_running) == 1
+    assert code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> None:
+    for _ in range(2):
+        with started("dev", "--port", "0", "--http-port", "0", "--sample", "--data-dir", str(tmp_path)) as process:
+            said = read_until(process, "ottla consume sample")
+            found = re.search(r"Kafka\s+(\S+)", said)
+            assert found
+            ran = run("consume", "sample", "-n", "1", "-b", found[1])
+
+    assert json.loads(ran.out)["thermometer"] in THERMOMETERS
+    assert str(tmp_path) in said
+
+
+def test_dev_names_the_port_that_is_taken(run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        ran = run("dev", "--port", str(port))
+
+    assert ran.code == 1
+    assert ran.err.startswith(f"error: 127.0.0.1:{port} is in use")
+    assert "--port 0 for any" in ran.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_dev_tells_clients_the_address_that_they_dialled(host: str, tmp_path: Path) -> None:
+    config = NodeConfig.from_properties(node_properties(host, 9092, 8080, tmp_path))
+
+    assert config.ottla_advertise_dialled_address
+    assert config.warnings == ()
+
+
+def test_reading_is_one_event_of_a_thermometer() -> None:
+    key, value = reading(7, 1_700_000_000.5)
+
+    event = json.loads(value)
+    assert key.decode() == event["thermometer"] == THERMOMETERS[2]
+    assert event["at_ms"] == 1_700_000_000_500
+
+
+def test_self_check_leaves_no_topic(ottla: Any, node: str) -> None:
+    self_check(node)
+
+    assert "self_check" not in ottla("topic", "list", "--internal", "-o", "name").out
+
+
+def test_log_is_explained(run: Any, properties: Path, tmp_path: Path) -> None:
+    run("format", "-t", random_cluster_id(), "-c", str(properties), "--standalone")
+    snapshot = tmp_path / "data" / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
+
+    one = run("log", "dump", "--cluster-metadata", str(snapshot))
+    folder = run("log", "dump", "--no-data", str(snapshot.parent))
+
+    assert one.code == folder.code == 0
+    assert one.out.startswith(f"Dumping {snapshot}\nSnapshot end offset: 0, epoch: 0\n")
+    assert "KRaftVoters" in one.out
+    assert "KRaftVoters" not in folder.out
+    assert f"Dumping {snapshot}" in folder.out
+
+
+def test_missing_file_is_wrong_usage(run: Any) -> None:
+    assert run("log", "dump", "/nowhere").code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed(run: Any, shell: str) -> None:
+    ran = run("completion", shell)
+
+    assert (ran.code, "_OTTLA_COMPLETE" in ran.out) == (0, True)

@@ -1,0 +1,55 @@
+"""Where brokers are when nobody says, and key=value arguments."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from ottla.cli.options import DEFAULT_BOOTSTRAP, default_bootstrap, default_state_directory, key_values
+
+
+def test_brokers_are_here_when_nobody_says() -> None:
+    assert default_bootstrap() == DEFAULT_BOOTSTRAP
+
+
+def record_cluster(text: str) -> None:
+    path = default_state_directory() / "objects" / "cluster" / "ottla.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+def test_recorded_cluster_is_used() -> None:
+    record_cluster("status: {bootstrapServers: 'localhost:7'}")
+
+    assert default_bootstrap() == "localhost:7"
+
+
+@pytest.mark.parametrize("text", ["status: {}", "{", "status: {bootstrapServers: 7}", ""], ids=str)
+def test_damaged_record_is_passed_over(text: str) -> None:
+    record_cluster(text)
+
+    assert default_bootstrap() == DEFAULT_BOOTSTRAP
+
+
+def test_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    record_cluster("status: {bootstrapServers: 'localhost:7'}")
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "h:1")
+
+    assert default_bootstrap() == "h:1"
+
+
+def test_cluster_is_kept_below_the_data_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTTLA_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", "/d")
+
+    assert default_state_directory() == Path("/d/ottla")
+
+
+def test_values_may_hold_equals_signs() -> None:
+    assert key_values(("a=1", "b=x=y", "c="), "--set") == {"a": "1", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("pair", ["a", "=a"])
+def test_argument_without_a_key_or_value_is_refused(pair: str) -> None:
+    with pytest.raises(click.UsageError, match="--set takes KEY=VALUE"):
+        key_values((pair,), "--set")

@@ -1,0 +1,125 @@
+"""`ottla produce` and `ottla consume` against a node."""
+
+import json
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def filled(ottla: Any, topic: str) -> str:
+    """A topic with the values 0 to 9 in partition 1, two seconds after one another."""
+    lines = "".join(f"{1_700_000_000_000 + 2_000 * number} {number}\n" for number in range(10))
+    assert ottla("produce", topic, "-p", "1", "-f", "%d %v", stdin=lines.encode()).code == 0
+    return topic
+
+
+def consumed(ottla: Any, topic: str, *options: str) -> list[str]:
+    ran = ottla("consume", topic, *options)
+    assert ran.code == 0, ran.err
+    return ran.out.splitlines()
+
+
+def test_lines_become_records_and_come_back(ottla: Any, topic: str) -> None:
+    ran = ottla("produce", topic, stdin=b"a\nb\nlast line without an end")
+
+    assert (ran.code, ran.err) == (0, f"3 record(s) produced to {topic}\n")
+    assert consumed(ottla, topic, "-O", ":end") == ["a", "b", "last line without an end"]
+
+
+def test_key_stands_before_the_delimiter(ottla: Any, topic: str) -> None:
+    ottla("produce", topic, "-K", "=>", "-H", "trace=1", stdin=b"k=>v=>w\n")
+
+    assert consumed(ottla, topic, "-O", ":end", "-f", "%k|%v|%h\\n") == ["k|v=>w|trace=1"]
+
+
+def test_landed_records_are_told_to_programs(ottla: Any, topic: str) -> None:
+    ran = ottla("produce", topic, "-p", "2", "-o", "json", "-z", "zstd", stdin=b"a\nb\n")
+
+    landed = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(record["partition"], record["offset"]) for record in landed] == [(2, 0), (2, 1)]
+
+
+def test_tombstone_has_a_key_and_no_value(ottla: Any, topic: str) -> None:
+    ottla("produce", topic, "-k", "gone", "--tombstone")
+
+    (line,) = consumed(ottla, topic, "-O", ":end", "-o", "json")
+    assert (json.loads(line)["key"], json.loads(line)["value"]) == ("gone", None)
+
+
+def test_tombstone_without_a_key_is_wrong_usage(ottla: Any, topic: str) -> None:
+    assert ottla("produce", topic, "--tombstone").code == 2
+
+
+def test_line_of_another_form_is_named_by_number(ottla: Any, topic: str) -> None:
+    ran = ottla("produce", topic, "-K", ":", stdin=b"a:b\nno delimiter\n")
+
+    assert ran.code == 1
+    assert "line 2 does not have the form 'KEY:VALUE'" in ran.err
+
+
+def test_missing_topic_is_not_made_if_told_so(ottla: Any) -> None:
+    ran = ottla("produce", "never-made", "--no-create", stdin=b"a\n")
+
+    assert ran.code == 3
+
+
+def test_missing_topic_is_made_where_brokers_allow_it(ottla: Any) -> None:
+    assert ottla("produce", "made-by-produce", stdin=b"a\n").code == 0
+
+
+@pytest.mark.parametrize(
+    ("offset", "values"),
+    [
+        (":end", range(10)),
+        ("3:5", [3, 4]),
+        (":2", [0, 1]),
+        ("8:end", [8, 9]),
+        ("+7:end", [7, 8, 9]),
+        ("-2:end", [8, 9]),
+        ("-99:end", range(10)),
+        ("10:20", []),
+        ("@1700000014000:1700000018000", [7, 8]),
+        ("@2023-11-14T22:13:36Z:end", [8, 9]),
+    ],
+)
+def test_range_of_offsets(ottla: Any, filled: str, offset: str, values: Any) -> None:
+    assert consumed(ottla, filled, "-O", offset) == [str(value) for value in values]
+
+
+def test_number_of_records_is_limited(ottla: Any, filled: str) -> None:
+    assert consumed(ottla, filled, "-n", "3") == ["0", "1", "2"]
+
+
+def test_other_partitions_are_left_out(ottla: Any, filled: str) -> None:
+    assert consumed(ottla, filled, "-p", "0,2", "-O", ":end") == []
+
+
+def test_missing_partition_is_not_found(ottla: Any, filled: str) -> None:
+    ran = ottla("consume", filled, "-p", "7")
+
+    assert (ran.code, "has partitions 0 to 2, not 7" in ran.err) == (3, True)
+
+
+def test_value_that_is_no_text_becomes_base64(ottla: Any, topic: str) -> None:
+    ottla("produce", topic, stdin=b"\xff\xfe\n")
+
+    (line,) = consumed(ottla, topic, "-O", ":end", "-o", "json")
+    assert json.loads(line)["value"] == {"base64": "//4="}
+
+
+def test_member_of_a_group_goes_on_where_the_group_was(ottla: Any, filled: str) -> None:
+    group = f"group-of-{filled}"
+
+    first = consumed(ottla, filled, "-g", group, "-n", "4")
+    second = consumed(ottla, filled, "-g", group, "-n", "6")
+
+    assert first + second == [str(value) for value in range(10)]
+
+
+def test_member_of_a_group_does_not_choose_partitions(ottla: Any, filled: str) -> None:
+    assert ottla("consume", filled, "-g", "g", "-p", "1").code == 2
+
+
+def test_missing_topic_is_not_found(ottla: Any) -> None:
+    assert ottla("consume", "nope").code == 3

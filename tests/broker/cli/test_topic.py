@@ -1,0 +1,117 @@
+"""`ottla topic` against a node."""
+
+import json
+from typing import Any
+
+
+def test_created_topic_is_listed(ottla: Any, topic: str) -> None:
+    ran = ottla("topic", "list", "-o", "name")
+
+    assert f"topic/{topic}" in ran.out.splitlines()
+
+
+def test_created_topic_is_told_on_stderr(ottla: Any) -> None:
+    ran = ottla("topic", "create", "told")
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "topic told created\n")
+
+
+def test_existing_topic_is_an_error(ottla: Any, topic: str) -> None:
+    ran = ottla("topic", "create", topic)
+
+    assert (ran.code, ran.err) == (1, f"error: TOPIC_ALREADY_EXISTS: Topic '{topic}' already exists.\n")
+
+
+def test_existing_topic_is_no_error_if_told_so(ottla: Any, topic: str) -> None:
+    assert ottla("topic", "create", topic, "--if-not-exists").code == 0
+
+
+def test_dry_run_creates_nothing(ottla: Any) -> None:
+    ran = ottla("topic", "create", "imagined", "--dry-run")
+
+    assert (ran.code, ran.err) == (0, "topic imagined would be created\n")
+    assert ottla("topic", "describe", "imagined").code == 3
+
+
+def test_refused_config_is_told_in_kafkas_words(ottla: Any) -> None:
+    ran = ottla("topic", "create", "refused", "-c", "retention.ms=-5")
+
+    assert ran.code == 1
+    assert "Invalid value -5 for configuration retention.ms: Value must be at least -1" in ran.err
+
+
+def test_description_for_programs(ottla: Any, topic: str) -> None:
+    described = json.loads(ottla("topic", "describe", topic, "-o", "json").out)
+
+    assert described["name"] == topic
+    assert [partition["partition"] for partition in described["partitions"]] == [0, 1, 2]
+    assert described["configs"] == []
+
+
+def test_description_for_people(ottla: Any, topic: str) -> None:
+    lines = ottla("topic", "describe", topic).out.splitlines()
+
+    assert lines[0] == f"Name         {topic}"
+    assert lines[5].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"]
+    assert lines[6].split() == ["0", "1", "1", "1", "0", "0"]
+
+
+def test_missing_topic_is_not_found(ottla: Any) -> None:
+    ran = ottla("topic", "describe", "nope")
+
+    assert ran.code == 3
+    assert "there is no topic nope" in ran.err
+
+
+def test_altered_topic_has_more_partitions_and_the_config(ottla: Any, topic: str) -> None:
+    ran = ottla(
+        "topic", "alter", topic, "--partitions", "5", "--set", "retention.ms=1", "--append", "cleanup.policy=compact"
+    )
+
+    described = json.loads(ottla("topic", "describe", topic, "-o", "json").out)
+    assert ran.code == 0
+    assert len(described["partitions"]) == 5
+    assert {(config["name"], config["value"]) for config in described["configs"]} == {
+        ("cleanup.policy", "delete,compact"),
+        ("retention.ms", "1"),
+    }
+
+
+def test_fewer_partitions_are_refused(ottla: Any, topic: str) -> None:
+    ran = ottla("topic", "alter", topic, "--partitions", "2")
+
+    assert (ran.code, "INVALID_PARTITIONS" in ran.err) == (1, True)
+
+
+def test_nothing_to_alter_is_wrong_usage(ottla: Any, topic: str) -> None:
+    assert ottla("topic", "alter", topic).code == 2
+
+
+def test_deletion_demands_yes_where_nobody_can_answer(ottla: Any, topic: str) -> None:
+    ran = ottla("topic", "delete", topic)
+
+    assert ran.code == 2
+    assert ottla("topic", "describe", topic).code == 0
+
+
+def test_topics_are_deleted_by_expression_after_their_names_are_shown(ottla: Any, topic: str) -> None:
+    ran = ottla("topic", "delete", "--regex", f"{topic[:-2]}..", "--yes")
+
+    assert (ran.code, ran.err) == (0, f"topic {topic}\n1 topic(s) deleted\n")
+    assert ottla("topic", "describe", topic).code == 3
+
+
+def test_dry_run_deletes_nothing(ottla: Any, topic: str) -> None:
+    assert ottla("topic", "delete", topic, "--dry-run").err == f"topic {topic} would be deleted\n"
+    assert ottla("topic", "describe", topic).code == 0
+
+
+def test_deleting_a_missing_topic_is_not_found(ottla: Any) -> None:
+    assert ottla("topic", "delete", "nope", "--yes").code == 3
+
+
+def test_unreachable_broker_says_what_to_do(run: Any) -> None:
+    ran = run("topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.1")
+
+    assert ran.code == 1
+    assert "nothing listens at 127.0.0.1:1; start a node there" in ran.err
