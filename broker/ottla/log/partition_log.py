@@ -11,9 +11,10 @@ Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
+from ottla.log.append import NO_OFFSET, AppendOrigin, AppendResult
 from ottla.log.checkpoint import read_partition_metadata, write_partition_metadata
 from ottla.log.config import LogConfig
 from ottla.log.local_log import LocalLog
@@ -26,7 +27,6 @@ from ottla.log.retention import deletable_segments
 from ottla.log.segment import Segment
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import (
-    AppendOrigin,
     RecordError,
     RecordValidationError,
     check_assigned_batches,
@@ -53,27 +53,7 @@ __all__ = [
     "TimestampAndOffset",
 ]
 
-NO_OFFSET = -1
-
 _Result = TypeVar("_Result")
-
-
-class AppendResult(NamedTuple):
-    """Where an append landed.
-
-    Attributes:
-        first_offset: offset of the first record; -1 when there was nothing to append.
-        last_offset: offset of the last record; -1 likewise.
-        log_append_time_ms: the broker's stamp with LogAppendTime, else -1.
-        log_start_offset: of the log, for the response.
-        is_duplicate: the producer sent this batch before; the offsets are those of that time, nothing was written.
-    """
-
-    first_offset: Offset
-    last_offset: Offset
-    log_append_time_ms: int
-    log_start_offset: Offset
-    is_duplicate: bool = False
 
 
 class PartitionLog:
@@ -161,7 +141,8 @@ class PartitionLog:
         Raises:
             StorageError: the disk refused. A damaged tail is not an error: it is cut off.
         """
-        open_files = open_files or OpenFiles()
+        if open_files is None:
+            open_files = OpenFiles()
         loaded = LogLoader(
             disk=disk,
             open_files=open_files,

@@ -11,7 +11,6 @@ Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
 from ottla.log.config import LONG_MAX, LogConfig
@@ -46,17 +45,6 @@ _COMPRESSIONS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
-
-
-class AppendOrigin(Enum):
-    """Who makes the leader append, which decides how much is checked."""
-
-    CLIENT = "client"
-    """A producer: everything is checked."""
-    COORDINATOR = "coordinator"
-    """A group or transaction coordinator on this node: control batches allowed, sequences not checked."""
-    RAFT_LEADER = "raft leader"
-    """The metadata quorum's leader: offsets and epoch are already in the batches and are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def test_a_directory_that_is_not_formatted_is_refused(node: Node) -> None:
 
 
 def test_without_an_expected_cluster_the_first_directorys_counts(node: Node) -> None:
-    node.start(cluster_id=None)
+    assert node.start(cluster_id=None).offline_directories() == []
 
 
 def test_a_directory_serves_one_process(node: Node) -> None:

@@ -14,9 +14,10 @@ from ottla.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
+from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendOrigin, PartitionLog
 from ottla.simulator.disk import SimulatedDisk
-from ottla.types import OffsetAndEpoch, Uuid
+from ottla.types import OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.records import (
     Compression,
     ControlRecordType,
@@ -554,8 +555,6 @@ def test_truncation_takes_watermarks_epochs_and_producers_along(open_log: OpenLo
 
 
 def test_a_truncation_is_told_to_the_owner(disk: SimulatedDisk, clock: Any, make_batch: MakeBatch) -> None:
-    from ottla.log.config import LogConfig
-    from ottla.types import TopicPartition
 
     told: list[int] = []
     log = PartitionLog.open(

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.errors import StorageError
+from ottla.log.config import LogConfig
+from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import AppendOrigin, PartitionLog
 from ottla.simulator.disk import SimulatedDisk
+from ottla.types import TopicPartition
 from ottla.wire.records import ControlRecordType, build_end_transaction_marker
 
 NOW_MS = 1_700_000_000_000
@@ -320,9 +323,6 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_place(open_log: OpenLog,
 def test_no_file_stays_open_after_the_start(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, clock: Any
 ) -> None:
-    from ottla.log.config import LogConfig
-    from ottla.log.open_files import OpenFiles
-    from ottla.types import TopicPartition
 
     filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1))).close()
     disk.kill()

@@ -1,0 +1,27 @@
+"""A log's configuration: Kafka's defaults, and values that no log could follow."""
+
+import pytest
+
+from ottla.errors import ConfigurationError
+from ottla.log.config import LogConfig
+
+
+def test_the_defaults_are_kafkas() -> None:
+    config = LogConfig()
+
+    assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1_073_741_824, 604_800_000, 604_800_000)
+    assert (config.max_message_bytes, config.index_interval_bytes) == (1_048_588, 4096)
+    assert (config.is_deleted, config.is_compacted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"cleanup_policy": frozenset({"shred"})}, id="unknown-policy"),
+        pytest.param({"segment_bytes": 0}, id="no-room"),
+        pytest.param({"segment_bytes": 2**31}, id="positions-beyond-int32"),
+    ],
+)
+def test_an_impossible_value_is_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        LogConfig(**settings)  # type: ignore[arg-type]
