@@ -1,6 +1,6 @@
 """How fast messages are encoded and decoded, beside kio and kafka-python: a table on standard output.
 
-    python benchmarks/codec_messages.py [--seconds 0.3] [--only-ours]
+    python -m benchmarks.codec_messages [--seconds 0.3] [--only-ours]
 
 Every figure is the best of five rounds on one core, of the same bytes for each codec. kio and kafka-python copy record
 bytes; here they stay where they are.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from codec_records import best_seconds
+from benchmarks.codec_records import best_seconds
 
 from ottla.types import Uuid
 from ottla.wire.codec import Message

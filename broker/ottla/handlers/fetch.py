@@ -174,6 +174,7 @@ class _Round:
             answer.records = found.records
             self._size_bytes += found.size_bytes
             traffic = self.context.services.replicas.traffic_of(partition.topic_partition.topic)
+            traffic.fetch_requests += 1
             traffic.bytes_out += found.size_bytes
 
     def _diverges(self, partition: Partition, wanted: FetchPartition, answer: PartitionData) -> bool:

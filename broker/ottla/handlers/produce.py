@@ -110,6 +110,7 @@ def _append(
     answer.log_start_offset = result.log_start_offset
     traffic = replicas.traffic_of(topic)
     traffic.produce_requests += 1
+    traffic.messages_in += result.last_offset - result.first_offset + 1
     traffic.bytes_in += len(records)
     if request.acks == -1:
         if partition.is_committed(result.last_offset):

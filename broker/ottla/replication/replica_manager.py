@@ -6,7 +6,6 @@ for records. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
@@ -16,6 +15,7 @@ from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import LocalReplica
+from ottla.metrics.traffic import TopicTraffic, Traffic
 from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.partition import NO_LEADER, Partition
@@ -26,18 +26,6 @@ logger = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_MS = 5_000
 """How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
-
-
-@dataclass(slots=True)
-class TrafficCounters:
-    """What went in and out of one topic's partitions on this node, in records' bytes and batches."""
-
-    bytes_in: int = 0
-    bytes_out: int = 0
-    produce_requests: int = 0
-    fetch_requests: int = 0
-    failed_produce_requests: int = 0
-    failed_fetch_requests: int = 0
 
 
 class ReplicaManager:
@@ -53,7 +41,7 @@ class ReplicaManager:
         self.produce_purgatory: Purgatory[Message] = Purgatory()
         self.fetch_purgatory: Purgatory[Message] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
-        self.traffic: dict[str, TrafficCounters] = {}
+        self.traffic = Traffic()
         self._logs = logs
         self._clock = clock
         self._config_of_topic = config_of_topic
@@ -88,12 +76,9 @@ class ReplicaManager:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def traffic_of(self, topic: str) -> TrafficCounters:
+    def traffic_of(self, topic: str) -> TopicTraffic:
         """Return the topic's counters, made on first use."""
-        counters = self.traffic.get(topic)
-        if counters is None:
-            counters = self.traffic[topic] = TrafficCounters()
-        return counters
+        return self.traffic.of(topic)
 
     def append(
         self, partition: Partition, records: Buffer, *, origin: AppendOrigin, required_acks: int
@@ -192,7 +177,7 @@ class ReplicaManager:
         self._logs.delete(topic_partition)
         self._wake(topic_partition)
         if topic_partition.topic not in self._image.topics.by_name:
-            self.traffic.pop(topic_partition.topic, None)
+            self.traffic.forget(topic_partition.topic)
 
     def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose log directory failed."""

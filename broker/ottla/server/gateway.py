@@ -57,6 +57,7 @@ class Gateway:
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._connections: dict[ConnectionId, Connection] = {}
         self._per_ip: Counter[str] = Counter()
+        self.open_by_listener: Counter[str] = Counter()
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
         self._refusals_silent_until_ms = 0
         self.refused = 0
@@ -94,6 +95,7 @@ class Gateway:
             now_ms=self._services.clock.monotonic_ms(),
         )
         self._per_ip[peer.host] += 1
+        self.open_by_listener[listener] += 1
         self.accepted_total += 1
         return True
 
@@ -164,6 +166,7 @@ class Gateway:
     def _forget(self, state: Connection) -> None:
         state.close()
         del self._connections[state.info.connection]
+        self.open_by_listener[state.info.listener] -= 1
         self._per_ip[state.info.peer.host] -= 1
         if not self._per_ip[state.info.peer.host]:
             del self._per_ip[state.info.peer.host]

@@ -1,0 +1,260 @@
+"""A snapshot as Prometheus metrics, under the names that the JMX exporter gives to Kafka's.
+
+The names are those of Strimzi's rules for the exporter (``kafka_<domain>_<type>_<name>``, in lower case, meters as
+``_total``), so that dashboards and alerts made for Kafka work. What Kafka has no name for starts with ``ottla_``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+
+from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestSample
+
+Labels = dict[str, str]
+Samples = Iterable[tuple[Labels, float]]
+
+_NO_LABELS: Labels = {}
+
+
+class MetricsPage(CollectorRegistry):
+    """What the encoders of prometheus-client ask: the node's families, then the process's."""
+
+    def __init__(self, snapshot: NodeSnapshot, *, loop_delay_s: float) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+        self._loop_delay_s = loop_delay_s
+        self._process = ProcessCollector(registry=None)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from node_metrics(self._snapshot, loop_delay_s=self._loop_delay_s)
+        yield from self._process.collect()
+
+
+def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Metric]:
+    """Yield every family of a node.
+
+    ``loop_delay_s``: how long the node's loop took to answer the page's first question.
+    """
+    yield _gauge("ottla_loop_delay_seconds", "How long the node's loop took to turn to this page.", loop_delay_s)
+    yield from _server(snapshot)
+    yield from _quorum(snapshot)
+    yield from _requests(snapshot)
+    if snapshot.is_broker:
+        yield from _traffic(snapshot)
+        yield from _replicas(snapshot)
+        yield from _logs(snapshot)
+        yield from _groups(snapshot)
+    if snapshot.is_controller:
+        yield from _controller(snapshot)
+
+
+# --- families ---------------------------------------------------------------------------------------------------
+
+
+def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    yield _gauge("kafka_server_kafkaserver_brokerstate", "State of the broker; 3 is running.", snapshot.state)
+    socket_server = "kafka_server_socket_server_metrics"
+    yield _family(
+        f"{socket_server}_connection_count",
+        "Open connections.",
+        "gauge",
+        (({"listener": name, "networkProcessor": "0"}, count) for name, count in sorted(snapshot.connections.items())),
+    )
+    yield _counter(f"{socket_server}_connection_creation_total", "Connections accepted.", snapshot.connections_accepted)
+    yield _counter("ottla_connections_refused_total", "Connections refused by a limit.", snapshot.connections_refused)
+    yield _counter(
+        "ottla_connections_closed_for_errors_total",
+        "Connections closed because of what came over them.",
+        snapshot.connections_closed_for_errors,
+    )
+    yield _family(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        "Requests that wait.",
+        "gauge",
+        (({"delayedOperation": name}, count) for name, count in snapshot.purgatories.items()),
+    )
+    cache = "kafka_server_fetchsessioncache"
+    yield _gauge(f"{cache}_numincrementalfetchsessions", "Fetch sessions.", snapshot.fetch_sessions)
+    yield _gauge(
+        f"{cache}_numincrementalfetchpartitionscached",
+        "Partitions of all fetch sessions.",
+        snapshot.fetch_session_partitions,
+    )
+    yield _counter(
+        f"{cache}_incrementalfetchsessionevictions_total",
+        "Fetch sessions that made room for others.",
+        snapshot.fetch_session_evictions,
+    )
+
+
+def _quorum(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    quorum = snapshot.quorum
+    state = "leader" if quorum.is_leader else "unattached" if quorum.leader_id < 0 else "follower"
+    raft = "kafka_server_raftmetrics"
+    yield _family(f"{raft}_current_state", "Role in the quorum.", "unknown", [({"current_state": state}, 1.0)])
+    yield _gauge(f"{raft}_current_leader", "Node id of the leader; -1 without one.", quorum.leader_id)
+    yield _gauge(f"{raft}_current_epoch", "Epoch of the quorum.", quorum.epoch)
+    yield _gauge(f"{raft}_high_watermark", "First offset that is not committed; -1 unknown.", quorum.high_watermark)
+    yield _gauge(f"{raft}_log_end_offset", "Log end offset of the metadata log.", quorum.log_end_offset)
+    yield _gauge(f"{raft}_number_of_voters", "Voters of the quorum.", quorum.voter_count)
+    provenance = snapshot.metadata.provenance
+    metadata = "kafka_server_brokermetadatametrics"
+    yield _gauge(
+        f"{metadata}_last_applied_record_offset", "Offset of the metadata in use.", provenance.last_contained_offset
+    )
+    yield _gauge(
+        f"{metadata}_last_applied_record_timestamp",
+        "When the newest record of the metadata in use was written, in milliseconds.",
+        provenance.last_contained_log_time_ms,
+    )
+
+
+def _requests(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    name = "kafka_network_requestmetrics"
+    versions = (({"request": one.api, "version": str(one.version)}, one.requests) for one in snapshot.requests)
+    yield _family(f"{name}_requests_total", "Requests received.", "counter", versions)
+
+    apis = sorted({one.api for one in snapshot.requests})
+    figures: dict[str, tuple[str, Callable[[RequestSample], int]]] = {
+        f"{name}_totaltimems_count": ("Requests received.", lambda one: one.requests),
+        f"{name}_totaltimems_sum": ("Milliseconds from request to response.", lambda one: one.total_time_ms),
+        f"{name}_requestbytes_sum": ("Bytes of requests.", lambda one: one.request_bytes),
+        "ottla_response_bytes_total": ("Bytes of responses.", lambda one: one.response_bytes),
+        "ottla_failed_requests_total": ("Requests refused as a whole.", lambda one: one.errors),
+    }
+    for full_name, (documentation, value) in figures.items():
+        sums = [({"request": api}, sum(value(one) for one in snapshot.requests if one.api == api)) for api in apis]
+        yield _family(full_name, documentation, "counter", sums)
+
+
+_TRAFFIC = {
+    "messagesin": ("messages_in", "Records that producers sent."),
+    "bytesin": ("bytes_in", "Bytes of the batches that producers sent."),
+    "bytesout": ("bytes_out", "Bytes of the batches that consumers and followers read."),
+    "totalproducerequests": ("produce_requests", "Partitions in produce requests."),
+    "totalfetchrequests": ("fetch_requests", "Partitions in fetch requests that were given records."),
+    "failedproducerequests": ("failed_produce_requests", "Partitions in produce requests that failed."),
+    "failedfetchrequests": ("failed_fetch_requests", "Partitions in fetch requests that failed."),
+}
+
+
+def _traffic(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    """Once for all topics without a label, and once for each topic, as Kafka has them."""
+    for name, (attribute, documentation) in _TRAFFIC.items():
+
+        def samples(attribute: str = attribute) -> Samples:
+            yield _NO_LABELS, getattr(snapshot.traffic_total, attribute)
+            for topic, traffic in sorted(snapshot.traffic.items()):
+                yield {"topic": topic}, getattr(traffic, attribute)
+
+        yield _family(f"kafka_server_brokertopicmetrics_{name}_total", documentation, "counter", samples())
+
+
+def _replicas(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    led = [sample for sample in snapshot.partitions if sample.is_leader]
+    assigned = sum(
+        snapshot.node_id in partition.replicas
+        for topic in snapshot.metadata.topics.by_name.values()
+        for partition in topic.partitions.values()
+    )
+    offline = max(0, assigned - len(snapshot.partitions)) if snapshot.offline_directories else 0
+    figures = {
+        "partitioncount": ("Partitions with a replica here.", len(snapshot.partitions)),
+        "leadercount": ("Partitions that this broker leads.", len(led)),
+        "offlinereplicacount": ("Replicas on log directories that failed.", offline),
+        "underreplicatedpartitions": (
+            "Led partitions with a replica out of sync.",
+            sum(sample.in_sync_count < sample.replica_count for sample in led),
+        ),
+        "underminisrpartitioncount": (
+            "Led partitions with fewer replicas in sync than min.insync.replicas.",
+            sum(sample.in_sync_count < min(sample.min_in_sync, sample.replica_count) for sample in led),
+        ),
+        "atminisrpartitioncount": (
+            "Led partitions with exactly min.insync.replicas in sync.",
+            sum(sample.in_sync_count == min(sample.min_in_sync, sample.replica_count) for sample in led),
+        ),
+    }
+    for name, (documentation, value) in figures.items():
+        yield _gauge(f"kafka_server_replicamanager_{name}", documentation, value)
+
+
+_LOG_FIGURES: dict[str, tuple[str, Callable[[PartitionSample], int]]] = {
+    "size": ("Bytes of the partition's log.", lambda sample: sample.size_bytes),
+    "logstartoffset": ("First offset of the partition's log.", lambda sample: sample.log_start_offset),
+    "logendoffset": ("Offset that the next record will get.", lambda sample: sample.log_end_offset),
+    "numlogsegments": ("Segments of the partition's log.", lambda sample: sample.segment_count),
+}
+
+
+def _logs(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    labels = [{"topic": sample.topic, "partition": str(sample.partition)} for sample in snapshot.partitions]
+    for name, (documentation, value) in _LOG_FIGURES.items():
+        values = map(value, snapshot.partitions)
+        yield _family(f"kafka_log_log_{name}", documentation, "gauge", zip(labels, values, strict=True))
+    yield _gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "Log directories that failed.",
+        len(snapshot.offline_directories),
+    )
+    states = {path: 0 for path in snapshot.log_directories} | {path: 1 for path in snapshot.offline_directories}
+    yield _family(
+        "kafka_log_logmanager_logdirectoryoffline",
+        "Whether a log directory has failed.",
+        "gauge",
+        (({"logDirectory": path}, value) for path, value in states.items()),
+    )
+
+
+_GROUP_STATES = ("Dead", "Empty", "Stable", "PreparingRebalance", "CompletingRebalance")
+
+
+def _groups(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    yield _gauge(name, "Groups that this broker coordinates.", snapshot.groups_by_state.total())
+    for state in _GROUP_STATES:
+        yield _gauge(f"{name}{state.lower()}", f"Groups in state {state}.", snapshot.groups_by_state[state])
+
+
+def _controller(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    """As every controller sees the cluster, active or not (as in Kafka)."""
+    image = snapshot.metadata
+    partitions = [partition for topic in image.topics.by_name.values() for partition in topic.partitions.values()]
+    brokers = image.cluster.brokers.values()
+    fenced = sum(broker.is_fenced for broker in brokers)
+    figures = {
+        "activecontrollercount": ("Whether this node is the active controller.", snapshot.is_active_controller),
+        "activebrokercount": ("Brokers that are not fenced.", len(brokers) - fenced),
+        "fencedbrokercount": ("Brokers that are fenced.", fenced),
+        "globaltopiccount": ("Topics of the cluster.", len(image.topics.by_name)),
+        "globalpartitioncount": ("Partitions of the cluster.", len(partitions)),
+        "offlinepartitionscount": (
+            "Partitions without a leader.",
+            sum(not partition.has_leader for partition in partitions),
+        ),
+        "preferredreplicaimbalancecount": (
+            "Partitions that another replica than the preferred one leads.",
+            sum(partition.leader != partition.preferred_replica for partition in partitions),
+        ),
+    }
+    for name, (documentation, value) in figures.items():
+        yield _gauge(f"kafka_controller_kafkacontroller_{name}", documentation, value)
+
+
+# --- one family -------------------------------------------------------------------------------------------------
+
+
+def _family(name: str, documentation: str, kind: Literal["counter", "gauge", "unknown"], samples: Samples) -> Metric:
+    metric = Metric(name.removesuffix("_total") if kind == "counter" else name, documentation, kind)
+    for labels, value in samples:
+        metric.add_sample(name, labels, value)
+    return metric
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return _family(name, documentation, "gauge", [(_NO_LABELS, value)])
+
+
+def _counter(name: str, documentation: str, value: float) -> Metric:
+    return _family(name, documentation, "counter", [(_NO_LABELS, value)])

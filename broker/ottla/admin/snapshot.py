@@ -1,0 +1,173 @@
+"""What the metrics page shows, taken on the node's loop in slices that keep no request waiting.
+
+The loop only copies numbers; names, labels and text are made on the admin thread. A metadata image never changes, so
+it is handed over as it is and counted there as well.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ottla.controller.lifecycle import BrokerState
+from ottla.metadata.image import MetadataImage
+from ottla.metrics.traffic import TopicTraffic
+from ottla.replication.partition import Partition
+from ottla.server.node import Node
+from ottla.types import LeaderEpoch, NodeId, Offset
+from ottla.wire.messages.list_groups import ListGroupsRequest
+
+PARTITIONS_PER_SLICE = 250
+
+
+class PartitionSample(NamedTuple):
+    """One replica on this node."""
+
+    topic: str
+    partition: int
+    is_leader: bool
+    replica_count: int
+    in_sync_count: int
+    min_in_sync: int
+    size_bytes: int
+    log_start_offset: Offset
+    log_end_offset: Offset
+    segment_count: int
+
+
+class RequestSample(NamedTuple):
+    """One API in one version on one kind of listener."""
+
+    api: str
+    version: int
+    requests: int
+    errors: int
+    total_time_ms: int
+    request_bytes: int
+    response_bytes: int
+
+
+class QuorumSample(NamedTuple):
+    """The metadata quorum as this node sees it; -1 where there is none."""
+
+    leader_id: NodeId
+    epoch: LeaderEpoch
+    is_leader: bool
+    high_watermark: Offset
+    log_end_offset: Offset
+    voter_count: int
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeSnapshot:
+    """A node's numbers at (nearly) one moment."""
+
+    node_id: NodeId
+    is_broker: bool
+    is_controller: bool
+    is_active_controller: bool
+    state: BrokerState
+    quorum: QuorumSample
+    metadata: MetadataImage
+    offline_directories: tuple[str, ...]
+    log_directories: tuple[str, ...]
+    requests: list[RequestSample]
+    traffic: dict[str, TopicTraffic]
+    traffic_total: TopicTraffic
+    purgatories: dict[str, int]
+    connections: dict[str, int]
+    connections_accepted: int
+    connections_refused: int
+    connections_closed_for_errors: int
+    fetch_sessions: int
+    fetch_session_partitions: int
+    fetch_session_evictions: int
+    groups_by_state: Counter[str]
+    partitions: list[PartitionSample] = field(default_factory=list)
+
+
+def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
+    """Take a snapshot a slice at a time, each on the node's loop; the finished one is put ``into`` the list."""
+    snapshot = _whole_node(node)
+    yield
+    partitions = list(node.replicas)
+    for start in range(0, len(partitions), PARTITIONS_PER_SLICE):
+        snapshot.partitions += map(_sample, partitions[start : start + PARTITIONS_PER_SLICE])
+        yield
+    into.append(snapshot)
+
+
+def _whole_node(node: Node) -> NodeSnapshot:
+    replicas, gateway, sessions = node.replicas, node.gateway, node.services.fetch_sessions
+    return NodeSnapshot(
+        node_id=node.config.node_id,
+        is_broker=node.config.is_broker,
+        is_controller=node.config.is_controller,
+        is_active_controller=node.controller.is_active,
+        state=node.state,
+        quorum=_sample_quorum(node),
+        metadata=node.metadata.image,
+        offline_directories=tuple(node.logs.offline_directories()),
+        log_directories=tuple(node.logs.directory_ids()),
+        requests=[
+            RequestSample(
+                route.api_name,
+                route.version,
+                route.requests,
+                route.errors,
+                route.total_time_ms,
+                route.request_bytes,
+                route.response_bytes,
+            )
+            for route in gateway.routes
+        ],
+        traffic={topic: replace(traffic) for topic, traffic in replicas.traffic.by_topic.items()},
+        traffic_total=replicas.traffic.total(),
+        purgatories={
+            "Produce": len(replicas.produce_purgatory),
+            "Fetch": len(replicas.fetch_purgatory),
+            "Commit": len(replicas.commit_purgatory),
+        },
+        connections=dict(gateway.open_by_listener),
+        connections_accepted=gateway.accepted_total,
+        connections_refused=gateway.refused,
+        connections_closed_for_errors=gateway.closed_for_protocol_errors,
+        fetch_sessions=len(sessions),
+        fetch_session_partitions=sessions.partition_count,
+        fetch_session_evictions=sessions.evictions,
+        groups_by_state=_count_groups(node),
+    )
+
+
+def _sample(partition: Partition) -> PartitionSample:
+    log = partition.log
+    return PartitionSample(
+        partition.topic_partition.topic,
+        partition.topic_partition.partition,
+        partition.is_leader,
+        len(partition.replicas),
+        len(partition.in_sync),
+        log.config.min_insync_replicas,
+        log.size_bytes,
+        log.log_start_offset,
+        log.log_end_offset,
+        len(log.segments()),
+    )
+
+
+def _sample_quorum(node: Node) -> QuorumSample:
+    leader_id, epoch = node.raft.leader_and_epoch
+    high_watermark = node.raft.high_watermark
+    return QuorumSample(
+        -1 if leader_id is None else leader_id,
+        epoch,
+        node.raft.is_leader,
+        -1 if high_watermark is None else high_watermark,
+        node.raft.log_end_offset,
+        len(node.raft.voters.voters),
+    )
+
+
+def _count_groups(node: Node) -> Counter[str]:
+    listed = node.groups.list_groups(ListGroupsRequest())
+    return Counter(group.group_state for group in listed.value.groups) if listed.is_complete else Counter()

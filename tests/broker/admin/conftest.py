@@ -1,0 +1,55 @@
+"""A node in memory that has served something, and HTTP to its admin pages."""
+
+import http.client
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.admin.server import AdminServer
+from ottla.simulator.single_node import RunningNode
+from ottla.types import Endpoint
+
+Post = Callable[[Callable[[], None]], None]
+
+
+def at_once(action: Callable[[], None]) -> None:
+    """Stand in for the loop of a node that nobody else drives."""
+    action()
+
+
+@pytest.fixture
+def new_admin(running: RunningNode) -> Iterator[Callable[..., AdminServer]]:
+    """Start admin servers on ports of their own; ``post`` may stand for another loop."""
+    started = []
+
+    def start(post: Post = at_once, *, answer_timeout_s: float = 5.0, start_grace_s: float = 0.0) -> AdminServer:
+        server = AdminServer(
+            running.node,
+            post,
+            Endpoint("127.0.0.1", 0),
+            start_grace_s=start_grace_s,
+            answer_timeout_s=answer_timeout_s,
+        )
+        server.start()
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def get() -> Callable[..., tuple[int, str, str]]:
+    """Return status, content type and body of a page."""
+
+    def get(server: AdminServer, path: str, **headers: str) -> tuple[int, str, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return response.status, response.headers["Content-Type"], response.read().decode()
+        finally:
+            connection.close()
+
+    return get

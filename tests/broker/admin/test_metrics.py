@@ -1,0 +1,181 @@
+"""The metrics page: Kafka's names, the node's numbers, and slices that never hold the loop for long."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ottla.admin.snapshot import PARTITIONS_PER_SLICE, NodeSnapshot, take_snapshot
+from ottla.simulator.single_node import RunningNode
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ottla.wire.records import Record, build_batch
+
+Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def figures_of(page: str) -> Figures:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def create_topic(running: RunningNode, name: str, partitions: int) -> None:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    answer = running.connect().ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse, 7)
+    assert [result.error_code for result in answer.topics] == [0]
+    running.run_until(lambda: len(running.node.replicas) >= partitions)
+
+
+def produce(running: RunningNode, topic: str, partition: int, records: int) -> int:
+    """Produce; return the bytes of the batch."""
+    batch = build_batch([Record(offset, 1_700_000_000_000, b"k", b"v") for offset in range(records)])
+    data = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    answer = running.connect().ask(request, ProduceResponse, 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    return len(batch)
+
+
+@pytest.fixture
+def page(running: RunningNode, new_admin: Any, get: Any) -> Callable[[], Figures]:
+    server = new_admin()
+
+    def page() -> Figures:
+        status, content_type, body = get(server, "/metrics")
+        assert status == 200
+        assert content_type.startswith("text/plain; version=")
+        return figures_of(body)
+
+    return page
+
+
+def test_what_producers_sent_is_counted_for_the_topic_and_in_all(
+    running: RunningNode, page: Callable[[], Figures]
+) -> None:
+    create_topic(running, "flights", 2)
+    size_bytes = produce(running, "flights", 1, records=3)
+
+    figures = page()
+
+    topic = (("topic", "flights"),)
+    assert figures["kafka_server_brokertopicmetrics_messagesin_total", topic] == 3
+    assert figures["kafka_server_brokertopicmetrics_messagesin_total", ()] == 3
+    assert figures["kafka_server_brokertopicmetrics_bytesin_total", topic] == size_bytes
+    assert figures["kafka_server_brokertopicmetrics_totalproducerequests_total", topic] == 1
+    assert figures["kafka_server_brokertopicmetrics_bytesout_total", topic] == 0
+    place = (("partition", "1"), ("topic", "flights"))
+    assert figures["kafka_log_log_logendoffset", place] == 3
+    assert figures["kafka_log_log_logstartoffset", place] == 0
+    assert figures["kafka_log_log_numlogsegments", place] == 1
+    assert figures["kafka_log_log_size", place] == size_bytes
+
+
+def test_partitions_are_counted_as_the_broker_and_as_the_controller_see_them(
+    running: RunningNode, page: Callable[[], Figures]
+) -> None:
+    create_topic(running, "flights", 6)
+
+    figures = page()
+
+    expected = {
+        "kafka_server_replicamanager_partitioncount": 6,
+        "kafka_server_replicamanager_leadercount": 6,
+        "kafka_server_replicamanager_underreplicatedpartitions": 0,
+        "kafka_server_replicamanager_underminisrpartitioncount": 0,
+        "kafka_server_replicamanager_atminisrpartitioncount": 6,
+        "kafka_server_replicamanager_offlinereplicacount": 0,
+        "kafka_controller_kafkacontroller_activecontrollercount": 1,
+        "kafka_controller_kafkacontroller_activebrokercount": 1,
+        "kafka_controller_kafkacontroller_fencedbrokercount": 0,
+        "kafka_controller_kafkacontroller_globaltopiccount": 1,
+        "kafka_controller_kafkacontroller_globalpartitioncount": 6,
+        "kafka_controller_kafkacontroller_offlinepartitionscount": 0,
+        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount": 0,
+        "kafka_log_logmanager_offlinelogdirectorycount": 0,
+        "kafka_server_kafkaserver_brokerstate": 3,
+        "kafka_server_raftmetrics_current_leader": 1,
+        "kafka_server_raftmetrics_number_of_voters": 1,
+        "kafka_coordinator_group_groupmetadatamanager_numgroups": 0,
+    }
+    assert {name: figures[name, ()] for name in expected} == expected
+    assert figures["kafka_server_raftmetrics_current_state", (("current_state", "leader"),)] == 1
+
+
+def test_requests_are_counted_by_api_and_version(running: RunningNode, page: Callable[[], Figures]) -> None:
+    client = running.connect()
+    for version in (3, 4, 4):
+        client.ask(
+            ApiVersionsRequest(client_software_name="a", client_software_version="1"), ApiVersionsResponse, version
+        )
+
+    figures = page()
+
+    requests = "kafka_network_requestmetrics_requests_total"
+    assert figures[requests, (("request", "ApiVersions"), ("version", "3"))] == 1
+    assert figures[requests, (("request", "ApiVersions"), ("version", "4"))] == 2
+    assert figures["kafka_network_requestmetrics_totaltimems_count", (("request", "ApiVersions"),)] == 3
+
+
+def test_connections_are_counted_by_listener_while_they_are_open(
+    running: RunningNode, page: Callable[[], Figures]
+) -> None:
+    client = running.connect()
+    running.connect("CONTROLLER")
+    count = "kafka_server_socket_server_metrics_connection_count"
+    plaintext, controller = ((("listener", name), ("networkProcessor", "0")) for name in ("PLAINTEXT", "CONTROLLER"))
+
+    figures = page()
+    assert (figures[count, plaintext], figures[count, controller]) == (1, 1)
+    client.send_bytes(b"GET / HTTP/1.1\r\n\r\n")
+
+    figures = page()
+    assert (figures[count, plaintext], figures[count, controller]) == (0, 1)
+    assert figures["kafka_server_socket_server_metrics_connection_creation_total", ()] == 2
+    assert figures["ottla_connections_closed_for_errors_total", ()] == 1
+
+
+def test_the_process_is_on_the_page(page: Callable[[], Figures]) -> None:
+    figures = page()
+
+    assert figures["process_resident_memory_bytes", ()] > 0
+    assert figures["process_open_fds", ()] > 0
+    assert figures["ottla_loop_delay_seconds", ()] >= 0
+
+
+def test_open_metrics_is_served_to_who_asks_for_it(new_admin: Any, get: Any) -> None:
+    status, content_type, body = get(new_admin(), "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+
+    assert status == 200
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith("# EOF\n")
+
+
+def test_a_snapshot_takes_a_bounded_number_of_partitions_at_a_time(running: RunningNode) -> None:
+    create_topic(running, "wide", 2 * PARTITIONS_PER_SLICE + 1)
+    taken: list[NodeSnapshot] = []
+
+    slices = sum(1 for _ in take_snapshot(running.node, taken))
+
+    assert slices == 4
+    assert len(taken[0].partitions) == 2 * PARTITIONS_PER_SLICE + 1
+
+
+def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: RunningNode) -> None:
+    create_topic(running, "wide", PARTITIONS_PER_SLICE + 1)
+    taken: list[NodeSnapshot] = []
+    slices = take_snapshot(running.node, taken)
+    next(slices)
+    for partition in list(running.node.replicas):
+        running.node.replicas._remove(partition.topic_partition)
+
+    for _ in slices:
+        pass
+
+    assert len(taken[0].partitions) <= PARTITIONS_PER_SLICE + 1

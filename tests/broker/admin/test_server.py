@@ -1,0 +1,96 @@
+"""The admin pages answer what a probe asks, and say why not, whatever state the node is in."""
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.admin.server import AdminServer
+from ottla.errors import ConfigurationError
+from ottla.simulator.single_node import RunningNode
+from ottla.types import Endpoint
+
+
+def test_a_node_that_serves_is_ready(new_admin: Any, get: Any) -> None:
+    server = new_admin()
+
+    assert get(server, "/healthz")[::2] == (200, '{"alive": true}')
+    assert get(server, "/readyz")[::2] == (200, '{"ready": true, "reasons": []}')
+
+
+def test_a_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any, running: RunningNode) -> None:
+    server = new_admin()
+    running.node.begin_shutdown()
+
+    status, _, body = get(server, "/readyz")
+
+    assert status == 503
+    assert json.loads(body)["reasons"][0] == "the node is shutting down"
+    assert get(server, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_a_loop_that_does_not_turn_is_told(new_admin: Any, get: Any, path: str) -> None:
+    server = new_admin(lambda action: None, answer_timeout_s=0.05)
+
+    status, _, body = get(server, path)
+
+    assert status == 503
+    assert json.loads(body)["reasons"] == ["the node's loop has not answered for 0.05 seconds"]
+
+
+def test_an_answer_that_comes_too_late_hurts_nobody(new_admin: Any, get: Any) -> None:
+    kept: list[Callable[[], None]] = []
+    server = new_admin(kept.append, answer_timeout_s=0.05)
+    assert get(server, "/healthz")[0] == 503
+
+    for action in kept:
+        action()
+    server.stop()
+    for action in kept:
+        action()
+
+    assert kept
+
+
+def test_a_question_that_fails_is_a_500_and_the_next_is_answered(
+    new_admin: Any, get: Any, running: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new_admin()
+    with monkeypatch.context() as patched:
+        patched.setattr(running.node, "readiness", lambda: 1 / 0)
+        assert get(server, "/readyz")[0] == 500
+
+    assert get(server, "/readyz")[0] == 200
+
+
+def test_callers_before_the_grace_has_passed_wait_and_are_answered(new_admin: Any, get: Any) -> None:
+    server = new_admin(start_grace_s=3600.0)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as early:
+        early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        server.node_is_ready()
+        assert early.recv(100).startswith(b"HTTP/1.0 200 OK")
+
+
+def test_it_stops_before_it_has_begun(new_admin: Any) -> None:
+    server = new_admin(start_grace_s=3600.0)
+    port = server.port
+    server.stop()
+    server.stop()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_an_address_in_use_is_told_by_its_key(running: RunningNode) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = AdminServer(running.node, lambda action: action(), Endpoint("127.0.0.1", taken.getsockname()[1]))
+        with pytest.raises(ConfigurationError, match=r"ottla\.admin\.listener=127\.0\.0\.1:\d+ cannot be opened"):
+            server.start()
+        server.stop()
+
+
+def test_an_unknown_page_is_not_found(new_admin: Any, get: Any) -> None:
+    assert get(new_admin(), "/")[0] == 404
