@@ -142,12 +142,12 @@ class _Bounds(NamedTuple):
     may_be_empty: bool = True
 
 
-_RANGE = re.compile(r"(?P<lowest>-?[\d.]*\d)\.\.(?P<highest>-?[\d.]*\d)?(?:\|(?P<exception>-?\d+))?")
+_RANGE = r"(?P<lowest>-?[\d.]*\d)\.\.(?P<highest>-?[\d.]*\d)?(?:\|(?P<exception>-?\d+))?"
 
 
 @cache
 def _read_bounds(bounds: str) -> _Bounds:
-    match = _RANGE.fullmatch(bounds)
+    match = re.fullmatch(_RANGE, bounds)
     if match is not None:
         return _Bounds(
             _number(match["lowest"]),
@@ -226,13 +226,13 @@ def _check_throttled_replicas(key: ConfigKey, value: ConfigValue) -> None:
     )
 
 
-_DURATION = re.compile(r"P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?", re.IGNORECASE)
+_DURATION = r"(?i)P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"
 
 
 def _check_offset_reset(key: ConfigKey, value: ConfigValue) -> None:
     assert isinstance(value, str)
     strategy, _, duration = value.partition(":")
-    if value in ("earliest", "latest") or (strategy == "by_duration" and _DURATION.fullmatch(duration)):
+    if value in ("earliest", "latest") or (strategy == "by_duration" and re.fullmatch(_DURATION, duration)):
         return
     why = (
         f"Invalid value `{value}` for configuration {key.name}. The value must be either 'earliest', 'latest' or of "

@@ -13,8 +13,9 @@ from ottla.types import Endpoint, NodeId
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PORT_MAX = 65535
 
-_LISTENER = re.compile(r"^(?P<name>[^:/]+)://(?:\[(?P<ipv6>[0-9a-fA-F:%.]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)$")
-_HOST_PORT = re.compile(r"^(?:\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d+)$")
+# Compiled on first use: these modules are imported by every command.
+_LISTENER = r"^(?P<name>[^:/]+)://(?:\[(?P<ipv6>[0-9a-fA-F:%.]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)$"
+_HOST_PORT = r"^(?:\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d+)$"
 
 
 class Listener(NamedTuple):
@@ -71,7 +72,7 @@ def parse_listeners(key: str, entries: Iterable[str], protocols: Mapping[str, st
     """
     listeners = []
     for entry in entries:
-        match = _LISTENER.match(entry)
+        match = re.match(_LISTENER, entry)
         if match is None:
             raise ConfigurationError(f"{key} has the entry {entry!r}; each entry is LISTENER_NAME://host:port")
         name, port = match["name"].upper(), int(match["port"])
@@ -137,7 +138,7 @@ def parse_bootstrap_servers(key: str, entries: Iterable[str]) -> tuple[Endpoint,
 
 
 def _parse_endpoint(key: str, text: str, form: str) -> Endpoint:
-    match = _HOST_PORT.match(text.strip())
+    match = re.match(_HOST_PORT, text.strip())
     if match is None or int(match["port"]) > PORT_MAX:
         raise ConfigurationError(
             f"Failed to parse host name from {text!r} for the configuration {key}. "

@@ -20,9 +20,9 @@ BROKER_ROLE = "broker"
 CONTROLLER_ROLE = "controller"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NodeConfig:
-    """One node's settings; make it with `from_text` or `from_properties`."""
+    """One node's settings; make it with `from_text` or `from_properties`. Never prints itself: it holds secrets."""
 
     originals: Mapping[str, str]
     """What ``server.properties`` says, text by key: the static layer of DescribeConfigs."""

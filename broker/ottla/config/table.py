@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, Standing
 
+# Looked up some hundred times on every import, so not through the enums' constructors.
+_TYPES = {kind.name: kind for kind in ConfigType}
+_DYNAMICS = {dynamic.value: dynamic for dynamic in Dynamic}
 _STANDINGS = {"acted-on": Standing.ACTED_ON, "known": Standing.KNOWN, "refused": Standing.REFUSED}
 
 
@@ -35,11 +38,11 @@ def _make_key(columns: list[str], reason: str) -> ConfigKey:
     name, type_name, default, bounds, unit, dynamic, standing, *flags = columns
     return ConfigKey(
         name,
-        ConfigType[type_name],
+        _TYPES[type_name],
         None if default == "-" else default.replace('""', ""),
         "" if bounds == "-" else bounds,
         "" if unit == "-" else unit,
-        Dynamic(dynamic),
+        _DYNAMICS[dynamic],
         _STANDINGS[standing],
         reason,
         bool(flags),
