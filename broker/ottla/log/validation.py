@@ -149,24 +149,37 @@ def _check_count(batch: RecordBatch, topic_partition: TopicPartition) -> None:
 
 
 def _count_sizes(payload: memoryview, count: int) -> int:
-    """Return where record ``count`` ends by the sizes alone; -1 when the bytes end within one."""
+    """Return where record ``count`` ends by the sizes alone; -1 when the bytes end before, or a size is negative."""
     position = 0
+    signs = 0
     try:
         for _ in range(count):
             byte = payload[position]
-            position += 1
-            size, shift = byte & 0x7F, 7
-            while byte >= 0x80:
-                byte = payload[position]
-                position += 1
-                size |= (byte & 0x7F) << shift
-                shift += 7
-            if size & 1 or shift > 35:
-                return -1
-            position += size >> 1
+            signs |= byte
+            if byte < 0x80:
+                position += 1 + (byte >> 1)
+                continue
+            second = payload[position + 1]
+            if second < 0x80:
+                position += 2 + (second << 6) + ((byte & 0x7F) >> 1)
+            else:
+                position = _end_of_large(payload, position)
     except IndexError:
         return -1
-    return position
+    # Zigzag: an odd first byte is a negative size.
+    return -1 if signs & 1 else position
+
+
+def _end_of_large(payload: memoryview, position: int) -> int:
+    """Return where a record ends whose size takes three to five bytes; more take it beyond any payload."""
+    raw = 0
+    for shift in range(0, 35, 7):
+        byte = payload[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return position + (raw >> 1)
 
 
 def check_assigned_batches(records: Buffer, next_offset: Offset, topic_partition: TopicPartition) -> list[RecordBatch]:

@@ -107,6 +107,22 @@ def test_a_large_batchs_count_must_be_possible(make_batch: MakeBatch, claimed: i
         check(data)
 
 
+@pytest.mark.parametrize("size_bytes", [0, 50, 53, 54, 8000, 8186, 8187, 300_000], ids=lambda size: f"{size}-bytes")
+def test_sizes_of_any_length_are_counted(make_batch: MakeBatch, size_bytes: int) -> None:
+    check(make_batch(3, size_bytes=size_bytes))
+    with pytest.raises(InvalidRecordError):
+        check(patched(patched(make_batch(3, size_bytes=size_bytes), 57, ">i", 2), 23, ">i", 1))
+
+
+def test_a_record_with_a_negative_size_is_refused(make_batch: MakeBatch) -> None:
+    data = make_batch(1)
+    data[61] |= 1
+    pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+
+    with pytest.raises(InvalidRecordError):
+        check(data)
+
+
 def test_a_record_whose_size_never_ends_is_refused(make_batch: MakeBatch) -> None:
     data = make_batch(1)
     data[61:67] = b"\xff" * 6
