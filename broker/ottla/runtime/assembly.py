@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 
+from ottla.admin.server import AdminServer
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ConfigurationError
@@ -80,11 +81,13 @@ class _Run:
             on_ready=self._became_ready,
             on_stopped=self._stopped,
         )
-        self._admin = None
+        self._admin = _admin_server(config, self._node, reactor)
 
     def until_stopped(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
+            if self._admin is not None:
+                self._admin.start()
             self._node.start()
             # What start-up made stays for good: the collector need not look at it again and again.
             gc.collect()
@@ -93,12 +96,16 @@ class _Run:
             self._reactor.run(self._node)
             self._node.close()
         finally:
+            if self._admin is not None:
+                self._admin.stop()
             self._disk.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self._exit_code
 
     def _became_ready(self) -> None:
+        if self._admin is not None:
+            self._admin.node_is_ready()
         if self._on_ready is not None:
             handle = NodeHandle(self._node, self._listeners, lambda: self._reactor.post(self._node.begin_shutdown))
             self._on_ready(handle)
@@ -116,6 +123,10 @@ class _Run:
             logger.critical("this node cannot go on: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
+
+
+def _admin_server(config: NodeConfig, node: Node, reactor: Reactor) -> AdminServer | None:
+    return AdminServer(node, reactor.post, config.ottla_admin_listener) if config.ottla_admin_listener else None
 
 
 def _open_doors(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:
