@@ -213,7 +213,7 @@ class GroupNode:
     def stable_group(self, count: int = 1, group: str = "g", **said: Any) -> list[str]:
         """Form a group of ``count`` new members in its first generation; return their ids, the leader's first."""
         joins = [self.join(group, **said) for _ in range(count)]
-        self.advance(2 * self.config.initial_rebalance_delay_ms)
+        self.advance(2 * self.config.initial_rebalance_delay_ms + 1)
         members = [joined.value.member_id for joined in joins]
         generation = joins[0].value.generation_id
         for member_id in reversed(members):

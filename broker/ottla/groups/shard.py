@@ -236,8 +236,12 @@ class GroupShard:
     # Time
 
     def schedule(self, key: tuple[str, ...], delay_ms: int, operation: "Callable[[], Result | None]") -> None:
-        """Plan ``operation``, whose result is written then."""
-        deadline_ms = self._clock.monotonic_ms() + delay_ms
+        """Plan ``operation``, whose result is written then.
+
+        At the earliest for the next millisecond: a client may ask for a rebalance timeout of 0, and what plans itself
+        anew must not keep the node from anything else.
+        """
+        deadline_ms = self._clock.monotonic_ms() + max(delay_ms, 1)
         self._timers.schedule((self.partition, *key), deadline_ms, lambda: self.write(operation()))
 
     def cancel(self, key: tuple[str, ...]) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
-from ottla.groups.log import encode_batch, offset_commit_record
+from ottla.groups.log import decode, encode_batch, offset_commit_record
 from ottla.groups.partitioner import partition_for_group
 from ottla.groups.shard import LOADED_RECORDS_PER_STEP
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
-from ottla.wire.messages.group_log import OffsetCommitValue
+from ottla.wire.messages.group_log import GroupMetadataValue, OffsetCommitValue
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.records import ControlRecordType, build_batch, build_end_transaction_marker, parse_batch, read_records
 
@@ -396,3 +397,59 @@ def test_a_member_that_is_removed_while_it_waits_for_its_assignment_is_told(grou
     group_node.leave(follower)
 
     assert waiting.value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_record_with_a_member_twice_is_refused(group_node: Any) -> None:
+    group_node.stable_group()
+    *_, record = group_node.log.records()
+    stored = decode(record.key, record.value)
+    assert stored is not None
+    assert isinstance(stored.value, GroupMetadataValue)
+    stored.value.members *= 2
+    load(group_node, [encode_batch([stored], timestamp_ms=0)])
+
+    assert group_node.join().value.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_rebalance_timeout_of_zero_does_not_keep_the_node_busy(group_node: Any) -> None:
+    said = {"rebalance_timeout_ms": 0, "session_timeout_ms": 1_000}
+    joins = [group_node.join(instance=instance, **said) for instance in ("i1", "i2")]
+    group_node.advance(500)
+    first, second = (joined.value.member_id for joined in joins)
+    group_node.sync(first, 1, {first: b"A", second: b"B"})
+    group_node.sync(second, 1)
+    group_node.leave(second)
+
+    now_ms = group_node.clock.monotonic_ms()
+    assert group_node.groups.next_deadline_ms() == now_ms + 1
+    group_node.advance(1_000)
+
+    assert group_node.describe().group_state == "Empty"
+
+
+def test_a_protocol_that_one_member_names_twice_still_needs_the_others(group_node: Any) -> None:
+    protocols = [JoinGroupRequestProtocol(name=name, metadata=b"") for name in ("twice", "twice", "range")]
+    request = JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols)
+    first, second = group_node.call(request, 3), group_node.join()
+
+    group_node.advance(1_000)
+
+    assert first.value.protocol_name == second.value.protocol_name == "range"
+
+
+@pytest.mark.parametrize(
+    ("client_id_bytes", "error"),
+    [
+        pytest.param(2**15 - 1 - 37, ErrorCode.MEMBER_ID_REQUIRED, id="just-fits"),
+        pytest.param(2**15 - 37, ErrorCode.INVALID_REQUEST, id="one-byte-too-long"),
+    ],
+)
+def test_a_client_id_may_not_make_the_member_id_longer_than_a_string(
+    group_node: Any, client_id_bytes: int, error: ErrorCode
+) -> None:
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    request = JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols)
+
+    response = group_node.call(request, 9, client_id="x" * client_id_bytes).value
+
+    assert response.error_code == error

@@ -286,10 +286,10 @@ class ClassicGroup:
         return topic in self.subscribed_topics
 
     def _count_support(self, member: ClassicMember, change: int) -> None:
-        for protocol in member.protocols:
-            self._protocol_support[protocol.name] += change
-            if not self._protocol_support[protocol.name]:
-                del self._protocol_support[protocol.name]
+        for name in {protocol.name for protocol in member.protocols}:
+            self._protocol_support[name] += change
+            if not self._protocol_support[name]:
+                del self._protocol_support[name]
 
     def _await_join(self, member: ClassicMember, response: Delayed[JoinGroupResponse] | None) -> None:
         self.awaiting_join_count += (response is not None) - (member.awaiting_join is not None)

@@ -18,6 +18,7 @@ from ottla.groups.client import Client
 from ottla.groups.result import Result
 from ottla.purgatory import Delayed
 from ottla.types import Uuid
+from ottla.wire.codec.primitives import STRING_BYTES_MAX
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
@@ -87,6 +88,9 @@ def _join_new_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join)
     instance_id = request.group_instance_id
     prefix = joining.client.client_id if instance_id is None else instance_id
     member_id = new_member_id(prefix, rebalancer.random.uuid())
+    if len(member_id.encode()) > STRING_BYTES_MAX:
+        joining.refuse(ErrorCode.INVALID_REQUEST, NO_MEMBER_ID)
+        return None
     if instance_id is not None:
         current_id = group.static_members.get(instance_id)
         if current_id is not None:

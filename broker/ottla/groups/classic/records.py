@@ -6,6 +6,7 @@ Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManag
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.errors import ProtocolError
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.state import ClassicGroupState
@@ -59,7 +60,14 @@ def new_group_record(group: ClassicGroup) -> GroupRecord:
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """Return the group that a record describes: Stable with members, else Empty."""
+    """Return the group that a record describes: Stable with members, else Empty.
+
+    Raises:
+        ProtocolError: two of its members have the same id or instance id.
+    """
+    instances = [member.group_instance_id for member in value.members if member.group_instance_id is not None]
+    if len({member.member_id for member in value.members}) < len(value.members) or len(set(instances)) < len(instances):
+        raise ProtocolError(f"the record of group {group_id} has a member twice")
     group = ClassicGroup(group_id)
     group.generation_id = value.generation
     group.protocol_name = value.protocol
