@@ -219,6 +219,15 @@ class TestFrames:
                     while connection.recv(65536):
                         pass
 
+    @pytest.mark.parametrize("surplus", [1, 3, 100])
+    def test_bytes_behind_a_request_are_ignored(self, victim: Any, surplus: int) -> None:
+        # Kafka reads what the version defines and no further; librdkafka 2.16 sends three bytes too many with the
+        # Metadata v13 that asks for all topics.
+        answer = ask_anew(victim, frame(METADATA, 1, struct.pack(">i", 0) + b"x" * surplus))
+
+        assert answer is not None
+        assert struct.unpack_from(">ii", answer) == (7, 1)
+
 
 class TestApiVersions:
     def test_an_unknown_version_is_told_which_ones_there_are(self, victim: Any) -> None:
