@@ -10,6 +10,7 @@ Source: KafkaRaftLog of Apache Kafka.
 from collections.abc import Callable, Iterator
 
 from ottla.errors import CorruptRecordError, StorageError
+from ottla.log.checkpoint import PARTITION_METADATA, format_partition_metadata, write_text
 from ottla.log.config import UNLIMITED, LogConfig
 from ottla.log.partition_log import AppendOrigin, PartitionLog
 from ottla.ports import Clock, Disk
@@ -57,6 +58,7 @@ class MetadataLog:
         self._clock = clock
         self._config = config
         self.snapshots = self._list_snapshots()
+        self._write_partition_metadata()
         start_offset = self.snapshots[0].offset if self.snapshots else 0
         self.log = PartitionLog.open(
             disk=disk,
@@ -146,6 +148,12 @@ class MetadataLog:
 
     def close(self) -> None:
         self.log.close()
+
+    def _write_partition_metadata(self) -> None:
+        """Write ``partition.metadata`` durably: a log whose identity is torn cannot be opened, and this one must be."""
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        if not self._disk.exists(path):
+            write_text(self._disk, path, format_partition_metadata(CLUSTER_METADATA_TOPIC_ID))
 
     def _is_superfluous(self, now_ms: int) -> bool:
         """Whether the oldest snapshot is to go."""

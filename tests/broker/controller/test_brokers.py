@@ -1,0 +1,212 @@
+"""Brokers come, live, leave, crash and come back; the records are those that Kafka 4.3.1 writes (kafka-dump-log)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.metadata.records import MetadataRecord
+from ottla.types import Uuid
+from ottla.wire.messages import metadata_log as log
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+SESSION_MS = 9_000
+
+
+def change(node: Any, version: int = 0, **fields: int) -> MetadataRecord:
+    return MetadataRecord(
+        log.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=node.epoch_of(1), **fields), version
+    )
+
+
+def partition_change(node: Any, **fields: Any) -> MetadataRecord:
+    topic_id = node.image.topics.by_name["t"].topic_id
+    return MetadataRecord(log.PartitionChangeRecord(partition_id=0, topic_id=topic_id, **fields), 2)
+
+
+def partition(node: Any) -> Any:
+    return node.image.topics.by_name["t"].partitions[0]
+
+
+def test_a_broker_enters_fenced_and_its_epoch_is_its_record_s_offset(new_controller: Callable[..., Any]) -> None:
+    node = new_controller()
+    next_offset = node.raft.log_end_offset
+
+    answer = node.ask(node.registration(1))
+
+    assert answer.broker_epoch == next_offset
+    assert node.image.cluster.brokers[1].is_fenced
+
+
+def test_a_broker_is_let_in_once_it_has_read_its_own_registration(new_controller: Callable[..., Any]) -> None:
+    node = new_controller()
+    epoch = node.ask(node.registration(1)).broker_epoch
+
+    behind = node.ask(node.heartbeat(1, offset=epoch - 1))
+    caught_up = node.ask(node.heartbeat(1, offset=epoch))
+
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    assert (caught_up.is_caught_up, caught_up.is_fenced) == (True, False)
+    assert node.image.cluster.is_active(1)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        pytest.param({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID, id="another-cluster"),
+        pytest.param({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION, id="no-directories"),
+        pytest.param({"log_dirs": [Uuid(b"x" * 16)] * 2}, ErrorCode.INVALID_REGISTRATION, id="a-directory-twice"),
+    ],
+)
+def test_a_registration_that_contradicts_itself_is_refused(
+    new_controller: Callable[..., Any], said: dict[str, Any], code: ErrorCode
+) -> None:
+    node = new_controller()
+
+    assert node.ask(node.registration(1, **said)).error_code == code
+    assert node.image.cluster.brokers == {}
+
+
+def test_a_broker_without_the_cluster_s_features_is_refused(new_controller: Callable[..., Any]) -> None:
+    node = new_controller()
+    registration = node.registration(1)
+    registration.features = [each for each in registration.features if each.name != "metadata.version"]
+
+    assert node.ask(registration).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> None:
+    second = node.registration(1)
+
+    node.clock.advance(SESSION_MS - 1)
+    early = node.ask(second)
+    node.clock.advance(1)
+    late = node.ask(second)
+
+    assert early.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert late.error_code == ErrorCode.NONE
+
+
+def test_a_repeated_registration_keeps_the_epoch(node: Any) -> None:
+    known = node.image.cluster.brokers[1]
+
+    answer = node.ask(node.registration(1, incarnation_id=known.incarnation_id))
+
+    assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, known.epoch)
+    assert not node.image.cluster.brokers[1].is_fenced
+
+
+def test_a_heartbeat_of_an_older_epoch_is_refused(node: Any) -> None:
+    assert node.ask(node.heartbeat(1, epoch=node.epoch_of(1) - 1)).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert node.ask(node.heartbeat(9, epoch=0)).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "is_fenced"), [pytest.param(SESSION_MS - 1, False, id="in-time"), (SESSION_MS, True)]
+)
+def test_a_silent_broker_is_fenced_when_its_session_ends(node: Any, silence_ms: int, is_fenced: bool) -> None:
+    assert node.controller.next_deadline_ms() == node.clock.monotonic_ms() + SESSION_MS
+
+    node.clock.advance(silence_ms)
+    node.controller.tick(node.clock.monotonic_ms())
+    node.commit()
+
+    assert node.image.cluster.brokers[1].is_fenced == is_fenced
+
+
+def test_controlled_shutdown_moves_leaders_away_before_the_broker_may_go(node: Any) -> None:
+    node.create_topic("t")
+
+    first = node.records_of(node.heartbeat(1, want_shut_down=True))
+    second = node.records_of(node.heartbeat(1, want_shut_down=True))
+
+    assert first == [
+        change(node, 1, in_controlled_shutdown=1),
+        partition_change(node, isr=[], leader=-1, eligible_leader_replicas=[1], last_known_elr=[1]),
+    ]
+    assert second == [change(node, fenced=1)]
+    assert node.ask(node.heartbeat(1, want_shut_down=True)).should_shut_down
+
+
+def test_a_broker_that_stopped_cleanly_leads_again_without_loss(node: Any) -> None:
+    node.create_topic("t")
+    for _ in range(2):
+        node.ask(node.heartbeat(1, want_shut_down=True))
+    node.ask(node.registration(1, previous_broker_epoch=node.epoch_of(1)))
+
+    records = node.records_of(node.heartbeat(1))
+
+    assert records == [
+        change(node, fenced=-1),
+        partition_change(node, isr=[1], leader=1, eligible_leader_replicas=[], last_known_elr=[]),
+    ]
+    assert (partition(node).leader_epoch, partition(node).leader_recovery_state) == (2, 0)
+
+
+def test_a_broker_that_crashed_leads_again_as_the_last_known_leader(node: Any) -> None:
+    node.create_topic("t")
+    node.clock.advance(SESSION_MS)
+    node.controller.tick(node.clock.monotonic_ms())
+    node.commit()
+
+    registered = node.records_of(node.registration(1))
+    unfenced = node.records_of(node.heartbeat(1))
+
+    assert registered[:-1] == [partition_change(node, eligible_leader_replicas=[])]
+    assert isinstance(registered[-1].message, log.RegisterBrokerRecord)
+    assert unfenced == [
+        change(node, fenced=-1),
+        partition_change(node, isr=[1], leader=1, leader_recovery_state=1, last_known_elr=[]),
+    ]
+
+
+def test_leaders_move_to_an_in_sync_replica_when_their_broker_is_fenced(node: Any) -> None:
+    node.add_brokers(2, 3)
+    node.create_topic("t", partitions=3, replicas=3)
+
+    node.ask(node.heartbeat(1, want_fence=True))
+
+    for each in node.image.topics.by_name["t"].partitions.values():
+        assert 1 not in each.isr
+        assert each.leader in each.isr
+
+
+def test_a_failed_directory_takes_its_replicas_out(node: Any) -> None:
+    node.create_topic("t")
+    directory = node.image.cluster.brokers[1].directories[0]
+
+    node.ask(node.heartbeat(1, offline_log_dirs=[directory]))
+
+    assert partition(node).leader == -1
+
+
+def test_without_eligible_leader_replicas_the_last_in_sync_replica_stays(new_controller: Callable[..., Any]) -> None:
+    node = new_controller(features={"eligible.leader.replicas.version": 0})
+    node.add_brokers(1)
+    node.create_topic("t")
+
+    node.ask(node.heartbeat(1, want_fence=True))
+    fenced = partition(node)
+    node.ask(node.heartbeat(1))
+
+    assert (fenced.leader, fenced.isr, fenced.elr) == (-1, (1,), ())
+    assert (partition(node).leader, partition(node).leader_recovery_state) == (1, 0)
+
+
+def test_an_unregistered_broker_is_forgotten(node: Any) -> None:
+    node.add_brokers(2)
+    node.create_topic("t", replicas=2)
+
+    assert node.ask(UnregisterBrokerRequest(broker_id=2)).error_code == ErrorCode.NONE
+    assert sorted(node.image.cluster.brokers) == [1]
+    assert partition(node).isr == (1,)
+
+
+def test_a_broker_that_is_not_there_cannot_be_unregistered(node: Any) -> None:
+    answer = node.ask(UnregisterBrokerRequest(broker_id=9))
+
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        "Broker ID 9 is not currently registered",
+    )

@@ -1,0 +1,180 @@
+"""A broker's life: it registers, catches up, is let in, beats, and leaves only when it may."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.controller.channel import LocalControllerChannel
+from ottla.controller.lifecycle import BrokerLifecycle, BrokerLifecycleConfig, BrokerState
+from ottla.errors import ErrorCode
+from ottla.metadata.cluster import Listener
+from ottla.purgatory import Delayed
+from ottla.simulator.chance import SeededRandom
+from ottla.types import Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+HEARTBEAT_MS = 2_000
+
+
+class Channel:
+    """Passes requests on and remembers them."""
+
+    def __init__(self, node: Any) -> None:
+        self.sent: list[Message] = []
+        self._channel = LocalControllerChannel(node.controller)
+
+    @property
+    def active_controller_id(self) -> int | None:
+        return self._channel.active_controller_id
+
+    def send(self, request: Message) -> Delayed[Message]:
+        self.sent.append(request)
+        return self._channel.send(request)
+
+    def take(self) -> list[type[Message]]:
+        sent, self.sent = self.sent, []
+        return [type(request) for request in sent]
+
+
+class LivingBroker:
+    """A broker next to its controller, with time in the test's hand."""
+
+    def __init__(self, node: Any, previous_broker_epoch: int = -1) -> None:
+        self.node = node
+        self.channel = Channel(node)
+        self.states: list[BrokerState] = []
+        self.lifecycle = BrokerLifecycle(
+            clock=node.clock,
+            random=SeededRandom(7),
+            channel=self.channel,
+            node_id=1,
+            cluster_id="4L6g3nShT-eMCtK--X86sw",
+            listeners={"PLAINTEXT": Listener("localhost", 9092, 0)},
+            rack="r",
+            metadata_offset=lambda: node.loader.applied_offset,
+            directory_ids=lambda: [Uuid(b"d" * 16)],
+            offline_directory_ids=list,
+            previous_broker_epoch=previous_broker_epoch,
+            config=BrokerLifecycleConfig(heartbeat_interval_ms=HEARTBEAT_MS, initial_registration_timeout_ms=1_000),
+            on_state=self.states.append,
+        )
+
+    def tick(self, elapsed_ms: int = 0) -> list[type[Message]]:
+        """Let time pass; return what was sent."""
+        self.node.clock.advance(elapsed_ms)
+        self.lifecycle.tick(self.node.clock.monotonic_ms())
+        self.node.commit()
+        return self.channel.take()
+
+    def settle(self) -> None:
+        while self.lifecycle.next_deadline_ms() == self.node.clock.monotonic_ms():
+            self.tick()
+
+
+@pytest.fixture
+def broker(new_controller: Callable[..., Any]) -> LivingBroker:
+    return LivingBroker(new_controller())
+
+
+@pytest.fixture
+def running(broker: LivingBroker) -> LivingBroker:
+    broker.lifecycle.start()
+    broker.lifecycle.set_ready_to_unfence()
+    broker.settle()
+    broker.tick()
+    return broker
+
+
+def test_it_registers_catches_up_and_is_let_in(broker: LivingBroker) -> None:
+    broker.lifecycle.start()
+    assert broker.tick() == [BrokerRegistrationRequest]
+    assert broker.tick() == [BrokerHeartbeatRequest]
+    assert broker.lifecycle.state is BrokerState.RECOVERY
+    assert not broker.lifecycle.unfenced.is_complete
+
+    broker.lifecycle.set_ready_to_unfence()
+
+    assert broker.tick() == [BrokerHeartbeatRequest]
+    assert broker.states == [BrokerState.STARTING, BrokerState.RECOVERY, BrokerState.RUNNING]
+    assert broker.lifecycle.unfenced.is_complete
+    registered = broker.node.image.cluster.brokers[1]
+    assert (registered.rack, registered.listeners["PLAINTEXT"].port) == ("r", 9092)
+
+
+def test_it_beats_when_the_interval_is_over_and_not_before(running: LivingBroker) -> None:
+    assert running.tick(HEARTBEAT_MS - 1) == []
+    assert running.tick(1) == [BrokerHeartbeatRequest]
+
+
+def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> None:
+    broker.lifecycle.start()
+    broker.lifecycle.tick(broker.node.clock.monotonic_ms())
+    broker.channel.take()
+
+    broker.lifecycle.tick(broker.node.clock.monotonic_ms() + 60_000)
+
+    assert broker.channel.take() == []
+    assert broker.lifecycle.next_deadline_ms() is None
+
+
+def test_a_refused_registration_is_tried_again_ever_more_slowly(new_controller: Callable[..., Any]) -> None:
+    node = new_controller()
+    node.add_brokers(1)
+    broker = LivingBroker(node)
+    broker.lifecycle.start()
+    broker.tick()
+
+    pauses = []
+    for _ in range(3):
+        due_ms = broker.lifecycle.next_deadline_ms()
+        assert due_ms is not None
+        pauses.append(due_ms - node.clock.monotonic_ms())
+        broker.tick(pauses[-1])
+
+    assert pauses == [100, 200, 400]
+    assert broker.lifecycle.registration_error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+@pytest.mark.parametrize(("elapsed_ms", "timed_out"), [(999, False), (1_000, True)])
+def test_it_gives_up_when_it_cannot_register_in_time(broker: LivingBroker, elapsed_ms: int, timed_out: bool) -> None:
+    broker.lifecycle.start()
+    broker.node.clock.advance(elapsed_ms)
+
+    assert broker.lifecycle.registration_timed_out == timed_out
+
+
+def test_an_unregistered_broker_enters_anew(running: LivingBroker) -> None:
+    running.node.ask(UnregisterBrokerRequest(broker_id=1))
+    first_epoch = running.lifecycle.broker_epoch
+
+    running.tick(HEARTBEAT_MS)
+    running.tick(100)
+    running.settle()
+
+    assert running.lifecycle.state is BrokerState.RUNNING
+    assert running.lifecycle.broker_epoch > first_epoch
+
+
+def test_it_leaves_when_its_leaders_are_elsewhere(running: LivingBroker) -> None:
+    running.node.create_topic("t")
+
+    may_go = running.lifecycle.begin_controlled_shutdown()
+    running.tick()
+    assert running.lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    assert not may_go.is_complete
+    running.tick(100)
+
+    assert may_go.is_complete
+    assert running.lifecycle.state is BrokerState.SHUTTING_DOWN
+    assert running.lifecycle.next_deadline_ms() is None
+    assert running.node.image.cluster.brokers[1].is_fenced
+
+
+def test_a_broker_that_was_never_let_in_leaves_at_once(broker: LivingBroker) -> None:
+    broker.lifecycle.start()
+
+    assert broker.lifecycle.begin_controlled_shutdown().is_complete

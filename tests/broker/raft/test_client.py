@@ -1,0 +1,249 @@
+"""One replica: it elects itself, commits what is on the disk, and survives restarts, crashes and snapshots."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
+from ottla.raft.config import RaftConfig
+from ottla.raft.control_batch import read_control_batch
+from ottla.raft.voter_set import Voter, VoterSet
+from ottla.simulator.chance import SeededRandom
+from ottla.types import OffsetAndEpoch, Uuid
+from ottla.wire.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from ottla.wire.records import iterate_batches
+
+LOG = "/d/__cluster_metadata-0"
+
+
+def control_records(replica: Any) -> list[type]:
+    data = replica.read(f"{LOG}/{0:020d}.log")
+    return [
+        type(message) for batch in iterate_batches(data) if batch.is_control for _, message in read_control_batch(batch)
+    ]
+
+
+def test_the_first_leader_copies_the_voters_into_the_log(replica: Any) -> None:
+    assert replica.listener.leaders == [(1, 1)]
+    assert replica.client.is_leader
+    assert control_records(replica) == [LeaderChangeMessage, KRaftVersionRecord, VotersRecord]
+
+
+def test_later_leaders_write_only_that_they_lead(replica: Any) -> None:
+    replica.client.close()
+    replica.disk.kill()
+    replica.start()
+
+    assert replica.listener.leaders == [(1, 2)]
+    assert control_records(replica)[3:] == [LeaderChangeMessage]
+
+
+def test_the_first_batch_has_the_bytes_that_kafka_writes(replica: Any) -> None:
+    data = replica.read(f"{LOG}/{0:020d}.log")
+
+    # Offset, length, epoch, magic; behind the CRC: control bit, three records.
+    assert data[:17].hex() == "0000000000000000" + "000000a2" + "00000001" + "02"
+    assert data[21:27].hex() == "0020" + "00000002"
+    # Key of type 2 and LeaderChange version 0: leader 1, voter 1, granted by 1.
+    assert "00000002" + "26" + "0000000000010200000001000200000001" in data.hex()
+
+
+def test_static_voters_are_not_written_into_the_log(new_replica: Callable[..., Any]) -> None:
+    replica = new_replica(dynamic=False)
+
+    assert control_records(replica) == [LeaderChangeMessage]
+    assert replica.client.kraft_version == 0
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "text"),
+    [
+        pytest.param(
+            True,
+            '{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
+            id="voters-in-the-log",
+        ),
+        pytest.param(
+            False,
+            '{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+            '"currentVoters":[{"voterId":1}],"data_version":0}',
+            id="static-voters",
+        ),
+    ],
+)
+def test_quorum_state_is_the_text_that_kafka_writes(new_replica: Callable[..., Any], dynamic: bool, text: str) -> None:
+    assert new_replica(dynamic=dynamic).read(f"{LOG}/quorum-state").decode() == text
+
+
+def test_a_record_is_committed_when_it_is_on_the_disk_and_not_before(replica: Any) -> None:
+    last = replica.append(b"a", b"b")
+
+    assert replica.client.log_end_offset == last + 1
+    assert replica.client.high_watermark == last - 1
+    assert replica.listener.records == []
+    replica.commit()
+    assert replica.client.high_watermark == last + 1
+    assert replica.listener.records == [(last - 1, b"a"), (last, b"b")]
+
+
+def test_appends_during_a_sync_share_the_next_one(replica: Any) -> None:
+    syncs = replica.disk.operations["sync"]
+    for number in range(10):
+        replica.append(bytes([number]))
+    replica.commit()
+
+    assert [record for _, record in replica.listener.records] == [bytes([number]) for number in range(10)]
+    assert replica.disk.operations["sync"] - syncs <= 4
+
+
+def test_an_append_in_an_older_epoch_is_refused(replica: Any) -> None:
+    with pytest.raises(KafkaError) as caught:
+        replica.client.append(0, [b"a"])
+
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_records_that_do_not_fit_one_batch_are_refused(replica: Any) -> None:
+    with pytest.raises(KafkaError) as caught:
+        replica.append(bytes(8 * 1024 * 1024))
+
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_a_replica_that_is_no_voter_waits(new_replica: Callable[..., Any]) -> None:
+    replica = new_replica(dynamic=False)
+    replica.client.close()
+    replica.disk.kill()
+    replica.static_voters = VoterSet.of([Voter(2, Uuid(bytes(16)), {})])
+    replica.start()
+
+    assert not replica.client.is_leader
+    assert replica.listener.leaders == [(None, 1)]
+
+
+def test_a_quorum_of_several_is_refused_by_name(new_replica: Callable[..., Any]) -> None:
+    replica = new_replica(dynamic=False)
+    replica.static_voters = VoterSet.of([Voter(number, Uuid(bytes(16)), {}) for number in (1, 2, 3)])
+    replica.start(initialize=False)
+
+    with pytest.raises(ConfigurationError, match=r"\[1, 2, 3\]"):
+        replica.client.initialize()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=12),
+    seed=st.integers(0, 10_000),
+)
+def test_after_a_power_cut_everything_committed_is_there_once(
+    new_replica: Callable[..., Any], batches: list[tuple[int, bool]], seed: int
+) -> None:
+    replica = new_replica()
+    for number, (size, is_committed) in enumerate(batches):
+        replica.append(*(f"{number}-{index}".encode() for index in range(size)))
+        if is_committed:
+            replica.commit()
+    committed = replica.listener.records
+
+    replica.disk.crash(SeededRandom(seed))
+    replica.start()
+
+    assert replica.client.leader_and_epoch == (1, 2)
+    assert replica.listener.records[: len(committed)] == committed
+    offsets = [offset for offset, _ in replica.listener.records]
+    assert offsets == sorted(set(offsets))
+
+
+def test_a_snapshot_replaces_the_log_below_it_at_the_next_start(replica: Any) -> None:
+    replica.append(b"a")
+    replica.commit()
+    snapshot_id = replica.snapshot(b"state")
+    last = replica.append(b"b")
+    replica.commit()
+
+    replica.disk.crash()
+    replica.start()
+
+    assert replica.listener.snapshots == [snapshot_id]
+    assert replica.listener.records == [(-1, b"state"), (last, b"b")]
+    assert replica.client.voters.node_ids == [1]
+
+
+def test_a_snapshot_that_was_not_finished_is_removed(replica: Any) -> None:
+    replica.append(b"a")
+    replica.commit()
+    snapshot_id = OffsetAndEpoch(replica.client.high_watermark, 1)
+    replica.client.create_snapshot(snapshot_id, last_contained_log_time_ms=0).append([b"state"])
+
+    replica.disk.kill()
+    replica.start()
+
+    assert replica.listener.snapshots == []
+    assert [record for _, record in replica.listener.records] == [b"a"]
+    assert not any(name.endswith(".part") for name in replica.disk.list_directory(LOG))
+
+
+def test_there_is_one_snapshot_per_offset(replica: Any) -> None:
+    replica.append(b"a")
+    replica.commit()
+    snapshot_id = replica.snapshot(b"state")
+
+    assert replica.client.create_snapshot(snapshot_id, last_contained_log_time_ms=0) is None
+
+
+def test_old_snapshots_go_with_the_log_that_they_replace(new_replica: Callable[..., Any]) -> None:
+    replica = new_replica(config=RaftConfig(retention_size_bytes=1))
+    taken = []
+    for number in range(3):
+        replica.append(bytes(100))
+        replica.commit()
+        taken.append(replica.snapshot(bytes([number])))
+
+    replica.clock.advance(60_000)
+    replica.client.tick(replica.clock.monotonic_ms())
+
+    names = [name for name in replica.disk.list_directory(LOG) if name.endswith(".checkpoint")]
+    assert names == [f"{taken[-1].offset:020d}-{taken[-1].epoch:010d}.checkpoint"]
+    replica.disk.kill()
+    replica.start()
+    assert replica.listener.records == [(-1, bytes([2]))]
+
+
+@pytest.mark.parametrize(("age_ms", "kept"), [(1_000, 2), (1_001, 1)])
+def test_snapshots_go_when_they_are_older_than_the_retention_time(
+    new_replica: Callable[..., Any], age_ms: int, kept: int
+) -> None:
+    replica = new_replica(config=RaftConfig(retention_size_bytes=-1, retention_ms=1_000))
+    for number in range(2):
+        replica.append(bytes([number]))
+        replica.commit()
+        replica.snapshot(bytes([number]))
+    replica.clock.step_wall(age_ms - 60_000)
+    replica.clock.advance(60_000)
+
+    replica.client.tick(replica.clock.monotonic_ms())
+
+    names = [name for name in replica.disk.list_directory(LOG) if name.endswith(".checkpoint")]
+    assert len(names) == kept
+
+
+def test_a_failed_sync_stops_the_replica_and_commits_nothing(replica: Any) -> None:
+    replica.append(b"a")
+    replica.disk.fail_next("sync", errno.EIO)
+    replica.commit()
+
+    assert [type(failure) for failure in replica.failures] == [StorageError]
+    assert replica.listener.records == []
+
+
+def test_a_failed_write_stops_the_replica(replica: Any) -> None:
+    replica.disk.fail_next("write", errno.ENOSPC, path_part=LOG)
+
+    with pytest.raises(StorageError):
+        replica.append(b"a")
+
+    assert len(replica.failures) == 1
