@@ -16,6 +16,7 @@ Bounds are written so that a reader and the parser both understand them:
 The error texts are Kafka's (ConfigDef of Kafka 4.3), because its tools and its users' scripts show them.
 """
 
+import math
 import re
 from enum import IntEnum, StrEnum
 from functools import cache
@@ -101,7 +102,7 @@ def parse_value(key: ConfigKey, text: str | None) -> ConfigValue:
 
 
 def _invalid(key: ConfigKey, value: object, why: str) -> InvalidConfigError:
-    shown = "[hidden]" if key.is_sensitive else value
+    shown = "[hidden]" if key.is_sensitive else _java_double(value) if isinstance(value, float) else value
     return InvalidConfigError(f"Invalid value {shown} for configuration {key.name}: {why}")
 
 
@@ -207,9 +208,9 @@ def _check_list(key: ConfigKey, value: tuple[str, ...], bounds: _Bounds) -> None
     if not value and not bounds.may_be_empty:
         valid = f"[{', '.join(bounds.words)}]" if bounds.words else "any non-empty value"
         raise InvalidConfigError(f"Configuration '{key.name}' must not be empty. Valid values include: {valid}")
-    if "" in value:
-        raise InvalidConfigError(f"Configuration '{key.name}' values must not be empty.")
     for entry in value:
+        if not entry:
+            raise InvalidConfigError(f"Configuration '{key.name}' values must not be empty.")
         if bounds.words and entry not in bounds.words:
             raise _invalid(key, entry, f"String must be one of: {', '.join(bounds.words)}")
 
@@ -247,4 +248,18 @@ def format_value(value: ConfigValue) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float):
+        return _java_double(value)
     return None if value is None else str(value)
+
+
+def _java_double(value: float) -> str:
+    """Return ``value`` as Java's Double.toString writes it: ``0.5``, ``1.0E7``, ``1.7976931348623157E308``."""
+    if value == 0 or not math.isfinite(value) or 1e-3 <= abs(value) < 1e7:
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN" if math.isnan(value) else repr(value))
+    from decimal import Decimal
+
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "the value is finite"
+    first, rest = digits[0], "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{first}.{rest}E{exponent + len(digits) - 1}"

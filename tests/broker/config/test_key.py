@@ -135,8 +135,21 @@ def test_sensitive_value_is_not_shown_in_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(True, "true"), (("a", "b"), "a,b"), ((), ""), (5, "5"), (0.5, "0.5"), (None, None)],
-    ids=["boolean", "list", "empty-list", "int", "double", "none"],
+    [
+        pytest.param(True, "true", id="boolean"),
+        pytest.param(("a", "b"), "a,b", id="list"),
+        pytest.param((), "", id="empty-list"),
+        pytest.param(5, "5", id="int"),
+        pytest.param(0.5, "0.5", id="double"),
+        pytest.param(9999999.0, "9999999.0", id="largest-plain-double"),
+        pytest.param(1e7, "1.0E7", id="smallest-scientific-double"),
+        pytest.param(0.001, "0.001", id="smallest-plain-double"),
+        pytest.param(-0.00099, "-9.9E-4", id="largest-small-scientific-double"),
+        pytest.param(1.7976931348623157e308, "1.7976931348623157E308", id="largest-double"),
+        pytest.param(float("inf"), "Infinity", id="infinity"),
+        pytest.param(float("nan"), "NaN", id="not-a-number"),
+        pytest.param(None, None, id="none"),
+    ],
 )
 def test_value_is_shown_as_kafka_shows_it(value: ConfigValue, text: str | None) -> None:
     assert format_value(value) == text
