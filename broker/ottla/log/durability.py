@@ -8,6 +8,7 @@ Source: UnifiedLog.flush of Kafka.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.log.config import LONG_MAX, LogConfig
@@ -23,11 +24,11 @@ class Durability:
 
     Attributes:
         recovery_point: everything below is on stable storage.
-        has_changed_files: files were made, renamed or cut since the last sync.
         has_unsynced_indexes: the active segment's indexes are not on stable storage as they are; a close syncs them.
     """
 
     __slots__ = (
+        "_changes",
         "_disk",
         "_epochs",
         "_first_unflushed_ms",
@@ -35,9 +36,10 @@ class Durability:
         "_is_flushing",
         "_sealed",
         "_segments",
+        "_synced_changes",
+        "_synced_epochs",
         "_unflushed_records",
         "directory",
-        "has_changed_files",
         "has_unsynced_indexes",
         "recovery_point",
     )
@@ -58,7 +60,10 @@ class Durability:
         self._segments = segments
         self._epochs = epochs
         self.recovery_point = recovery_point
-        self.has_changed_files = has_changed_files
+        # Names and sizes of files, counted: what a sync under way has not confirmed is still to be synced.
+        self._changes = int(has_changed_files)
+        self._synced_changes = 0
+        self._synced_epochs = 0
         self._unflushed_records = 0
         self._first_unflushed_ms = LONG_MAX
         self._is_flushing = False
@@ -71,10 +76,14 @@ class Durability:
 
         Until they are synced too, the recovery point stays below the segment, so that recovery makes them anew.
         """
-        self._sealed.append(segment)
+        self._sealed = [*self._sealed, segment]
         self._generation += 1
         self.recovery_point = min(self.recovery_point, segment.base_offset)
         self.has_unsynced_indexes = False
+
+    def on_files_changed(self) -> None:
+        """Note that files were made, renamed or cut."""
+        self._changes += 1
 
     def on_appended(self, record_count: int, now_ms: int) -> None:
         if self._unflushed_records == 0:
@@ -84,7 +93,7 @@ class Durability:
 
     def on_truncated(self, end_offset: Offset) -> None:
         self._generation += 1
-        self.has_changed_files = True
+        self._changes += 1
         self.has_unsynced_indexes = True
         self.recovery_point = min(self.recovery_point, end_offset)
 
@@ -103,14 +112,15 @@ class Durability:
         Raises:
             StorageError: the disk refused.
         """
-        if self.recovery_point >= end_offset and not self.has_changed_files and not self._sealed:
+        if self.recovery_point >= end_offset and not self._has_unsynced_files():
             return
-        files = self._files_to_sync()
+        sync = self._prepare()
         try:
-            for file in files:
+            for file in sync.files:
                 file.sync()
         except OSError as error:
             raise StorageError(f"cannot sync the log in {self.directory}: {error}") from error
+        self._on_synced(sync)
         self.recovery_point = max(self.recovery_point, end_offset)
         self._unflushed_records = 0
 
@@ -121,7 +131,7 @@ class Durability:
             StorageError: a file could not even be opened.
         """
         truncations = self._generation
-        files = self._files_to_sync()
+        sync = self._prepare()
         self._is_flushing = True
 
         def synced(error: OSError | None) -> None:
@@ -136,24 +146,42 @@ class Durability:
             done(None)
 
         self._unflushed_records = 0
-        self._disk.sync_later(files, synced)
+        self._disk.sync_later(sync.files, synced)
 
-    def _files_to_sync(self) -> list[File]:
-        files: list[File] = []
-        suspects = self._segments.starting_with(self.recovery_point)
-        sealed = [segment for segment in self._sealed if self._segments.floor(segment.base_offset) is segment]
-        self._sealed = []
-        for segment in dict.fromkeys([*sealed, *suspects]):
-            is_active = segment is self._segments.active and segment not in sealed
-            files += segment.files_to_sync(with_indexes=not is_active)
+    def _has_unsynced_files(self) -> bool:
+        return (
+            self._changes != self._synced_changes
+            or self._epochs.change_count != self._synced_epochs
+            or bool(self._sealed)
+        )
+
+    def _prepare(self) -> "_Sync":
+        """Return the files to sync, everything written into them, and what a success will confirm."""
+        segments = self._segments
+        sealed = [segment for segment in self._sealed if segments.floor(segment.base_offset) is segment]
+        sync = _Sync([], self._changes, self._epochs.change_count, self._sealed)
+        for segment in dict.fromkeys([*sealed, *segments.starting_with(self.recovery_point)]):
+            is_active = segment is segments.active and segment not in sealed
+            sync.files.extend(segment.files_to_sync(with_indexes=not is_active))
         try:
-            if self._epochs.is_unsynced:
-                self._epochs.is_unsynced = False
-                self.has_changed_files = True
-                files.append(self._disk.open(self._epochs.path, read_only=True))
-            if self.has_changed_files:
-                self.has_changed_files = False
-                files.append(self._disk.open(self.directory, read_only=True))
+            if sync.epochs != self._synced_epochs:
+                sync.files.append(self._disk.open(self._epochs.path, read_only=True))
+            if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
+                sync.files.append(self._disk.open(self.directory, read_only=True))
         except OSError as error:
             raise StorageError(f"cannot open {self.directory} to sync it: {error}") from error
-        return files
+        return sync
+
+    def _on_synced(self, sync: "_Sync") -> None:
+        self._synced_changes = max(self._synced_changes, sync.changes)
+        self._synced_epochs = max(self._synced_epochs, sync.epochs)
+        self._sealed = [segment for segment in self._sealed if segment not in sync.sealed]
+
+
+class _Sync(NamedTuple):
+    """One sync: its files, and the counts and segments that it makes durable."""
+
+    files: list[File]
+    changes: int
+    epochs: int
+    sealed: list[Segment]

@@ -23,17 +23,17 @@ class LeaderEpochCache:
 
     Attributes:
         latest_epoch: the newest known epoch; -1 when none is.
-        is_unsynced: the file was replaced since somebody set this to False.
+        change_count: how often the file was replaced, for whoever syncs it.
     """
 
-    __slots__ = ("_disk", "_entries", "is_unsynced", "latest_epoch", "path")
+    __slots__ = ("_disk", "_entries", "change_count", "latest_epoch", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
         self._entries: tuple[EpochEntry, ...] = ()
         self.latest_epoch: LeaderEpoch = UNDEFINED_EPOCH
-        self.is_unsynced = False
+        self.change_count = 0
 
     def load(self) -> None:
         """Read the file; none is as good as an empty one.
@@ -112,7 +112,7 @@ class LeaderEpochCache:
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
         self._set(entries)
         write_text(self._disk, self.path, format_epochs(entries), sync=False)
-        self.is_unsynced = True
+        self.change_count += 1
 
     def _set(self, entries: tuple[EpochEntry, ...]) -> None:
         self._entries = entries

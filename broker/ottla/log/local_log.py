@@ -163,7 +163,7 @@ class LocalLog:
         )
         segment.create()
         self.segments.add(segment)
-        self.durability.has_changed_files = True
+        self.durability.on_files_changed()
 
     def delete_segment(self, segment: Segment, *, due_ms: int) -> None:
         """Take a segment out of the log; its files are removed at ``due_ms``."""

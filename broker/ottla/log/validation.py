@@ -3,7 +3,7 @@
 The header is checked in full, with the CRC that covers the records. The records themselves are read only where their
 content decides: in compacted topics (every record needs a key), where timestamps may be too old, and where the topic's
 compression makes them be written anew. JVM Kafka walks the records of every batch to see that there are as many as the
-header says. Here that is done for uncompressed batches of up to `COUNTED_RECORDS_MAX` records, where it costs little;
+header says. Here that is done for batches of up to `COUNTED_RECORDS_MAX` records, where it costs little;
 of larger ones the count must only be possible. A producer that lies about a large count cheats the readers of a topic
 that it may write to anyhow, and they check what they read.
 
@@ -22,6 +22,7 @@ from ottla.wire.records import (
     RecordBatch,
     TimestampType,
     build_batch,
+    decompress,
     iterate_batches,
     parse_batch,
     read_records,
@@ -45,6 +46,9 @@ _COMPRESSIONS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
+
+
+_COMPRESSION_KINDS = frozenset(Compression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +114,8 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
             f"topic partition {topic_partition}"
         )
-    if not batch.attributes & _COMPRESSION_BITS:
-        _check_count(batch, topic_partition)
+    kind = batch.attributes & _COMPRESSION_BITS
+    _check_count(batch, _decompressed(batch) if kind else batch.payload, topic_partition)
 
 
 def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> InvalidRecordError:
@@ -133,9 +137,21 @@ def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> Inval
     return InvalidRecordError(reason)
 
 
-def _check_count(batch: RecordBatch, topic_partition: TopicPartition) -> None:
-    """Compare an uncompressed batch's count with its records' sizes, exactly where that is cheap."""
-    payload = batch.payload
+def _decompressed(batch: RecordBatch) -> memoryview:
+    """Return the batch's records; decompressing them is what shows noise and bombs for what they are.
+
+    Raises:
+        CorruptRecordError: the bytes are not what the codec writes, or decompress to too much.
+        InvalidRecordError: there is no such codec.
+    """
+    kind = batch.attributes & _COMPRESSION_BITS
+    if kind not in _COMPRESSION_KINDS:
+        raise InvalidRecordError(f"Unknown compression type id: {kind}")
+    return memoryview(decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX))
+
+
+def _check_count(batch: RecordBatch, payload: memoryview, topic_partition: TopicPartition) -> None:
+    """Compare a batch's count with its records' sizes, exactly where that is cheap."""
     count, end = batch.record_count, len(payload)
     if count <= COUNTED_RECORDS_MAX:
         is_possible = _count_sizes(payload, count) == end

@@ -731,6 +731,20 @@ def test_a_sync_does_not_vouch_for_what_was_written_after_a_truncation(
     assert log.recovery_point == 0
 
 
+def test_a_flush_does_not_rely_on_one_that_is_under_way(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    log.flush()
+    log.truncate_to(0)
+    log.flush_later(lambda error: None)
+
+    log.flush()
+
+    assert disk.durable_contents(f"{DIRECTORY}/00000000000000000000.log") == b""
+
+
 def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log()
     append(log, make_batch(5))
