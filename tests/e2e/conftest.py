@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 OPERATOR_NAMESPACE = "ottla-system"
 OPERATOR_RELEASE = "ottla"
 COMMAND_TIMEOUT_S = 240
+CLIENT_POD = "client"
 
 Document = dict[str, Any]
 
@@ -86,36 +87,25 @@ class Namespace:
         found: list[Mapping[str, str]] = self.get(kind, name)["status"]["conditions"]
         return next(it for it in found if it["type"] == condition_type)
 
-    def ottla(self, *arguments: str, text: str | None = None) -> str:
-        """Run the ottla command in a pod of its own, with ``text`` as its input, and return its output."""
-        name = f"cli-{uuid.uuid4().hex[:8]}"
-        restricted = {
-            "runAsNonRoot": True,
-            "runAsUser": 10001,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
+    def start_client(self) -> None:
+        """Start a pod that has the ottla command and nothing to do with any cluster."""
         container = {
-            "name": "cli",
+            "name": "client",
             "image": "ottla/broker:0.1.0",
-            "args": list(arguments),
-            "stdin": text is not None,
-            "stdinOnce": text is not None,
+            "command": ["python", "-c", "import signal; signal.pause()"],
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         }
-        overrides = {"spec": {"securityContext": restricted, "containers": [container]}}
-        return self.kubectl(
-            "run",
-            name,
-            "--image=ottla/broker:0.1.0",
-            "--restart=Never",
-            "--rm",
-            "--attach",
-            *(["--stdin"] if text is not None else []),
-            "--quiet",
-            "--pod-running-timeout=2m",
-            f"--overrides={json.dumps(overrides)}",
-            text=text,
-        )
+        spec = {
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        }
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": CLIENT_POD}, "spec": spec})
+        self.wait_ready(f"pod/{CLIENT_POD}")
+
+    def ottla(self, *arguments: str, text: str | None = None) -> str:
+        """Run the ottla command in the client pod, with ``text`` as its input, and return its output."""
+        return self.kubectl("exec", "-i", CLIENT_POD, "--", "ottla", *arguments, text=text or "")
 
     def _state(self) -> str:
         parts = [
@@ -140,8 +130,18 @@ class Operator:
     def uninstall(self) -> None:
         run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
 
+    def restart(self) -> None:
+        run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
+        run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "status", f"deployment/{OPERATOR_RELEASE}")
+
     def logs(self) -> str:
         return run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=-1")
+
+
+@pytest.fixture
+def helm() -> Callable[..., str]:
+    """Run helm from the repository's root."""
+    return lambda *arguments: run("helm", *arguments)
 
 
 @pytest.fixture(scope="session")

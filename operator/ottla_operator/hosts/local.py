@@ -145,12 +145,14 @@ class LocalHost:
         if process is None or not process.is_running:
             return ObservedNode(name=name, state=NodeState.STOPPED)
         answer = await http_probe.get(_HOST, process.admin_port, "/readyz", timeout_s=_PROBE_TIMEOUT_S)
+        if answer.is_good:
+            return ObservedNode(name=name, state=NodeState.READY, revision=process.revision)
         return ObservedNode(
             name=name,
-            state=NodeState.READY if answer.is_good else NodeState.STARTING,
+            state=NodeState.STARTING,
             revision=process.revision,
             reason="NodeNotReady",
-            message=answer.body.strip() or "it does not answer yet",
+            message=_why_not_ready(answer),
         )
 
     def _is_published(self, node: DesiredNode) -> bool:
@@ -194,6 +196,17 @@ class LocalHost:
         except FileNotFoundError:
             lines = []
         return f"node {name} ended: {' | '.join(lines) or 'it said nothing'} (log: {path})"
+
+
+def _why_not_ready(answer: http_probe.Answer) -> str:
+    """Return the node's own reasons, from the body of its /readyz."""
+    if not answer.status:
+        return "it does not answer yet"
+    try:
+        reasons = json.loads(answer.body)["reasons"]
+        return "; ".join(map(str, reasons)) or answer.body
+    except (ValueError, KeyError, TypeError):
+        return answer.body.strip() or f"it answers {answer.status}"
 
 
 def _published_name(node: DesiredNode) -> str:

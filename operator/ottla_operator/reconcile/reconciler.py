@@ -106,8 +106,9 @@ async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, d
         observed = await host.observe(desired)
         for _ in range(_ROUNDS_MAX):
             plan = plan_cluster(desired, observed)
-            if dry_run:
-                return Pass(plan.obstacle or Waiting("DryRun", "nothing was changed"), {}, planned=plan.steps)
+            if dry_run and plan.steps:
+                facts = _cluster_facts(host, desired, observed)
+                return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
             execution = await execute_on_host(cast(tuple[ClusterStep, ...], plan.steps), host)
             done += execution.done
             if execution.stopped is not None:

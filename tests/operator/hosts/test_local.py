@@ -53,7 +53,7 @@ def run(arguments):
             is_ready = self.path == "/healthz" or "never.ready" not in config
             self.send_response(200 if is_ready else 503)
             self.end_headers()
-            self.wfile.write(b"" if is_ready else b"waiting for the quorum")
+            self.wfile.write(b"" if is_ready else config["never.ready"].encode())
 
         def log_message(self, *_):
             pass
@@ -205,10 +205,22 @@ def test_node_that_was_killed_is_started_again(
     assert pid(host) != before
 
 
-def test_node_that_is_not_ready_says_why(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
-    result = asyncio.run(reconcile_cluster(cluster(never_ready="1"), host, brokers.connect))
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        pytest.param('{"ready": false, "reasons": ["no leader", "fenced"]}', "no leader; fenced", id="reasons"),
+        pytest.param('{"ready": false, "reasons": []}', '{"ready": false, "reasons": []}', id="no-reasons"),
+        pytest.param("just words", "just words", id="not-json"),
+        pytest.param("[]", "[]", id="other-json"),
+        pytest.param("", "it answers 503", id="empty"),
+    ],
+)
+def test_node_that_is_not_ready_says_why(
+    host: LocalHost, cluster: Callable[..., Cluster], brokers: Any, body: str, why: str
+) -> None:
+    result = asyncio.run(reconcile_cluster(cluster(never_ready=body), host, brokers.connect))
 
-    assert result.verdict == Waiting("NodeNotReady", "node demo-main-0: waiting for the quorum")
+    assert result.verdict == Waiting("NodeNotReady", f"node demo-main-0: {why}")
 
 
 def test_taken_port_is_named(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:

@@ -260,6 +260,15 @@ def test_dry_run_of_a_cluster_only_plans(cluster: Cluster, host: FakeHost, broke
     assert host.diary == []
 
 
+def test_dry_run_of_a_cluster_that_is_right_says_so(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    cluster_pass(cluster, host, brokers)
+
+    result = cluster_pass(cluster, host, brokers, dry_run=True)
+
+    assert isinstance(result.verdict, Reached)
+    assert (result.planned, result.facts["readyNodes"]) == ((), 1)
+
+
 def test_status_of_an_unchanged_world_is_unchanged(topic_manifest: Builder) -> None:
     result = Pass(Reached("AsSpecified", "fine"), {"partitions": 6})
     document = {**topic_manifest(), "status": status(topic_manifest(), result, now=NOW)}
