@@ -8,6 +8,7 @@ Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.
 """
 
 from ottla.errors import ErrorCode
+from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.internal_topics import create_consumer_offsets
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
@@ -65,9 +66,8 @@ def _group_coordinator(context: RequestContext, group_id: str) -> tuple[NodeId, 
         return None
     where = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
     partition = services.metadata.partition(where)
-    endpoint = services.metadata.leader_endpoint(where, context.connection.listener)
-    if partition is None or endpoint is None:
+    leader = None if partition is None else services.metadata.broker(partition.leader)
+    if leader is None or leader.is_fenced:
         return None
-    if services.config.ottla_advertise_dialled_address and partition.leader == services.config.node_id:
-        endpoint = context.connection.dialled
-    return partition.leader, endpoint
+    endpoint = advertised_endpoint(context, leader)
+    return None if endpoint is None else (leader.broker_id, endpoint)

@@ -6,7 +6,9 @@ Not done: transactional batches are refused with INVALID_TXN_STATE, as no transa
 Source: ProduceRequest.json; KafkaApis.handleProduceRequest, ReplicaManager.appendRecords of Apache Kafka 4.3.
 """
 
-from ottla.errors import ErrorCode, KafkaError
+import struct
+
+from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.handlers.api import Answer, CloseConnection, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
@@ -21,10 +23,18 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.wire.records import LOG_OVERHEAD_BYTES, Compression
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _TRANSACTIONAL_BIT = 0x10
 _ATTRIBUTES_LOW_BYTE = 22
+
+_BATCH_START = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
+_HEADER_UP_TO_MAGIC_BYTES = _BATCH_START.size
+_SMALLEST_LENGTH = 14
+_MAGIC = 2
+_COMPRESSION_BITS = 0x07
+_FIRST_VERSION_WITH_ZSTD = 7
 
 _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 
@@ -98,9 +108,10 @@ def _append(
     if not -1 <= request.acks <= 1:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     records = data.records
-    if not isinstance(records, memoryview) or len(records) == 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
-    if len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+    assert records is None or isinstance(records, memoryview), "requests are decoded from one buffer"
+    _check_shape(records, context.api_version)
+    assert records is not None
+    if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open for this producer")
     replicas = context.services.replicas
     partition = replicas.get(topic, data.index)
@@ -117,6 +128,34 @@ def _append(
             answer.error_code = partition.committed_error()
         else:
             waiting.append((partition, result.last_offset, answer))
+
+
+def _check_shape(records: memoryview | None, version: int) -> None:
+    """Refuse what is not at least one whole batch of magic 2, in Kafka's order and with its codes.
+
+    The log checks the rest. Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.nextBatch.
+    """
+    size = 0 if records is None else len(records)
+    if records is None or size < _HEADER_UP_TO_MAGIC_BYTES:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are not allowed to contain no record batches"
+        )
+    _, length, _, magic = _BATCH_START.unpack_from(records)
+    if length < _SMALLEST_LENGTH:
+        raise CorruptRecordError(f"a record batch claims a length of {length}, less than any record needs")
+    if not 0 <= magic <= _MAGIC:
+        raise CorruptRecordError(f"Invalid magic found in record: {magic}")
+    if size < LOG_OVERHEAD_BYTES + length:
+        raise InvalidRecordError(f"a record batch claims {length} bytes with {size - LOG_OVERHEAD_BYTES} left")
+    if magic != _MAGIC:
+        raise InvalidRecordError(
+            f"Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        )
+    if version < _FIRST_VERSION_WITH_ZSTD and records[_ATTRIBUTES_LOW_BYTE] & _COMPRESSION_BITS == Compression.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
 
 
 def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:

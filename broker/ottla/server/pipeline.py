@@ -92,7 +92,8 @@ class Pipeline:
         connection.last_active_ms = now_ms
         route.requests += 1
         route.request_bytes += len(frame)
-        request = route.request_type.decode(frame, version, position)
+        # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
+        request, _ = route.request_type.decode_from(frame, version, position)
         context = RequestContext(
             api_key=api_key,
             api_version=version,

@@ -32,7 +32,6 @@ def header(api_key: int, version: int) -> bytes:
         pytest.param(framed(header(999, 0)), "API key 999", id="unknown-api"),
         pytest.param(framed(header(3, 99)), "version 99", id="unknown-version"),
         pytest.param(framed(header(3, 1) + b"\x7f\xff\xff\xff"), "claims a length", id="lying-array"),
-        pytest.param(framed(header(3, 1) + b"\x00\x00\x00\x00!"), "too many", id="bytes-left-over"),
         pytest.param(framed(struct.pack(">hhih", 3, 1, 7, 500)), "client id", id="lying-client-id"),
         pytest.param(framed(header(62, 0)), "API key 62", id="a-controllers-api"),
     ],
@@ -63,6 +62,16 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_zero(running:
     answer = ApiVersionsResponse.decode(frame, 0, 4)
     assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.max_version) for row in answer.api_keys] == [(18, 4)]
+
+
+def test_bytes_behind_a_request_are_ignored(running: RunningNode) -> None:
+    client = running.connect()
+    client.send_bytes(framed(header(3, 1) + b"\x00\x00\x00\x00!"))
+
+    frame = client.take_frame()
+
+    assert frame is not None
+    assert MetadataResponse.decode(frame, 1, 4).topics == []
 
 
 def test_unknown_tags_in_the_request_header_are_passed_over(running: RunningNode) -> None:
