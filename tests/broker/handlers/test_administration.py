@@ -1,0 +1,311 @@
+"""Admin requests over the wire, to a whole node; the answers are those recorded from Kafka 4.3.1."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import RunningNode, World
+from ottla.types import Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages import alter_configs as full
+from ottla.wire.messages import (
+    create_acls,
+    create_partitions,
+    delete_acls,
+    delete_topics,
+    describe_acls,
+    describe_client_quotas,
+    describe_configs,
+    describe_quorum,
+    elect_leaders,
+    list_config_resources,
+    list_partition_reassignments,
+    unregister_broker,
+    update_features,
+)
+from ottla.wire.messages import describe_user_scram_credentials as scram
+from ottla.wire.messages import incremental_alter_configs as incremental
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.registry import ApiKey, response_type
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+def ask(node: RunningNode, request: Message, version: int, listener: str = "PLAINTEXT") -> Any:
+    return node.connect(listener).ask(request, response_type(ApiKey(request.api_key)), version)
+
+
+@pytest.fixture
+def node(running: RunningNode) -> RunningNode:
+    """A node with the topic t of four partitions, retention.ms set to 77."""
+    topic = CreatableTopic(name="t", num_partitions=4, replication_factor=1)
+    topic.configs = [CreatableTopicConfig(name="retention.ms", value="77")]
+    assert ask(running, CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code == ErrorCode.NONE
+    return running
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_topic_is_created_in_every_version(running: RunningNode, version: int) -> None:
+    topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+
+    (answer,) = ask(running, CreateTopicsRequest(topics=[topic]), version).topics
+
+    assert (answer.name, answer.error_code) == ("t", ErrorCode.NONE)
+    assert answer.num_partitions == (2 if version >= 5 else -1)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_topic_is_deleted_in_every_version(node: RunningNode, version: int) -> None:
+    request = delete_topics.DeleteTopicsRequest(topic_names=["t"])
+    if version >= 6:
+        request = delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicState(name="t")])
+
+    (answer,) = ask(node, request, version).responses
+
+    assert (answer.name, answer.error_code) == ("t", ErrorCode.NONE)
+    assert node.node.metadata.topic("t") is None
+
+
+@pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
+def test_a_node_may_be_told_not_to_delete(world: World, version: int, code: ErrorCode) -> None:
+    node = world.start_node(**{"delete.topic.enable": "false"})
+
+    assert ask(node, delete_topics.DeleteTopicsRequest(topic_names=["t"]), version).responses[0].error_code == code
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_added_in_every_version(node: RunningNode, version: int) -> None:
+    topic = create_partitions.CreatePartitionsTopic(name="t", count=6, assignments=None)
+
+    (answer,) = ask(node, create_partitions.CreatePartitionsRequest(topics=[topic]), version).results
+
+    assert answer.error_code == ErrorCode.NONE
+    assert node.node.metadata.partition_count("t") == 6
+
+
+def describe(node: RunningNode, kind: int, name: str, keys: list[str] | None = None, **said: bool) -> Any:
+    resource = describe_configs.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    request = describe_configs.DescribeConfigsRequest(resources=[resource], **said)
+    return ask(node, request, 4).results[0]
+
+
+def test_a_topic_s_settings_come_with_where_they_are_from(node: RunningNode) -> None:
+    answer = describe(node, TOPIC, "t", ["retention.ms", "nope"], include_synonyms=True, include_documentation=True)
+
+    (config,) = answer.configs
+    assert (config.name, config.value, config.config_source, config.config_type) == ("retention.ms", "77", 1, 5)
+    assert config.synonyms[0] == describe_configs.DescribeConfigsSynonym(name="retention.ms", value="77", source=1)
+    assert config.documentation
+
+
+@pytest.mark.parametrize("keys", [None, []])
+def test_without_keys_every_setting_is_described(node: RunningNode, keys: list[str] | None) -> None:
+    assert len(describe(node, TOPIC, "t", keys).configs) == 33
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code", "message"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
+        (
+            BROKER,
+            "9",
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1 or empty string, but received 9",
+        ),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+        (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+        (99, "x", ErrorCode.INVALID_REQUEST, "Unsupported resource type: 99"),
+    ],
+)
+def test_settings_of_what_is_not_there_are_refused(
+    node: RunningNode, kind: int, name: str, code: ErrorCode, message: str
+) -> None:
+    answer = describe(node, kind, name)
+
+    assert (answer.error_code, answer.error_message, answer.configs) == (code, message, [])
+
+
+@pytest.mark.parametrize(("kind", "name", "count"), [(BROKER, "", 1), (GROUP, "g", 17), (CLIENT_METRICS, "m", 3)])
+def test_every_kind_of_resource_is_described(node: RunningNode, kind: int, name: str, count: int) -> None:
+    assert len(describe(node, kind, name).configs) == count
+
+
+def test_a_dynamic_broker_setting_shows_over_the_static_one(node: RunningNode) -> None:
+    config = incremental.AlterableConfig(name="log.cleaner.threads", config_operation=0, value="3")
+    resource = incremental.AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
+    answer = ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
+    (described,) = describe(node, BROKER, "1", ["log.cleaner.threads"], include_synonyms=True).configs
+
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    assert (described.value, described.config_source) == ("3", 2)
+    assert [(each.value, each.source) for each in described.synonyms] == [("3", 2), ("1", 5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("9", "Unexpected broker id, expected 1, but received 9"),
+        ("x", "Node id must be an integer, but it is: x"),
+    ],
+)
+@pytest.mark.parametrize("is_incremental", [True, False], ids=["incremental", "full"])
+def test_another_broker_s_settings_are_refused_and_the_rest_is_changed(
+    node: RunningNode, name: str, message: str, is_incremental: bool
+) -> None:
+    request: Message
+    if is_incremental:
+        change = [incremental.AlterableConfig(name="segment.ms", config_operation=0, value="9")]
+        request = incremental.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental.AlterConfigsResource(resource_type=BROKER, resource_name=name),
+                incremental.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=change),
+            ]
+        )
+    else:
+        request = full.AlterConfigsRequest(
+            resources=[
+                full.AlterConfigsResource(resource_type=BROKER, resource_name=name),
+                full.AlterConfigsResource(
+                    resource_type=TOPIC,
+                    resource_name="t",
+                    configs=[full.AlterableConfig(name="segment.ms", value="9")],
+                ),
+            ]
+        )
+
+    refused, changed = ask(node, request, 1).responses
+
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+    assert changed.error_code == ErrorCode.NONE
+    assert node.node.metadata.topic_config("t")["segment.ms"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("version", "types", "expected"),
+    [
+        pytest.param(0, [], [], id="v0-client-metrics"),
+        pytest.param(1, [TOPIC], [(TOPIC, "t")], id="topics"),
+        pytest.param(1, [], [(BROKER, "1"), (TOPIC, "t")], id="all"),
+    ],
+)
+def test_resources_are_listed(
+    node: RunningNode, version: int, types: list[int], expected: list[tuple[int, str]]
+) -> None:
+    answer = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=types), version)
+
+    assert [(each.resource_type, each.resource_name) for each in answer.config_resources] == expected
+
+
+def test_resources_of_an_unknown_kind_are_not_listed(node: RunningNode) -> None:
+    answer = ask(node, list_config_resources.ListConfigResourcesRequest(resource_types=[99]), 1)
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def quorum_request(topic: str = "__cluster_metadata", partition: int = 0) -> describe_quorum.DescribeQuorumRequest:
+    partitions = [describe_quorum.DescribeQuorumRequestPartitionData(partition_index=partition)]
+    topics = [describe_quorum.DescribeQuorumRequestTopicData(topic_name=topic, partitions=partitions)]
+    return describe_quorum.DescribeQuorumRequest(topics=topics)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_is_described_in_every_version(node: RunningNode, version: int) -> None:
+    answer = ask(node, quorum_request(), version)
+
+    (partition,) = answer.topics[0].partitions
+    (voter,) = partition.current_voters
+    assert (partition.leader_id, partition.leader_epoch, voter.replica_id) == (1, 1, 1)
+    assert partition.high_watermark <= voter.log_end_offset
+    assert (voter.last_fetch_timestamp > 0) == (version >= 1)
+    assert (voter.replica_directory_id != Uuid(bytes(16))) == (version >= 2)
+    listeners = [(each.name, each.port) for each_node in answer.nodes for each in each_node.listeners]
+    assert listeners == ([("CONTROLLER", 9093)] if version >= 2 else [])
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("x", 0), ("__cluster_metadata", 1)])
+def test_there_is_only_one_quorum(node: RunningNode, topic: str, partition: int) -> None:
+    (answer,) = ask(node, quorum_request(topic, partition), 2).topics[0].partitions
+
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_an_election_that_is_not_needed_says_so(node: RunningNode, version: int) -> None:
+    wanted = [elect_leaders.TopicPartitions(topic="t", partitions=[0])]
+
+    answer = ask(node, elect_leaders.ElectLeadersRequest(topic_partitions=wanted), version)
+
+    (partition,) = answer.replica_election_results[0].partition_result
+    assert partition.error_code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_a_feature_that_is_not_there_is_refused(node: RunningNode) -> None:
+    key = update_features.FeatureUpdateKey(feature="nope", max_version_level=1)
+
+    answer = ask(node, update_features.UpdateFeaturesRequest(feature_updates=[key]), 2)
+
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_broker_that_is_not_there_is_not_unregistered(node: RunningNode) -> None:
+    answer = ask(node, unregister_broker.UnregisterBrokerRequest(broker_id=9), 0)
+
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_nothing_moves(node: RunningNode) -> None:
+    everything = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None)
+    some = list_partition_reassignments.ListPartitionReassignmentsRequest(
+        topics=[list_partition_reassignments.ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 9])]
+    )
+
+    assert ask(node, everything, 0).topics == []
+    assert ask(node, some, 0).topics == []
+
+
+def test_without_an_authorizer_access_control_is_disabled(node: RunningNode) -> None:
+    described = ask(node, describe_acls.DescribeAclsRequest(), 3)
+    created = ask(node, create_acls.CreateAclsRequest(creations=[create_acls.AclCreation()]), 3)
+    deleted = ask(node, delete_acls.DeleteAclsRequest(filters=[delete_acls.DeleteAclsFilter()]), 3)
+
+    assert described.error_message == "No Authorizer is configured on the broker"
+    assert created.results[0].error_message == "No Authorizer is configured."
+    assert deleted.filter_results[0].error_message == "No Authorizer is configured."
+    codes = (described.error_code, created.results[0].error_code, deleted.filter_results[0].error_code)
+    assert set(codes) == {ErrorCode.SECURITY_DISABLED}
+
+
+def test_there_are_no_client_quotas(node: RunningNode) -> None:
+    assert ask(node, describe_client_quotas.DescribeClientQuotasRequest(), 1).entries == []
+
+
+def test_no_user_has_credentials(node: RunningNode) -> None:
+    def codes(*names: str) -> list[tuple[str, int]]:
+        users = [scram.UserName(name=name) for name in names]
+        answer = ask(node, scram.DescribeUserScramCredentialsRequest(users=users), 0)
+        return [(each.user, each.error_code) for each in answer.results]
+
+    assert codes() == []
+    assert codes("bob") == [("bob", ErrorCode.RESOURCE_NOT_FOUND)]
+    assert codes("bob", "bob") == [("bob", ErrorCode.DUPLICATE_RESOURCE)]
+
+
+def test_nodes_talk_to_the_controller_on_its_own_door(node: RunningNode) -> None:
+    broker = node.node.metadata.broker(1)
+    assert broker is not None
+
+    registered = ask(node, BrokerRegistrationRequest(broker_id=2, cluster_id="another"), 4, "CONTROLLER")
+    beaten = ask(node, BrokerHeartbeatRequest(broker_id=2), 2, "CONTROLLER")
+    allocated = ask(node, AllocateProducerIdsRequest(broker_id=1, broker_epoch=broker.epoch), 0, "CONTROLLER")
+
+    assert registered.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert beaten.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert (allocated.producer_id_start, allocated.producer_id_len) == (0, 1_000)

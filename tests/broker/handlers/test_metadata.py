@@ -1,0 +1,224 @@
+"""Metadata and its relatives, asked over the wire; the answers are those recorded from Kafka 4.3.1."""
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import RunningNode, World
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+UNKNOWN_ID = Uuid(bytes(15) + b"\x09")
+NOT_ASKED = -(2**31)
+
+
+@pytest.fixture
+def node(running: RunningNode) -> RunningNode:
+    """A node with the topics t (4 partitions) and u (1)."""
+    topics = [CreatableTopic(name="t", num_partitions=4), CreatableTopic(name="u", num_partitions=1)]
+    for topic in topics:
+        topic.replication_factor = 1
+    answer = running.connect().ask(CreateTopicsRequest(topics=topics), CreateTopicsResponse, 7)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE] * 2
+    return running
+
+
+def ask(node: RunningNode, version: int, *topics: MetadataRequestTopic, **said: bool) -> MetadataResponse:
+    request = MetadataRequest(topics=list(topics), **{"allow_auto_topic_creation": False, **said})
+    return node.connect().ask(request, MetadataResponse, version)
+
+
+def named(name: str | None, topic_id: Uuid = ZERO_UUID) -> MetadataRequestTopic:
+    return MetadataRequestTopic(name=name, topic_id=topic_id)
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_says_who_leads(node: RunningNode, version: int) -> None:
+    said = {} if version >= 4 else {"allow_auto_topic_creation": True}
+    answer = ask(node, version, named("t"), **said)
+
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [(1, "localhost", 9092)]
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name) == (ErrorCode.NONE, "t")
+    assert [
+        (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes) for each in topic.partitions
+    ] == [(number, 1, [1], [1]) for number in range(4)]
+    assert answer.controller_id == (1 if version >= 1 else -1)
+    assert (topic.topic_id == ZERO_UUID) == (version < 10)
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "names"),
+    [
+        pytest.param(0, [], ["t", "u"], id="v0-empty-is-all"),
+        pytest.param(1, [], [], id="v1-empty-is-none"),
+        pytest.param(1, None, ["t", "u"], id="v1-null-is-all"),
+        pytest.param(12, None, ["t", "u"], id="v12-null-is-all"),
+    ],
+)
+def test_all_and_none_are_told_apart(
+    node: RunningNode, version: int, topics: list[MetadataRequestTopic] | None, names: list[str]
+) -> None:
+    answer = node.connect().ask(MetadataRequest(topics=topics), MetadataResponse, version)
+
+    assert [topic.name for topic in answer.topics] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        pytest.param("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="unknown"),
+        pytest.param("a b", ErrorCode.INVALID_TOPIC_EXCEPTION, id="illegal"),
+        pytest.param("", ErrorCode.INVALID_TOPIC_EXCEPTION, id="empty"),
+        pytest.param("__cluster_metadata", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="metadata-log"),
+    ],
+)
+@pytest.mark.parametrize("may_create", [True, False])
+def test_a_name_without_a_topic_has_an_error(node: RunningNode, name: str, code: ErrorCode, may_create: bool) -> None:
+    (topic,) = ask(node, 12, named(name), allow_auto_topic_creation=may_create).topics
+
+    assert (topic.name, topic.error_code) == (name, code)
+
+
+def test_a_missing_topic_is_created_while_the_client_waits_to_ask_again(node: RunningNode) -> None:
+    first = ask(node, 12, named("fresh"), allow_auto_topic_creation=True).topics[0]
+    node.run_until(lambda: node.node.metadata.topic("fresh") is not None)
+    second = ask(node, 12, named("fresh")).topics[0]
+
+    assert first.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (second.error_code, len(second.partitions)) == (ErrorCode.NONE, 1)
+
+
+def test_the_groups_topic_is_internal_and_created_with_its_own_settings(node: RunningNode) -> None:
+    first = ask(node, 8, named(CONSUMER_OFFSETS_TOPIC), allow_auto_topic_creation=True).topics[0]
+    node.run_until(lambda: node.node.metadata.topic(CONSUMER_OFFSETS_TOPIC) is not None)
+
+    assert (first.error_code, first.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+    assert node.node.metadata.topic_config(CONSUMER_OFFSETS_TOPIC)["cleanup.policy"] == "compact"
+
+
+def test_topics_are_found_by_id(node: RunningNode) -> None:
+    topic_id = node.node.metadata.topic_id("t")
+    assert topic_id is not None
+
+    known, unknown = ask(node, 12, named(None, topic_id), named(None, UNKNOWN_ID)).topics
+
+    assert (known.name, known.error_code) == ("t", ErrorCode.NONE)
+    assert (unknown.name, unknown.error_code, unknown.topic_id) == (None, ErrorCode.UNKNOWN_TOPIC_ID, UNKNOWN_ID)
+
+
+@pytest.mark.parametrize(
+    ("version", "topic", "code"),
+    [
+        pytest.param(10, named(None), ErrorCode.INVALID_REQUEST, id="v10-nothing"),
+        pytest.param(10, named("t", UNKNOWN_ID), ErrorCode.INVALID_REQUEST, id="v10-id"),
+        pytest.param(12, named(None), ErrorCode.UNKNOWN_SERVER_ERROR, id="v12-nothing"),
+    ],
+)
+def test_a_topic_with_neither_name_nor_id_is_refused(
+    node: RunningNode, version: int, topic: MetadataRequestTopic, code: ErrorCode
+) -> None:
+    answer = ask(node, version, topic)
+
+    assert answer.brokers == []
+    assert [each.error_code for each in answer.topics] == [code]
+
+
+def test_a_name_asked_for_twice_is_answered_once(node: RunningNode) -> None:
+    assert [topic.name for topic in ask(node, 12, named("t"), named("t")).topics] == ["t"]
+
+
+@pytest.mark.parametrize(("asks", "bits"), [(True, 3576), (False, NOT_ASKED)])
+def test_operations_are_told_to_those_who_ask(node: RunningNode, asks: bool, bits: int) -> None:
+    said = {"include_cluster_authorized_operations": asks, "include_topic_authorized_operations": asks}
+    answer = ask(node, 8, named("t"), **said)
+
+    assert answer.topics[0].topic_authorized_operations == bits
+    assert answer.cluster_authorized_operations == (8096 if asks else NOT_ASKED)
+
+
+def test_in_development_a_client_is_sent_where_it_dialled(world: World) -> None:
+    node = world.start_node(**{"ottla.advertise.dialled.address": "true"})
+
+    answer = ask(node, 12)
+
+    assert [(each.host, each.port) for each in answer.brokers] == [("localhost", 9092)]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_cluster_is_described(node: RunningNode, version: int) -> None:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+
+    answer = node.connect().ask(request, DescribeClusterResponse, version)
+
+    assert [(each.broker_id, each.host, each.port) for each in answer.brokers] == [(1, "localhost", 9092)]
+    assert (answer.controller_id, answer.cluster_authorized_operations) == (1, 8096)
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code", "message"),
+    [
+        pytest.param(
+            2,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+            id="controllers",
+        ),
+        pytest.param(7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type 7", id="unknown"),
+    ],
+)
+def test_a_broker_s_door_describes_brokers_only(
+    node: RunningNode, endpoint_type: int, code: ErrorCode, message: str
+) -> None:
+    answer = node.connect().ask(DescribeClusterRequest(endpoint_type=endpoint_type), DescribeClusterResponse, 1)
+
+    assert (answer.error_code, answer.error_message) == (code, message)
+
+
+def pages(node: RunningNode, limit: int, *names: str) -> list[list[tuple[str | None, list[int]]]]:
+    found = []
+    cursor: DescribeTopicPartitionsRequestCursor | None = None
+    while True:
+        request = DescribeTopicPartitionsRequest(
+            topics=[TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
+        )
+        answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+        found.append([(topic.name, [each.partition_index for each in topic.partitions]) for topic in answer.topics])
+        if answer.next_cursor is None:
+            return found
+        cursor = DescribeTopicPartitionsRequestCursor(
+            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+        )
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        pytest.param(2_000, [[("t", [0, 1, 2, 3]), ("u", [0])]], id="one-page"),
+        pytest.param(3, [[("t", [0, 1, 2])], [("t", [3]), ("u", [0])]], id="cut-within-a-topic"),
+        pytest.param(4, [[("t", [0, 1, 2, 3])], [("u", [0])]], id="cut-between-topics"),
+        pytest.param(0, [[("t", [number])] for number in range(4)] + [[("u", [0])]], id="at-least-one"),
+    ],
+)
+def test_partitions_come_in_pages(
+    node: RunningNode, limit: int, expected: list[list[tuple[str | None, list[int]]]]
+) -> None:
+    assert pages(node, limit) == expected
+
+
+def test_a_cursor_outside_the_request_is_refused(node: RunningNode) -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name="t")],
+        cursor=DescribeTopicPartitionsRequestCursor(topic_name="zz", partition_index=0),
+    )
+
+    answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", ErrorCode.INVALID_REQUEST)]
