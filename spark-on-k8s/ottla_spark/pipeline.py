@@ -119,7 +119,7 @@ def require_broker(bootstrap_servers: str) -> None:
 @contextlib.contextmanager
 def _stopping(spark: SparkSession, log_file: Path | None) -> Iterator[None]:
     """Stop Spark in the end, and say in one line when its Java process has died under the work."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JNetworkError
 
     gone = (Py4JNetworkError, ConnectionError)
     try:
@@ -130,7 +130,7 @@ def _stopping(spark: SparkSession, log_file: Path | None) -> Iterator[None]:
             "Nothing is lost: the same command continues where it stopped"
         ) from failure
     finally:
-        with contextlib.suppress(*gone):
+        with contextlib.suppress(Py4JError, ConnectionError):
             spark.stop()
 
 

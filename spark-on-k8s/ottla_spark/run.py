@@ -7,6 +7,7 @@ tables end up the same.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
@@ -116,12 +117,28 @@ def run_continuously(
     Raises:
         PipelineError: a stage failed.
     """
+    from py4j.protocol import Py4JError
+
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: stopping.append(received))
     queries = {name: stage.start(spark, settings) for name, stage in STAGES.items()}
+    try:
+        _watch(queries, on_batch, until=stopping)
+    except (Py4JError, ConnectionError, PipelineError):
+        if not stopping:
+            raise
+    for query in queries.values():
+        # A signal to the whole process group ends Java too, perhaps before it can be asked to stop. The checkpoints
+        # make either end as good as the other.
+        with contextlib.suppress(Py4JError, ConnectionError):
+            query.stop()
+
+
+def _watch(queries: dict[str, StreamingQuery], on_batch: Callable[[dict[str, Any]], None], until: list[int]) -> None:
+    """Report batches until a signal has come in."""
     seen = dict.fromkeys(queries, -1)
-    while not stopping:
+    while not until:
         for name, query in queries.items():
             _raise_failure(query, name)
             progress = query.lastProgress
@@ -130,8 +147,6 @@ def run_continuously(
                 seen[name] = progress["batchId"]
                 on_batch(json.loads(progress.json))
         time.sleep(_POLL_SECONDS)
-    for query in queries.values():
-        query.stop()
 
 
 def account(spark: SparkSession, settings: PipelineSettings) -> Account:
