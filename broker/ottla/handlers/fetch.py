@@ -23,7 +23,7 @@ from ottla.wire.messages.fetch import (
 )
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-_FIRST_VERSION_WITH_CURRENT_LEADER = 12
+_FIRST_VERSION_WITH_NODE_ENDPOINTS = 16
 _READ_COMMITTED = 1
 _CONSUMER = -1
 
@@ -196,7 +196,7 @@ class _Round:
             return
         self.context.services.replicas.traffic_of(topic).failed_fetch_requests += 1
         is_moved = error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-        if is_moved and self.context.api_version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
+        if is_moved and self.context.api_version >= _FIRST_VERSION_WITH_NODE_ENDPOINTS:
             add_moved_leader(self.context, answer.current_leader, self.response.node_endpoints, topic, key[2])
 
 
