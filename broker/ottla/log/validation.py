@@ -2,10 +2,11 @@
 
 The header is checked in full, with the CRC that covers the records. The records themselves are read only where their
 content decides: in compacted topics (every record needs a key), where timestamps may be too old, and where the topic's
-compression makes them be written anew. JVM Kafka walks the records of every batch to see that there are as many as the
-header says. Here that is done for batches of up to `COUNTED_RECORDS_MAX` records, where it costs little;
-of larger ones the count must only be possible. A producer that lies about a large count cheats the readers of a topic
-that it may write to anyhow, and they check what they read.
+compression makes them be written anew. JVM Kafka reads every
+record of every batch. Here batches of up to `READ_RECORDS_MAX` records are read, and of those with up to
+`COUNTED_RECORDS_MAX` the records are counted, where either costs little; of larger ones the count must only be
+possible. A producer that lies about more cheats the readers of a topic that it may write to anyhow, and they check what
+they read. Compressed batches are decompressed, within a limit: noise and bombs do not get in.
 
 Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 """
@@ -32,6 +33,7 @@ from ottla.wire.records import (
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 """The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
 COUNTED_RECORDS_MAX = 32
+READ_RECORDS_MAX = 4
 RECORD_SIZE_BYTES_MIN = 7
 """Size, attributes, two deltas, key size, value size and header count, of a byte each."""
 
@@ -153,6 +155,9 @@ def _decompressed(batch: RecordBatch) -> memoryview:
 def _check_count(batch: RecordBatch, payload: memoryview, topic_partition: TopicPartition) -> None:
     """Compare a batch's count with its records' sizes, exactly where that is cheap."""
     count, end = batch.record_count, len(payload)
+    if count <= READ_RECORDS_MAX and not batch.attributes & _COMPRESSION_BITS:
+        validate_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+        return
     if count <= COUNTED_RECORDS_MAX:
         is_possible = _count_sizes(payload, count) == end
     else:
