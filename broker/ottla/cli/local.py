@@ -7,11 +7,13 @@ import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import directory_option, timeout_option
+from ottla.cli.options import default_state_directory, directory_option, timeout_option
 from ottla.cli.output import Column, emit_pairs, emit_table, emit_value, emphasize, output_option, talk
 
 if TYPE_CHECKING:
     from ottla_operator.local import ClusterStatus
+
+WATCH_INTERVAL_S = 2.0
 
 
 @click.command(
@@ -34,11 +36,12 @@ def up(*, brokers: int | None, port: int | None, detach: bool, state_dir: Path, 
     status = local.status(state_dir=state_dir)
     assert status is not None, "a cluster that is up has a status"
     _greet(status, state_dir, is_new=outcome.action != "unchanged", detach=detach)
-    if not detach:
-        _wait_for_interrupt()
-        talk("stopping")
-        local.down(state_dir=state_dir)
-    return ExitCode.OK
+    if detach:
+        return ExitCode.OK
+    exit_code = _watch(state_dir)
+    talk("stopping")
+    local.down(state_dir=state_dir)
+    return exit_code
 
 
 def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bool) -> None:
@@ -46,18 +49,30 @@ def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bo
     talk(f"{emphasize(f'cluster {status.name} {state}')} ({len(status.nodes)} node(s), data in {state_dir})")
     talk(f"  Kafka    {status.bootstrap_servers}")
     talk(f"  Health   {status.nodes[0].http_address}/readyz")
-    talk("Next: echo hello | ottla produce greetings && ottla consume greetings -n 1")
-    talk("      ottla down" if detach else "Ctrl-C stops it.")
+    is_default = state_dir == default_state_directory()
+    where = "" if is_default else f" -b {status.bootstrap_servers}"
+    talk(f"Next: echo hello | ottla produce greetings{where}")
+    talk(f"      ottla consume greetings -n 1{where}")
+    talk(f"      ottla down{'' if is_default else f' --dir {state_dir}'}" if detach else "Ctrl-C stops it.")
 
 
-def _wait_for_interrupt() -> None:
-    """Return on Ctrl-C or SIGTERM."""
+def _watch(state_dir: Path) -> ExitCode:
+    """Return on Ctrl-C or SIGTERM, or when a node has ended by itself."""
     import signal
+    import threading
 
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    signal.sigwait(signals)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    from ottla_operator import local
+
+    interrupted = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _, __: interrupted.set())
+    while not interrupted.wait(WATCH_INTERVAL_S):
+        status = local.status(state_dir=state_dir)
+        for node in status.nodes if status else ():
+            if node.pid is None:
+                talk(f"error: node {node.name} has ended; its last words are in {node.log}")
+                return ExitCode.UNHEALTHY
+    return ExitCode.OK
 
 
 @click.command(cls=ExampleCommand, examples=["ottla down", "ottla down --dir ./cluster"])
