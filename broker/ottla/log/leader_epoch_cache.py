@@ -8,6 +8,7 @@ Source: LeaderEpochFileCache of Kafka; KIP-101, KIP-279, KIP-320.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
 
 from ottla.errors import StorageError
@@ -59,12 +60,19 @@ class LeaderEpochCache:
         """
         assert epoch >= 0, f"leader epoch {epoch} is below 0"
         assert start_offset >= 0, f"start offset {start_offset} is below 0"
-        entries = self._entries
-        if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+        entries = _assigned(self._entries, EpochEntry(epoch, start_offset))
+        if entries == self._entries:
             return False
-        kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self._replace((*kept, EpochEntry(epoch, start_offset)))
+        self._replace(entries)
         return True
+
+    def restore(self, start_offset: Offset, found: Iterable[EpochEntry]) -> None:
+        """Believe ``found``, which recovery read in the batches, about everything from ``start_offset`` on."""
+        entries = tuple(entry for entry in self._entries if entry.start_offset < start_offset)
+        for entry in found:
+            entries = _assigned(entries, entry)
+        if entries != self._entries:
+            self._replace(entries)
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> OffsetAndEpoch | None:
         """Return the largest known epoch at or below ``epoch`` and where it ends.
@@ -117,6 +125,14 @@ class LeaderEpochCache:
     def _set(self, entries: tuple[EpochEntry, ...]) -> None:
         self._entries = entries
         self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+
+
+def _assigned(entries: tuple[EpochEntry, ...], new: EpochEntry) -> tuple[EpochEntry, ...]:
+    """Return ``entries`` with ``new`` at their end, without those that are not below it in both numbers."""
+    if entries and new.epoch == entries[-1].epoch and new.start_offset >= entries[-1].start_offset:
+        return entries
+    kept = (entry for entry in entries if entry.epoch < new.epoch and entry.start_offset < new.start_offset)
+    return (*kept, new)
 
 
 def _epoch(entry: EpochEntry) -> LeaderEpoch:

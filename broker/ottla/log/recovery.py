@@ -286,9 +286,7 @@ class LogLoader:
             end_offset, is_torn = self._recover(segment, epoch_starts)
         self._state.end_offset = end_offset
         # The file may be older than the log; the batches know better.
-        self._epochs.truncate_from_end(first_offset)
-        for entry in epoch_starts:
-            self._epochs.assign(entry.epoch, entry.start_offset)
+        self._epochs.restore(first_offset, epoch_starts)
         return end_offset
 
     def _is_gap(self, end_offset: Offset, segment: Segment) -> bool:

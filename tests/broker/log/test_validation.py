@@ -86,7 +86,7 @@ def test_a_producer_sends_one_batch(make_batch: MakeBatch, tail: bytes) -> None:
 def test_a_small_batch_is_counted(make_batch: MakeBatch, claimed: int) -> None:
     data = patched(patched(make_batch(3), 57, ">i", claimed), 23, ">i", claimed - 1)
 
-    with pytest.raises(InvalidRecordError, match=f"{claimed} records"):
+    with pytest.raises(InvalidRecordError, match=f"{claimed} records|of {claimed} in"):
         check(data)
 
 
