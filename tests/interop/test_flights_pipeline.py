@@ -20,7 +20,8 @@ from ottla_spark.java import JavaMissingError, ensure_java
 from ottla_spark.table import read_gold
 from ottla_spark.verify import Account, expected_by_csv, verify
 
-pytestmark = [pytest.mark.slow]
+# Several starts of Spark, each with a compiler to warm up.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 DIRT = Dirt(duplicates=60, malformed=30, late=15)
 BATCH_RECORDS = 4_000
@@ -46,7 +47,7 @@ class Pipeline:
 
     def finish(self) -> None:
         process = self.start()
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, f"{err}\n{out[-2000:]}\n{self.log()}"
 
     def log(self) -> str:
