@@ -41,8 +41,8 @@ class Node:
         return sum(_cpu_ticks(pid) for pid in self._pids()) / TICKS_PER_S
 
     def rss_mib(self) -> float:
-        """Resident memory now; pages that descendants share are counted once (proportional set size)."""
-        return sum(_smaps_kb(pid, "Pss") for pid in self._pids()) / 1024
+        """Resident memory now, summed over the processes: pages that they share count in each."""
+        return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1024
 
     def rss_peak_mib(self) -> float:
         """The highest resident memory of any moment, summed over the processes."""
@@ -62,16 +62,9 @@ def _cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _smaps_kb(pid: int, field: str) -> int:
-    return _field_kb(Path(f"/proc/{pid}/smaps_rollup").read_text(), field)
-
-
 def _status_kb(pid: int, field: str) -> int:
-    return _field_kb(Path(f"/proc/{pid}/status").read_text(), field)
-
-
-def _field_kb(text: str, field: str) -> int:
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:"))
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def parser(description: str) -> argparse.ArgumentParser:

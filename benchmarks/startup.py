@@ -84,12 +84,13 @@ def main() -> None:
                     admin.create_topics([topic])["full"].result(timeout=120)
                     del admin
             measure.progress(f"starting {arguments.rounds} times, {label}")
-            seconds = []
+            seconds, cpu_s = [], []
             for _ in range(arguments.rounds):
-                with running(arguments.command, directory, port) as (_, took_s):
+                with running(arguments.command, directory, port) as (pid, took_s):
+                    cpu_s.append(measure.Node(pid).cpu_s())
                     seconds.append(took_s)
-            name = f"start-up, {label}"
-            figures.append(measure.Figure(name=name, value=statistics.median(seconds), unit="s", better="lower"))
+            for name, values in ((f"start-up, {label}", seconds), (f"start-up, {label}: CPU", cpu_s)):
+                figures.append(measure.Figure(name=name, value=statistics.median(values), unit="s", better="lower"))
     measure.report(figures, arguments.json)
 
 
