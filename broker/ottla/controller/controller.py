@@ -121,6 +121,7 @@ class Controller:
         self._committed_offset: Offset = -1
         self._waiting: deque[_Waiting] = deque()
         self._next_idle_ms: int | None = None
+        self._promised_tick_ms: int | None = None
         self.state = ControllerState()
         self._heartbeats = BrokerHeartbeats(self._config.session_timeout_ms)
         self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
@@ -294,7 +295,7 @@ class Controller:
         """Forget what is not committed, and let those who wait for it go."""
         logger.info("node %d is not the active controller any more", self._node_id)
         self._epoch = None
-        self._next_idle_ms = None
+        self._next_idle_ms = self._promised_tick_ms = None
         self._uncommitted_images.clear()
         self.state.reset(self._committed_image)
         waiting, self._waiting = self._waiting, deque()
@@ -307,11 +308,15 @@ class Controller:
         """Fence brokers that were silent for too long, and show followers that this controller is there."""
         if self._epoch is None:
             return
+        if self._promised_tick_ms is not None and now_ms > self._promised_tick_ms:
+            # This process was busy or stopped and read no heartbeats meanwhile.
+            self._heartbeats.extend(now_ms - self._promised_tick_ms)
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
             self._carry_out(fenced)
         if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
             self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))
             self._restart_idle()
+        self._promised_tick_ms = self.next_deadline_ms()
 
     def next_deadline_ms(self) -> int | None:
         """The next session end or NoOpRecord; None while not active."""

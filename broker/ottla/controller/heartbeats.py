@@ -63,6 +63,11 @@ class BrokerHeartbeats:
             and now_ms - heartbeat.last_contact_ms < self._session_timeout_ms
         )
 
+    def extend(self, pause_ms: int) -> None:
+        """Give every session ``pause_ms`` more: nobody can be blamed for the time in which nobody listened."""
+        for heartbeat in self._brokers.values():
+            heartbeat.last_contact_ms += pause_ms
+
     def begin_controlled_shutdown(self, broker_id: NodeId, offset: Offset) -> None:
         """Remember that the records that move the broker's leaders away end at ``offset``."""
         heartbeat = self._brokers.get(broker_id)

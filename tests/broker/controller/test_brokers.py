@@ -115,6 +115,31 @@ def test_a_silent_broker_is_fenced_when_its_session_ends(node: Any, silence_ms: 
     assert node.image.cluster.brokers[1].is_fenced == is_fenced
 
 
+@pytest.mark.parametrize(
+    ("listened_ms", "is_fenced"),
+    [pytest.param(SESSION_MS - 1, False, id="in-time"), pytest.param(SESSION_MS, True, id="too-late")],
+)
+def test_a_session_lasts_as_long_as_somebody_listens(
+    new_controller: Callable[..., Any], listened_ms: int, is_fenced: bool
+) -> None:
+    node = new_controller(idle_interval_ms=500)
+    node.add_brokers(1)
+    start_ms = node.clock.monotonic_ms()
+    node.controller.tick(start_ms)
+    # Stopped for a minute, and only the first half second of it was promised to be listened to.
+    node.clock.advance(60_000)
+    node.controller.tick(node.clock.monotonic_ms())
+
+    left_ms = listened_ms - 500
+    while left_ms > 0:
+        node.clock.advance(min(left_ms, 500))
+        left_ms -= 500
+        node.controller.tick(node.clock.monotonic_ms())
+    node.commit()
+
+    assert node.image.cluster.brokers[1].is_fenced == is_fenced
+
+
 def test_controlled_shutdown_moves_leaders_away_before_the_broker_may_go(node: Any) -> None:
     node.create_topic("t")
 
