@@ -7,6 +7,7 @@ functions answer DescribeConfigs. Source: ConfigHelper, DynamicBrokerConfig, Log
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from ottla.config.broker_keys import BROKER_KEYS, OTTLA_KEYS
@@ -162,11 +163,17 @@ def describe_topic(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[D
         key = TOPIC_KEYS[name]
         if key.is_unlisted and name not in overrides:
             continue
-        synonyms = layers.synonyms(broker_name for broker_name, _ in SYNONYMS.get(name, ()))
+        synonyms = _inherited_synonyms(layers, name)
         if name in overrides:
             synonyms = (ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC_CONFIG), *synonyms)
         described.append(_describe(key, format_value(values[name]), False, synonyms))
     return described
+
+
+def _inherited_synonyms(layers: BrokerLayers, name: str) -> tuple[ConfigSynonym, ...]:
+    """Return what a topic's key takes from the broker, as the broker itself would list it."""
+    broker_names = tuple(broker_name for broker_name, _ in SYNONYMS.get(name, ()))
+    return _own_first(layers.synonyms(broker_names), broker_names[0]) if broker_names else ()
 
 
 def describe_broker(layers: BrokerLayers) -> list[DescribedConfig]:
@@ -180,9 +187,26 @@ def _describe_broker_key(layers: BrokerLayers, name: str) -> DescribedConfig:
     key = find_broker_key(name)
     if key is None:
         return DescribedConfig(name, None, True, ConfigSource.STATIC_BROKER_CONFIG, True, None, (), "")
-    synonyms = layers.synonyms((name,))
+    synonyms = _own_first(layers.synonyms(_BROKER_FAMILIES.get(name, (name,))), name)
     read_only = key.dynamic is Dynamic.READ_ONLY
     return _describe(key._replace(name=name), _shown(key, synonyms), read_only, synonyms)
+
+
+_BROKER_FAMILIES = {
+    name: family
+    for family in (
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    )
+    for name in family
+} | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+"""Broker keys that stand for one setting in several units, by each of them, the one that wins first."""
+
+
+def _own_first(synonyms: tuple[ConfigSynonym, ...], name: str) -> tuple[ConfigSynonym, ...]:
+    """Leave out what wins over ``name`` under another name: Kafka lists a key's synonyms from its own value on."""
+    return tuple(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 
 def describe_broker_defaults(dynamic_default: Mapping[str, str]) -> list[DescribedConfig]:

@@ -13,7 +13,7 @@ import re
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole, RequestContext, serves
 from ottla.handlers.catalog import CATALOG, is_served_to
-from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.metadata.metadata_version import KRAFT_VERSION, SUPPORTED_FEATURES
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -48,9 +48,17 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         finalized_features_epoch=metadata.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in sorted(metadata.image.features.levels.items())
+            for name, level in sorted(_finalized_levels(context).items())
         ],
     )
+
+
+def _finalized_levels(context: RequestContext) -> dict[str, int]:
+    """Return the finalized features; kraft.version is the quorum's own and counts from 1 on (KIP-853)."""
+    levels = dict(context.services.metadata.image.features.levels)
+    if context.services.raft.kraft_version > 0:
+        levels[KRAFT_VERSION] = context.services.raft.kraft_version
+    return levels
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
