@@ -27,6 +27,7 @@ from ottla.wire.messages import (
 from ottla.wire.messages import describe_user_scram_credentials as scram
 from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -309,3 +310,10 @@ def test_nodes_talk_to_the_controller_on_its_own_door(node: RunningNode) -> None
     assert registered.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert beaten.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert (allocated.producer_id_start, allocated.producer_id_len) == (0, 1_000)
+
+
+def test_the_quorum_s_version_is_a_finalized_feature(node: RunningNode) -> None:
+    answer = ask(node, ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
+
+    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    assert (levels["kraft.version"], levels["metadata.version"]) == (1, 30)
