@@ -1,0 +1,185 @@
+"""A real node on this machine: the same manifests as on Kubernetes, applied twice, changed, refused, and gone again."""
+
+import random
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla_operator import local
+from ottla_operator.local import ExitCode
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TIMEOUT_S = 120
+
+
+def free_port() -> int:
+    """Return the first of three free ports, below those that the system gives to outgoing connections."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        try:
+            for offset in range(3):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port + offset))
+        except OSError:
+            continue
+        return port
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state directory whose cluster runs."""
+    state_dir = tmp_path_factory.mktemp("cluster")
+    outcome = local.up(state_dir=state_dir, port=free_port(), timeout_s=TIMEOUT_S)
+    assert outcome.exit_code == ExitCode.OK, outcome.message
+    yield state_dir
+    local.down(state_dir=state_dir)
+
+
+def apply(running: Path, *documents: Document) -> list[local.Outcome]:
+    return local.apply(documents, state_dir=running, timeout_s=TIMEOUT_S)
+
+
+def spec_of(running: Path, name: str) -> Document:
+    (found,) = local.get("topic", name, state_dir=running)
+    status: Document = found["status"]
+    return status
+
+
+def test_cluster_that_is_up_stays_as_it_is(running: Path) -> None:
+    before = local.status(state_dir=running)
+
+    outcome = local.up(state_dir=running, timeout_s=TIMEOUT_S)
+
+    assert (outcome.action, outcome.steps) == ("unchanged", ())
+    assert local.status(state_dir=running) == before
+    assert before is not None
+    assert before.exit_code == ExitCode.OK
+
+
+def test_cluster_is_shown_as_kubernetes_would(running: Path) -> None:
+    (cluster,) = local.get("clusters", state_dir=running)
+
+    assert (cluster["kind"], cluster["status"]["readyNodes"]) == ("Cluster", 1)
+    assert {it["type"]: it["status"] for it in cluster["status"]["conditions"]} == {
+        "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
+    }
+
+
+@pytest.mark.parametrize("path", ["topic.yaml", "flights/topic.yaml"])
+def test_examples_are_applied_once(running: Path, path: str) -> None:
+    documents = list(yaml.safe_load_all((EXAMPLES / path).read_text()))
+
+    first, second = apply(running, *documents), apply(running, *documents)
+
+    assert {outcome.action for outcome in first} == {"created"}
+    assert {outcome.action for outcome in second} == {"unchanged"}
+
+
+def test_topic_changes_as_its_manifest_does(running: Path, topic_manifest: Builder) -> None:
+    apply(running, topic_manifest("changing", 2, config={"retention.ms": "60000"}))
+
+    (outcome,) = apply(running, topic_manifest("changing", 4, config={"segment.bytes": "1048576"}))
+
+    assert outcome.steps == (
+        "set on topic changing: segment.bytes=1048576, retention.ms to its default",
+        "grow topic changing to 4 partitions",
+    )
+    assert spec_of(running, "changing")["partitions"] == 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"partitions": 2}, "Invalid", id="fewer-partitions"),
+        pytest.param({"partitions": 5, "config": {"retention.msx": "1"}}, "InvalidConfig", id="wrong-config-key"),
+        pytest.param({"partitions": 5, "config": {"retention.ms": "x"}}, "InvalidConfig", id="wrong-config-value"),
+        pytest.param({"partitions": 5, "replicationFactor": 2}, "Invalid", id="other-replication-factor"),
+    ],
+)
+def test_refused_change_leaves_the_topic_as_it_was(
+    running: Path, topic_manifest: Builder, spec: Document, reason: str
+) -> None:
+    name = f"steady-{reason.lower()}-{len(spec)}"
+    apply(running, topic_manifest(name, 3))
+
+    (outcome,) = apply(running, topic_manifest(name, **spec))
+
+    assert (outcome.action, outcome.reason, outcome.exit_code) == ("refused", reason, ExitCode.ERROR)
+    assert spec_of(running, name)["partitions"] == 3
+
+
+def test_impossible_replication_factor_makes_no_topic(running: Path, topic_manifest: Builder) -> None:
+    (outcome,) = apply(running, topic_manifest("impossible", 1, replicationFactor=2))
+
+    assert (outcome.reason, outcome.exit_code) == ("InvalidReplicationFactor", ExitCode.ERROR)
+    assert spec_of(running, "impossible")["partitions"] == 0
+
+
+@pytest.mark.parametrize(("policy", "action"), [("Delete", "deleted"), ("Retain", "retained")])
+def test_deletion_follows_the_policy(running: Path, topic_manifest: Builder, policy: str, action: str) -> None:
+    name = f"leaving-{action}"
+    apply(running, topic_manifest(name, 2, deletionPolicy=policy))
+
+    assert local.delete("topic", name, state_dir=running, timeout_s=TIMEOUT_S).action == action
+    (again,) = apply(running, topic_manifest(name, 3))
+    expected = "create topic" if policy == "Delete" else "grow topic"
+    assert again.steps[0].startswith(expected)
+
+
+def test_configuration_that_the_broker_refuses_is_told_and_the_node_runs_on(running: Path) -> None:
+    (cluster,) = local.get("cluster", state_dir=running)
+    wrong = {**cluster, "spec": {**cluster["spec"], "config": {"num.partitions": "many"}}}
+
+    (outcome,) = apply(running, wrong)
+    repaired = apply(running, cluster)[0]
+
+    assert (outcome.reason, outcome.exit_code) == ("FormatFailed", ExitCode.ERROR)
+    assert "num.partitions" in outcome.message
+    assert repaired.exit_code == ExitCode.OK
+    assert "restart" not in " ".join(repaired.steps)
+
+
+def test_topics_are_there_after_down_and_up(tmp_path: Path, topic_manifest: Builder) -> None:
+    port = free_port()
+    local.up(state_dir=tmp_path, port=port, timeout_s=TIMEOUT_S)
+    try:
+        apply(tmp_path, topic_manifest("lasting", 3))
+        assert local.down(state_dir=tmp_path) == ["ottla-main-0"]
+        stopped = local.status(state_dir=tmp_path)
+        assert stopped is not None
+        assert (stopped.exit_code, stopped.nodes[0].state) == (ExitCode.UNHEALTHY, "stopped")
+
+        assert local.up(state_dir=tmp_path, timeout_s=TIMEOUT_S).exit_code == ExitCode.OK
+        assert apply(tmp_path, topic_manifest("lasting", 3))[0].action == "unchanged"
+    finally:
+        local.down(state_dir=tmp_path)
+
+
+def test_more_brokers_than_this_release_runs_are_refused(tmp_path: Path) -> None:
+    outcome = local.up(state_dir=tmp_path, brokers=3, port=free_port())
+
+    assert (outcome.action, outcome.exit_code) == ("refused", ExitCode.ERROR)
+    assert "nodes: is 3; it must be at most 1" in outcome.message
+
+
+def test_second_cluster_needs_a_directory_of_its_own(running: Path, cluster_manifest: Builder) -> None:
+    (outcome,) = apply(running, cluster_manifest("another"))
+
+    assert outcome.action == "refused"
+    assert "already has cluster ottla" in outcome.message
+
+
+def test_nothing_to_stop_and_nothing_to_show(tmp_path: Path) -> None:
+    assert local.down(state_dir=tmp_path / "none") == []
+    assert local.status(state_dir=tmp_path / "none") is None
