@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import ProtocolError
@@ -24,7 +24,7 @@ def decode_or_refuse(message_type: type[Message], data: bytes, version: int) -> 
         return None
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2)
 @given(data=st.data())
 def test_a_message_cut_anywhere_is_refused(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
@@ -36,7 +36,7 @@ def test_a_message_cut_anywhere_is_refused(
             message_type.decode(encoded[:cut], message_version)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(noise=st.binary(max_size=64))
 def test_random_bytes_are_a_message_or_refused(message_type: type[Message], message_version: int, noise: bytes) -> None:
     message = decode_or_refuse(message_type, noise, message_version)
@@ -46,7 +46,7 @@ def test_random_bytes_are_a_message_or_refused(message_type: type[Message], mess
         assert message_type.decode(encoded, message_version).encode(message_version) == encoded
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3)
 @given(data=st.data())
 def test_a_changed_byte_is_a_message_or_refused(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.wire.codec import Message
@@ -11,7 +11,7 @@ from ottla.wire.codec import Message
 pytestmark = pytest.mark.interop
 
 
-@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2)
 @given(data=st.data())
 def test_the_jvm_writes_again_what_it_read_from_us(
     jvm: Any, message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

@@ -45,7 +45,7 @@ def assert_same(ours: Any, theirs: Any, where: str, version: int) -> None:
         assert ours == theirs, where
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_kafka_python_reads_our_bytes_and_writes_the_same(
     message_type: type[Message],
@@ -56,7 +56,7 @@ def test_kafka_python_reads_our_bytes_and_writes_the_same(
 ) -> None:
     their_type = kafka_python_types.get(message_type.__name__)
     if their_type is None or their_type._struct.max_version < message_version:
-        pytest.skip(f"kafka-python has no {message_type.__name__} v{message_version}")
+        pytest.skip("kafka-python does not have this message in this version")
     # Its header's client id is the one string that is not compact in a flexible version.
     is_flexible = message_version in message_type.flexible
     form = {
