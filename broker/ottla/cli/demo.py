@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.exit_codes import ExitCode, NotFoundError
+from ottla.cli.exit_codes import ExitCode
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.output import Column, emit_table, emit_value, emphasize, talk
 from ottla.cli.ports import free_ports
@@ -36,7 +36,8 @@ TOPIC = "flights"
 PORTS_PER_NODE = 3
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
-MANIFEST = Path("examples") / "flights" / "topic.yaml"
+MANIFEST = Path(__file__).with_name("flights-topic.yaml")
+"""In the repository a link to ``examples/flights/topic.yaml``, in the wheel its copy."""
 
 
 class DemoError(OttlaError):
@@ -180,23 +181,10 @@ def _start_cluster(run: _Demo) -> None:
         assert status is not None, "a cluster that is up has a status"
         run.bootstrap = status.bootstrap_servers
     with _step(run, "topics"):
-        documents = local.read_manifests([_manifest()])
+        documents = local.read_manifests([MANIFEST])
         for applied in local.apply(documents, state_dir=run.cluster, timeout_s=START_TIMEOUT_S):
             if applied.exit_code:
                 raise DemoError(f"{applied.kind} {applied.name} was not made: {applied.message}")
-
-
-def _manifest() -> Path:
-    """Return the topics' manifest: of the repository, or its copy in the wheel.
-
-    Raises:
-        NotFoundError: neither is there.
-    """
-    candidates = (Path(__file__).parents[3] / MANIFEST, Path(__file__).with_name("flights-topic.yaml"), MANIFEST)
-    for path in candidates:
-        if path.is_file():
-            return path
-    raise NotFoundError(f"the manifest of the demo's topics is missing; looked for {', '.join(map(str, candidates))}")
 
 
 def _stop_cluster(run: _Demo) -> None:
