@@ -9,6 +9,7 @@ Source: ApiVersionsRequest.json, ApiVersionManager and ApiVersionsRequest.isVali
 """
 
 import re
+from functools import cache
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole, RequestContext, serves
@@ -72,6 +73,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
     )
 
 
+@cache
 def _served_apis(role: ListenerRole) -> list[ApiVersion]:
     return [
         ApiVersion(

@@ -85,7 +85,14 @@ class _StructWriter:
             return f"{value} is not None"
         if default == []:
             return f"{value} is None or {value}" if field.nullable.last >= 0 else value
+        if field.struct_type is not None and field.nullable.last < 0:
+            return self._struct_differs(value, field.struct_type)
         return f"{value} != {self.source.constant('default', default)}"
+
+    def _struct_differs(self, value: str, struct_type: "type[Struct]") -> str:
+        """Compare a struct with its default field by field: it is nearly always the default, on hot paths too."""
+        fields = [f"({self._differs(f'{value}.{key}', field)})" for key, field in struct_type.fields.items()]
+        return " or ".join([*fields, f"{value}.unknown_tags"])
 
     def _field(self, value: str, field: Field, *, is_tagged: bool = False) -> None:
         flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
