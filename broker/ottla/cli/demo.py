@@ -76,7 +76,7 @@ class _Demo:
     "--dir",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("ottla-demo"),
+    default=Path(".demo"),
     show_default=True,
     metavar="DIR",
     help="For data, tables and the picture; an earlier demo in it is replaced.",
