@@ -15,7 +15,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.kubernetes import ObjectStore
 from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.model.conditions import Accepted, Reached, Waiting
+from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
 from ottla_operator.reconcile.claims import older_claim
@@ -37,6 +37,7 @@ class StatusStore(ObjectStore, Protocol):
 
     async def apply_status(self, document: Document, status: Document) -> None: ...
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None: ...
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None: ...
 
 
 class Controller:
@@ -109,14 +110,28 @@ class Controller:
             logger.exception("%s: unexpected error", key)
             self._metrics.reconciles.labels(key.kind, "Bug").inc()
             return False
-        if outcome is None:
+        if document is None or outcome is None:
             return True
         self._metrics.duration_s.labels(key.kind).observe(time.monotonic() - began_s)
         self._metrics.reconciles.labels(key.kind, type(outcome.verdict).__name__).inc()
+        await self._tell(key, document, outcome)
+        return not isinstance(outcome.verdict, Waiting)
+
+    async def _tell(self, key: ObjectKey, document: Document, outcome: Pass) -> None:
+        """Log, count and record as events what was done, and a refusal when it is new."""
         for step in outcome.done:
             self._metrics.steps.labels(type(step).__name__).inc()
             logger.info("%s: %s", key, step)
-        return not isinstance(outcome.verdict, Waiting)
+        happened = [(type(step).__name__, str(step), False) for step in outcome.done]
+        ready = ready_condition(document) or {}
+        if isinstance(outcome.verdict, Refused) and ready.get("message") != outcome.verdict.message:
+            logger.warning("%s: %s: %s", key, outcome.verdict.reason, outcome.verdict.message)
+            happened.append((outcome.verdict.reason, outcome.verdict.message, True))
+        for reason, note, is_warning in happened:
+            try:
+                await self._api.record_event(document, reason=reason, note=note, is_warning=is_warning)
+            except (ApiError, OSError, TimeoutError) as error:
+                logger.warning("%s: could not record an event: %s", key, error)
 
     async def _pass(self, document: Document) -> Pass | None:
         if document["kind"] == "Cluster":

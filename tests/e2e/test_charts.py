@@ -66,6 +66,7 @@ def test_operator_may_do_what_it_does_and_no_more() -> None:
         ("pods", "list"),
         ("pods", "delete"),
         ("persistentvolumeclaims", "list"),
+        ("events", "create"),
     }
 
 

@@ -93,6 +93,7 @@ def test_more_partitions_are_added(demo: Demo) -> None:
     demo.namespace.wait_for("jsonpath={.status.partitions}=5", "topic.ottla.dev/growing")
 
     assert demo.partitions("growing") == 5
+    assert "grow topic growing to 5 partitions" in demo.namespace.kubectl("events", "--for", "topic.ottla.dev/growing")
 
 
 def test_fewer_partitions_are_refused_by_the_api_server(demo: Demo) -> None:
@@ -120,6 +121,7 @@ def test_topic_that_brokers_refuse_is_stalled_and_says_why(demo: Demo, spec: Doc
     ready = demo.namespace.condition("topic", name)
     assert (ready["status"], ready["reason"]) == ("False", reason)
     assert name not in demo.topics()
+    assert reason in demo.namespace.kubectl("events", "--for", f"topic.ottla.dev/{name}", "--types=Warning")
 
 
 def test_half_a_change_is_no_change(demo: Demo) -> None:

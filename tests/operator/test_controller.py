@@ -24,6 +24,8 @@ class FakeApi:
     def __init__(self) -> None:
         self.stored: dict[ObjectKey, Document] = {}
         self.writes: list[str] = []
+        self.events: list[tuple[str, str, bool]] = []
+        self.fails_events = False
         self.fails: Exception | None = None
 
     def put(self, document: Document, **metadata: Any) -> Document:
@@ -64,6 +66,11 @@ class FakeApi:
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
         self.writes.append(f"finalizers {finalizers}")
         self.stored[self._key(document)]["metadata"]["finalizers"] = finalizers
+
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
+        if self.fails_events:
+            raise ApiError(403, "Forbidden", "no")
+        self.events.append((reason, note, is_warning))
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         self.writes.append(f"delete {kind}/{name}")
@@ -275,6 +282,38 @@ def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
 
     assert run(controller.reconcile(TOPIC)) is True
     assert reasons(api, TOPIC)["Stalled"] == ("True", "InvalidReplicationFactor")
+
+
+def test_steps_become_events(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest())
+    run(controller.reconcile(TOPIC))
+    run(controller.reconcile(TOPIC))
+
+    assert api.events == [("CreateTopic", "create topic flights (6 partitions)", False)]
+
+
+def test_refusal_becomes_one_warning(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest(config={"wrong": "1"}))
+    for _ in range(3):
+        run(controller.reconcile(TOPIC))
+
+    ((reason, note, is_warning),) = api.events
+    assert (reason, is_warning) == ("InvalidConfig", True)
+    assert "Unknown topic config name: wrong" in note
+
+
+def test_event_that_cannot_be_recorded_harms_nothing(
+    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.fails_events = True
+    api.put(topic_manifest())
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
 
 
 def test_younger_object_for_the_same_topic_is_stalled(

@@ -63,4 +63,7 @@ annotations:
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [list]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
 {{- end }}

@@ -5,7 +5,9 @@ concepts, "server-side apply" and "API verbs".
 """
 
 import json
+import socket
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -19,6 +21,8 @@ FIELD_MANAGER = "ottla-operator"
 
 _REQUEST_TIMEOUT_S = 30
 _PAGE_SIZE = 500
+_NOTE_SIZE_MAX = 1_000
+"""Characters; the API server refuses longer notes."""
 
 
 class Resource(NamedTuple):
@@ -36,6 +40,7 @@ RESOURCES = {
     "ConfigMap": Resource("/api/v1", "configmaps"),
     "Pod": Resource("/api/v1", "pods"),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
+    "Event": Resource("/apis/events.k8s.io/v1", "events"),
 }
 
 
@@ -108,6 +113,30 @@ class KubernetesApi:
             body=patch,
             content_type="application/merge-patch+json",
         )
+
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
+        """Tell of something that happened to an object, for ``kubectl describe`` and ``kubectl events``."""
+        metadata = document["metadata"]
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+            "regarding": {
+                "apiVersion": document["apiVersion"],
+                "kind": document["kind"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "type": "Warning" if is_warning else "Normal",
+            "reason": reason,
+            "note": note[:_NOTE_SIZE_MAX],
+            "action": "Reconcile",
+            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": FIELD_MANAGER,
+            "reportingInstance": socket.gethostname(),
+        }
+        await self._request("POST", _path("Event", metadata["namespace"]), body=body)
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete in the background, with the object's own grace period; no error when it is gone already."""

@@ -76,7 +76,7 @@ def ask(server: FakeServer, work: Callable[[KubernetesApi], Awaitable[Any]]) -> 
     return asyncio.run(run())
 
 
-TOPIC = {
+TOPIC: Document = {
     "apiVersion": "ottla.dev/v1",
     "kind": "Topic",
     "metadata": {"name": "flights", "namespace": "kafka", "resourceVersion": "7", "finalizers": ["a"]},
@@ -153,6 +153,24 @@ def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeS
     (request,) = server.requests
     assert request["type"] == "application/merge-patch+json"
     assert request["body"] == {"metadata": {"resourceVersion": "7", "finalizers": ["a", "b"]}}
+
+
+@pytest.mark.parametrize(("is_warning", "kind"), [(True, "Warning"), (False, "Normal")])
+def test_event_regards_its_object_and_is_short_enough(server: FakeServer, is_warning: bool, kind: str) -> None:
+    document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
+    ask(server, lambda api: api.record_event(document, reason="Why", note="n" * 2_000, is_warning=is_warning))
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("POST", "/apis/events.k8s.io/v1/namespaces/kafka/events")
+    body = request["body"]
+    assert (body["type"], body["reason"], len(body["note"])) == (kind, "Why", 1_000)
+    assert body["regarding"] == {
+        "apiVersion": "ottla.dev/v1",
+        "kind": "Topic",
+        "namespace": "kafka",
+        "name": "flights",
+        "uid": "u-1",
+    }
 
 
 @pytest.mark.parametrize("status", [200, 404], ids=["there", "gone-already"])
