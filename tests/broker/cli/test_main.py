@@ -89,6 +89,7 @@ def test_version_is_told(run: Any) -> None:
         pytest.param(KafkaError(ErrorCode.GROUP_ID_NOT_FOUND), ExitCode.NOT_FOUND, id="not-found"),
         pytest.param(KeyboardInterrupt(), ExitCode.INTERRUPTED, id="interrupted"),
         pytest.param(BrokenPipeError(), ExitCode.OK, id="reader-went-away"),
+        pytest.param(ModuleNotFoundError("no aiohttp", name="aiohttp.web"), ExitCode.ERROR, id="extra-is-missing"),
     ],
 )
 def test_failure_becomes_its_code(
@@ -104,3 +105,23 @@ def test_failure_becomes_its_code(
     sys.stdout = stdout
 
     assert ran_code == code
+
+
+def test_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ModuleNotFoundError("no pyspark", name="pyspark")
+
+    monkeypatch.setattr(root.cli, "main", fail)
+    root.main([])
+
+    assert capsys.readouterr().err == "error: this command needs pyspark; type: pip install 'ottla[spark]'\n"
+
+
+def test_missing_module_of_our_own_is_no_matter_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ModuleNotFoundError("no such module", name="ottla.nothing")
+
+    monkeypatch.setattr(root.cli, "main", fail)
+
+    with pytest.raises(ModuleNotFoundError):
+        root.main([])
