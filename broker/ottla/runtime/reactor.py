@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
+from ottla.runtime.page_cache import PageCache
 from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -60,10 +61,12 @@ class _Link:
         "connecting",
         "id",
         "is_reading",
+        "is_warming",
         "outbox",
         "outbox_bytes",
         "sock",
         "told_to_wait",
+        "warmed",
         "watched",
     )
 
@@ -76,6 +79,8 @@ class _Link:
         self.told_to_wait = False
         self.closing = False
         self.connecting = False
+        self.is_warming = False
+        self.warmed: FileSlice | None = None
         self.watched = 0
 
 
@@ -96,6 +101,7 @@ class Reactor:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
         self._core: Core | None = None
         self._being_read: _Link | None = None
+        self._page_cache = PageCache()
         self._accept_again_at_ms: int | None = None
         self._held_listeners: list[tuple[socket.socket, str]] = []
 
@@ -164,6 +170,7 @@ class Reactor:
         self._listeners.clear()
         self._wake_reader.close()
         self._wake_writer.close()
+        self._page_cache.close()
 
     # --- ports.Network --------------------------------------------------------------------------------------------
 
@@ -346,7 +353,7 @@ class Reactor:
     def _flush(self, link: _Link) -> None:
         """Send as much of the outbox as the socket takes."""
         try:
-            while link.outbox:
+            while link.outbox and not link.is_warming:
                 if not (self._send_file(link) if isinstance(link.outbox[0], FileSlice) else self._send_buffers(link)):
                     return
         except BlockingIOError:
@@ -391,7 +398,11 @@ class Reactor:
         chunk = link.outbox[0]
         assert isinstance(chunk, FileSlice)
         descriptor = chunk.file.fileno()
-        sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, min(chunk.size_bytes, _SENDFILE_BYTES_MAX))
+        size = min(chunk.size_bytes, _SENDFILE_BYTES_MAX)
+        if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
+            self._warm(link, chunk, size)
+            return False
+        sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, size)
         if sent == 0:
             raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
         link.outbox_bytes -= sent
@@ -400,6 +411,20 @@ class Reactor:
             return True
         link.outbox[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size_bytes - sent)
         return False
+
+    def _warm(self, link: _Link, chunk: FileSlice, size_bytes: int) -> None:
+        """Have another thread read what is not in the page cache: the disk must not stop the loop."""
+        link.is_warming = True
+
+        def warmed() -> None:
+            link.is_warming = False
+            link.warmed = chunk
+            if link.id in self._links:
+                self._flush(link)
+                if link.id in self._links:
+                    self._after_flush(link)
+
+        self._page_cache.load(chunk.file.fileno(), chunk.position, size_bytes, lambda: self.post(warmed))
 
     def _after_flush(self, link: _Link) -> None:
         if link.closing and not link.outbox:
@@ -418,7 +443,7 @@ class Reactor:
         if link.id not in self._links:
             return
         wanted = selectors.EVENT_READ if link.is_reading and not link.connecting else 0
-        if link.outbox or link.connecting:
+        if (link.outbox and not link.is_warming) or link.connecting:
             wanted |= selectors.EVENT_WRITE
         if wanted == link.watched:
             return

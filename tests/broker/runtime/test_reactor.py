@@ -1,5 +1,6 @@
 """The reactor over real sockets: bytes in, buffers and file slices out; slow and lost peers, timers, other threads."""
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -155,6 +156,23 @@ def test_buffers_and_file_slices_arrive_as_one_stream(tmp_path: Path) -> None:
     disk.close()
 
     assert received == expected
+
+
+def test_bytes_that_are_only_on_the_disk_arrive_too(tmp_path: Path) -> None:
+    content = os.urandom(6_000_000)
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    disk = OsDisk(lambda action: action())
+    file = disk.open(str(path), read_only=True)
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    with Served(lambda _: [b"<", FileSlice(file, 0, len(content)), b">"]) as served, served.connect() as sock:
+        sock.sendall(b"go\n")
+        received = read_all(sock, len(content) + 2)
+    disk.close()
+
+    assert received == b"<" + content + b">"
 
 
 def test_a_peer_that_does_not_read_is_waited_for_and_the_others_are_not() -> None:

@@ -1,0 +1,56 @@
+"""The page cache: what was just written is there; what was thrown out is not, until another thread has read it."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.runtime.page_cache import PageCache
+
+SIZE_BYTES = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def descriptor(tmp_path: Path) -> Iterator[int]:
+    """A file whose bytes are on the disk and in the page cache."""
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(SIZE_BYTES))
+    opened = os.open(path, os.O_RDONLY)
+    os.fsync(opened)
+    yield opened
+    os.close(opened)
+
+
+def evict(descriptor: int) -> None:
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_what_was_just_written_is_in_the_cache(descriptor: int) -> None:
+    assert PageCache().holds(descriptor, 0, SIZE_BYTES)
+
+
+def test_what_was_evicted_is_missed_and_can_be_loaded(descriptor: int) -> None:
+    cache = PageCache()
+    evict(descriptor)
+    if cache.holds(descriptor, 0, SIZE_BYTES):
+        pytest.skip("this file system cannot tell, or does not evict")
+    loaded = threading.Event()
+
+    cache.load(descriptor, 0, SIZE_BYTES, loaded.set)
+
+    assert loaded.wait(30)
+    assert cache.holds(descriptor, 0, SIZE_BYTES)
+    assert cache.cold_reads == 1
+    cache.close()
+
+
+def test_loading_beyond_the_end_of_a_file_ends(descriptor: int) -> None:
+    cache = PageCache()
+    loaded = threading.Event()
+
+    cache.load(descriptor, SIZE_BYTES - 10, 100, loaded.set)
+
+    assert loaded.wait(30)
+    cache.close()
