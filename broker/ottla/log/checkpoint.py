@@ -14,12 +14,15 @@ There is no checksum: a file is written beside its place, synced, and renamed in
 Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile and PartitionMetadataFile of Kafka.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, TopicPartition, Uuid, format_uuid, parse_uuid
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
@@ -191,10 +194,18 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
 
 
 def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
-    """Return the topic id of the log in ``directory``; None when nobody has written it."""
+    """Return the topic id of the log in ``directory``; None when nobody has written it.
+
+    A torn file, which a power cut may leave, counts as not written: the metadata log knows the id, and it is written
+    anew when the partition is assigned.
+    """
     path = f"{directory}/{PARTITION_METADATA}"
     text = read_text(disk, path)
-    return None if text is None else parse_partition_metadata(text, path)
+    try:
+        return None if text is None else parse_partition_metadata(text, path)
+    except StorageError as error:
+        logger.warning("%s; it will be written anew from the metadata", error)
+        return None
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:

@@ -69,80 +69,15 @@ class Node:
     ) -> None:
         self.config = config
         self.clock = clock
+        self._random = random
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._is_stopping = False
+        self._has_registered = False
         self._ticked_at_ms = -1
-        properties = settings.require_formatted(disk, config.metadata_log_dir)
-        self.cluster_id = properties.cluster_id
-        self.metadata = MetadataCache()
-        self._topic_config = settings.topic_log_config(config, self.metadata)
-        self.logs = LogManager(
-            disk=disk,
-            clock=clock,
-            random=random,
-            log_directories=settings.log_directories(config),
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            config=settings.log_manager_config(config),
-            on_directory_failure=self._on_directory_failure,
-        )
-        self.logs.start(config_of_topic=self._topic_config)
-        self.raft: RaftClient[MetadataRecord] = RaftClient(
-            disk=disk,
-            clock=clock,
-            directory=config.metadata_log_dir,
-            node_id=config.node_id,
-            directory_id=properties.directory_id or ZERO_UUID,
-            serde=MetadataRecordSerde(),
-            static_voters=settings.static_voters(config),
-            config=settings.raft_config(config),
-            on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
-        )
-        self.controller = Controller(
-            raft=self.raft,
-            clock=clock,
-            random=random,
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            bootstrap=read_bootstrap(disk, config.metadata_log_dir),
-            has_broker=config.is_broker,
-            config=settings.controller_config(config),
-        )
-        self._channel = LocalControllerChannel(self.controller)
-        self.replicas = ReplicaManager(
-            node_id=config.node_id, logs=self.logs, clock=clock, config_of_topic=self._topic_config
-        )
-        self.groups = GroupCoordinator(
-            config=settings.group_config(config),
-            clock=clock,
-            random=random,
-            log=ReplicatedOffsetsLog(self.replicas),
-            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
-        )
-        self.services = Services(
-            clock=clock,
-            random=random,
-            config=config,
-            cluster_id=self.cluster_id,
-            metadata=self.metadata,
-            raft=self.raft,
-            controller=self._channel,
-            logs=self.logs,
-            replicas=self.replicas,
-            fetch_sessions=FetchSessions(random=random, slots_max=config.max_incremental_fetch_session_cache_slots),
-            groups=self.groups,
-            producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
-        )
-        self.gateway = Gateway(
-            services=self.services,
-            network=network,
-            config=settings.gateway_config(config),
-            roles=settings.listener_roles(config),
-            security_protocols={door.name: door.security_protocol for door in config.listeners},
-        )
-        self._snapshots = SnapshotGenerator(raft=self.raft, clock=clock, config=settings.snapshot_config(config))
-        self._loader = MetadataLoader()
+        self._open_metadata(disk)
+        self._open_partitions(disk)
+        self._open_doors(network)
         self._lifecycle = BrokerLifecycle(
             clock=clock,
             random=random,
@@ -156,6 +91,90 @@ class Node:
             offline_directory_ids=self.logs.offline_directory_ids,
             previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
+        )
+
+    def _open_metadata(self, disk: Disk) -> None:
+        """Make the quorum's replica, the controller, and the way from the log to the image."""
+        config = self.config
+        properties = settings.require_formatted(disk, config.metadata_log_dir)
+        self.cluster_id = properties.cluster_id
+        self.metadata = MetadataCache()
+        self.raft: RaftClient[MetadataRecord] = RaftClient(
+            disk=disk,
+            clock=self.clock,
+            directory=config.metadata_log_dir,
+            node_id=config.node_id,
+            directory_id=properties.directory_id or ZERO_UUID,
+            serde=MetadataRecordSerde(),
+            static_voters=settings.static_voters(config),
+            config=settings.raft_config(config),
+            on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
+        )
+        self.controller = Controller(
+            raft=self.raft,
+            clock=self.clock,
+            random=self._random,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            bootstrap=read_bootstrap(disk, config.metadata_log_dir),
+            has_broker=config.is_broker,
+            config=settings.controller_config(config),
+        )
+        self._channel = LocalControllerChannel(self.controller)
+        self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
+        self._loader = MetadataLoader()
+
+    def _open_partitions(self, disk: Disk) -> None:
+        """Lock the log directories, load the logs; make what serves partitions and groups."""
+        config = self.config
+        self._topic_config = settings.topic_log_config(config, self.metadata)
+        self.logs = LogManager(
+            disk=disk,
+            clock=self.clock,
+            random=self._random,
+            log_directories=settings.log_directories(config),
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            config=settings.log_manager_config(config),
+            on_directory_failure=self._on_directory_failure,
+        )
+        self.logs.start(config_of_topic=self._topic_config)
+        self.replicas = ReplicaManager(
+            node_id=config.node_id, logs=self.logs, clock=self.clock, config_of_topic=self._topic_config
+        )
+        self.groups = GroupCoordinator(
+            config=settings.group_config(config),
+            clock=self.clock,
+            random=self._random,
+            log=ReplicatedOffsetsLog(self.replicas),
+            offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
+        )
+
+    def _open_doors(self, network: Network) -> None:
+        """Make what serves clients."""
+        config = self.config
+        self.services = Services(
+            clock=self.clock,
+            random=self._random,
+            config=config,
+            cluster_id=self.cluster_id,
+            metadata=self.metadata,
+            raft=self.raft,
+            controller=self._channel,
+            logs=self.logs,
+            replicas=self.replicas,
+            fetch_sessions=FetchSessions(
+                random=self._random, slots_max=config.max_incremental_fetch_session_cache_slots
+            ),
+            groups=self.groups,
+            producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
+        )
+        self.gateway = Gateway(
+            services=self.services,
+            network=network,
+            config=settings.gateway_config(config),
+            roles=settings.listener_roles(config),
+            security_protocols={door.name: door.security_protocol for door in config.listeners},
         )
 
     # --- starting and stopping -----------------------------------------------------------------------------------
@@ -173,6 +192,10 @@ class Node:
         self.raft.register(self._loader)
         self.raft.register(self.controller)
         self.raft.initialize()
+
+    def _register(self) -> None:
+        """Ask the controller to let this broker in; there is one by now, as the metadata begins with its records."""
+        self._has_registered = True
         self._lifecycle.start()
         self._lifecycle.set_ready_to_unfence()
         self._lifecycle.unfenced.on_complete(lambda _: self._become_ready())
@@ -253,6 +276,8 @@ class Node:
         self.replicas.tick(now_ms)
         self.raft.tick(now_ms)
         self.controller.tick(now_ms)
+        if not self._has_registered and self.metadata.offset >= 0:
+            self._register()
         self._lifecycle.tick(now_ms)
         self.groups.tick(now_ms)
         self._snapshots.tick(now_ms)

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 
@@ -50,3 +51,17 @@ def test_a_node_starts_again_after_a_crash(world: World) -> None:
     again = world.start_node()
 
     assert again.node.readiness() == []
+
+
+def test_a_torn_topic_id_file_does_not_cost_the_log(world: World) -> None:
+    client = world.start_node().connect()
+    create_topic(client, "t")
+    produce(client, "t", batch_of(client, [b"kept"]))
+    world.disk.kill()
+    file = world.disk.open("/data/t-0/partition.metadata")
+    file.truncate(20)
+    file.close()
+
+    again = world.start_node().connect()
+
+    assert [record.value for record in records_in(fetch(again, "t", 0))] == [b"kept"]
