@@ -70,7 +70,7 @@ def _find(
     if wanted.timestamp == LATEST:
         return TimestampAndOffset(-1, end, partition.leader_epoch)
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return TimestampAndOffset(-1, log.log_start_offset, log.epoch_for_offset(log.log_start_offset))
+        return TimestampAndOffset(-1, log.log_start_offset, partition.epoch_for_offset(log.log_start_offset))
     if wanted.timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
     elif wanted.timestamp < 0:

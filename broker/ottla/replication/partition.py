@@ -20,6 +20,8 @@ class Partition:
 
     ``in_sync`` and ``replicas`` are broker ids as the metadata log says; ``partition_epoch`` counts the metadata's
     changes to this partition. ``follower_end_offsets`` holds, on the leader, the log end offset of every other replica.
+    ``epoch_start_offset`` is where this leader's epoch began; the log itself learns of the epoch with its first batch,
+    so that an election of thousands of partitions writes no file for each.
     """
 
     topic_partition: TopicPartition
@@ -32,6 +34,7 @@ class Partition:
     replicas: tuple[NodeId, ...] = ()
     in_sync: tuple[NodeId, ...] = ()
     follower_end_offsets: dict[NodeId, Offset] = field(default_factory=dict)
+    epoch_start_offset: Offset = 0
 
     @property
     def is_leader(self) -> bool:
@@ -52,7 +55,7 @@ class Partition:
         self.in_sync = in_sync
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
-            self.log.assign_epoch_start_offset(leader_epoch, self.log.log_end_offset)
+            self.epoch_start_offset = self.log.log_end_offset
             self.follower_end_offsets = {replica: -1 for replica in replicas if replica != self.node_id}
         self._advance_high_watermark()
 
@@ -138,9 +141,19 @@ class Partition:
 
     def end_of_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch:
         """Return where ``leader_epoch`` ended, (-1, -1) when the log cannot say."""
-        if leader_epoch == self.leader_epoch and self.is_leader:
-            return OffsetAndEpoch(self.log.log_end_offset, leader_epoch)
+        if self.is_leader:
+            if leader_epoch == self.leader_epoch:
+                return OffsetAndEpoch(self.log.log_end_offset, leader_epoch)
+            latest = self.log.latest_epoch
+            if 0 <= latest <= leader_epoch < self.leader_epoch:
+                return OffsetAndEpoch(self.epoch_start_offset, latest)
         return self.log.offset_for_leader_epoch(leader_epoch) or OffsetAndEpoch(-1, -1)
+
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
+        """Return the leader epoch under which ``offset`` was or would be written; -1 when unknown."""
+        if self.is_leader and offset >= self.epoch_start_offset:
+            return self.leader_epoch
+        return self.log.epoch_for_offset(offset)
 
     def _min_in_sync(self) -> int:
         # More than there are replicas would refuse every write for ever (KIP-966).

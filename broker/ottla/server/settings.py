@@ -16,7 +16,7 @@ from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.ports import Disk
 from ottla.raft.config import RaftConfig
@@ -79,9 +79,21 @@ def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:
 
 def topic_log_config(config: NodeConfig, metadata: MetadataCache) -> Callable[[str], LogConfig]:
     """Return the look-up of a topic's settings: its own over the broker's dynamic ones over the static ones."""
+    resolved: dict[str, LogConfig] = {}
+    resolved_from: list[ConfigsImage] = []
 
     def of_topic(topic: str) -> LogConfig:
         configs = metadata.image.configs
+        if not resolved_from or resolved_from[0] is not configs:
+            # Thousands of partitions ask for the same few topics between two changes of any configuration.
+            resolved.clear()
+            resolved_from[:] = [configs]
+        found = resolved.get(topic)
+        if found is None:
+            found = resolved[topic] = resolve(topic, configs)
+        return found
+
+    def resolve(topic: str, configs: ConfigsImage) -> LogConfig:
         layers = BrokerLayers(
             static=config.originals,
             dynamic_default=configs.of(EVERY_BROKER),
