@@ -6,11 +6,12 @@ for records. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
-from ottla.log.partition_log import AppendOrigin, AppendResult
+from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -24,6 +25,7 @@ from ottla.wire.codec import Message
 
 logger = logging.getLogger(__name__)
 
+_ASSIGNED_PER_TICK = 5
 COMMIT_TIMEOUT_MS = 5_000
 """How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
 
@@ -46,6 +48,7 @@ class ReplicaManager:
         self._clock = clock
         self._config_of_topic = config_of_topic
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._unassigned: dict[TopicPartition, LocalReplica] = {}
         self._image = EMPTY_IMAGE
 
     def __iter__(self) -> Iterator[Partition]:
@@ -55,7 +58,11 @@ class ReplicaManager:
         return len(self._partitions)
 
     def find(self, topic: str, partition: int) -> Partition | None:
-        return self._partitions.get(TopicPartition(topic, partition))
+        wanted = TopicPartition(topic, partition)
+        unassigned = self._unassigned.pop(wanted, None)
+        if unassigned is not None:
+            self._assign(wanted, unassigned)
+        return self._partitions.get(wanted)
 
     def get(self, topic: str, partition: int) -> Partition:
         """Return the partition.
@@ -67,6 +74,9 @@ class ReplicaManager:
         found = self._partitions.get((topic, partition))  # type: ignore[call-overload]
         if found is not None:
             assert isinstance(found, Partition)
+            return found
+        found = self.find(topic, partition)
+        if found is not None:
             return found
         wanted = TopicPartition(topic, partition)
         registration = self._image.topics.partition(wanted)
@@ -116,10 +126,14 @@ class ReplicaManager:
         changes = delta.topics.local_changes(self.node_id)
         for topic_partition in changes.deletes:
             self._remove(topic_partition)
-        for topic_partition, local in changes.leaders.items():
-            self._assign(topic_partition, local)
-        for topic_partition, local in changes.followers.items():
-            self._assign(topic_partition, local)
+        for local_changes in (changes.leaders, changes.followers):
+            for topic_partition, local in local_changes.items():
+                if topic_partition in self._partitions:
+                    self._assign(topic_partition, local)
+                else:
+                    # Making a log takes a dozen system calls: thousands at once would stop the loop for seconds.
+                    self._unassigned[topic_partition] = local
+        self._assign_some()
         for resource in delta.configs.changes:
             if resource.type is ConfigResourceType.TOPIC and resource.name in image.topics.by_name:
                 self._logs.update_config(resource.name, self._config_of_topic(resource.name))
@@ -128,7 +142,15 @@ class ReplicaManager:
 
     def remove_strays(self) -> list[TopicPartition]:
         """Move aside the logs that the metadata gives to nobody here; to be called once, after the first image."""
-        return self._logs.move_aside_strays(lambda log: log.topic_partition not in self._partitions)
+        return self._logs.move_aside_strays(self._is_stray)
+
+    def _is_stray(self, log: PartitionLog) -> bool:
+        return log.topic_partition not in self._partitions and log.topic_partition not in self._unassigned
+
+    def _assign_some(self) -> None:
+        """Make the logs of the next few new partitions; the others come with the next ticks, or when asked for."""
+        for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
+            self._assign(topic_partition, self._unassigned.pop(topic_partition))
 
     def _update_all_configs(self) -> None:
         for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
@@ -170,6 +192,7 @@ class ReplicaManager:
         self._wake(topic_partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
+        self._unassigned.pop(topic_partition, None)
         partition = self._partitions.pop(topic_partition, None)
         if partition is None:
             return
@@ -199,8 +222,12 @@ class ReplicaManager:
         self.produce_purgatory.expire(now_ms)
         self.fetch_purgatory.expire(now_ms)
         self.commit_purgatory.expire(now_ms)
+        if self._unassigned:
+            self._assign_some()
 
     def next_deadline_ms(self) -> int | None:
+        if self._unassigned:
+            return self._clock.monotonic_ms()
         deadlines = [
             deadline
             for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.commit_purgatory)

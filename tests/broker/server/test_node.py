@@ -65,3 +65,16 @@ def test_a_torn_topic_id_file_does_not_cost_the_log(world: World) -> None:
     again = world.start_node().connect()
 
     assert [record.value for record in records_in(fetch(again, "t", 0))] == [b"kept"]
+
+
+def test_thousands_of_new_partitions_do_not_stop_the_loop_and_any_can_be_used_at_once(running: RunningNode) -> None:
+    client = running.connect()
+    create_topic(client, "many", partitions=300)
+    opened = len(running.node.replicas)
+
+    answer = produce(client, "many", batch_of(client, [b"x"]), partition=299)
+    running.run(2_000)
+
+    assert opened < 300
+    assert answer.error_code == ErrorCode.NONE
+    assert len(running.node.replicas) == 300
