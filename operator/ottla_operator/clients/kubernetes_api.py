@@ -120,7 +120,7 @@ class KubernetesApi:
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+            "metadata": {"generateName": f"{metadata['name']}-", "namespace": metadata["namespace"]},
             "regarding": {
                 "apiVersion": document["apiVersion"],
                 "kind": document["kind"],
