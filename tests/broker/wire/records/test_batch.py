@@ -141,7 +141,11 @@ def test_log_append_time_is_patched_with_a_new_crc() -> None:
 
 
 def test_the_same_timestamp_leaves_even_read_only_bytes_alone() -> None:
-    parse_batch(BATCH).set_max_timestamp(TimestampType.CREATE_TIME, 1_042)
+    batch = parse_batch(BATCH)
+
+    batch.set_max_timestamp(TimestampType.CREATE_TIME, 1_042)
+
+    assert batch.max_timestamp_ms == 1_042
 
 
 @given(st.integers(8 * 21, 8 * len(BATCH) - 1))
