@@ -9,7 +9,7 @@ PIP_ARGUMENTS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 PYTEST_ARGUMENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit interop e2e bench clean
+.PHONY: help install demo test lint types imports unit interop e2e bench jars clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,7 +40,10 @@ types: $(VENV)/.installed ## mypy, strict.
 imports: $(VENV)/.installed ## Who may import whom.
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.installed ## Tests of the parts.
+jars: $(VENV)/.installed ## Spark's connector and Delta, from Maven Central; what needs them is skipped when they cannot be had.
+	@$(BIN)/python -m ottla_spark.jars >/dev/null || echo "the jars are not there: tests that need Spark are skipped"
+
+unit: jars ## Tests of the parts.
 	$(BIN)/python -m pytest -m "not e2e and not interop" -n auto $(PYTEST_ARGUMENTS)
 
 interop: $(VENV)/.installed ## Real clients against a real node; Kafka's own tools where OTTLA_KAFKA_LIBS is set.
