@@ -9,7 +9,7 @@ import click
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.offset_range import END, START, OffsetRange, Position, parse_offset_range
-from ottla.cli.options import bootstrap_option
+from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option
 from ottla.cli.output import talk
 from ottla.cli.record_format import compile_writer, iso_time
 
@@ -198,6 +198,7 @@ async def _consume_as_member(
         client_id="ottla-consume",
     )
     async with member:
+        await member.cluster.reach(timeout_s=FIRST_ANSWER_S)
         generation = -1
         while not printer.is_done:
             records = await member.poll(max_wait_ms=POLL_MS)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
+FIRST_ANSWER_S = 3.0
+"""How long a command looks for brokers before it says that nobody is there; one that is just starting is there by then."""
 ResultT = TypeVar("ResultT")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -116,6 +118,7 @@ def ask_brokers(
 
     async def run() -> ResultT:
         async with AdminClient(bootstrap, request_timeout_s=timeout_s) as admin:
+            await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_ANSWER_S))
             return await conversation(admin)
 
     return asyncio.run(run())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import bootstrap_option, key_values
+from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, key_values
 from ottla.cli.output import talk
 from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
 
@@ -75,6 +75,7 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
     )
     reports = _Reports(as_json=options["output"] == "json")
     async with producer:
+        await producer.cluster.reach(timeout_s=FIRST_ANSWER_S)
         pieces = iter([[Parsed(None, None, None, None)]]) if options["tombstone"] else _records(options)
         # Lines come at their own pace; while we wait for the next, what is queued must travel.
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:

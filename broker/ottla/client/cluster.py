@@ -139,6 +139,14 @@ class Cluster:
                 self._metadata.topics[topic.name] = topic
         return response
 
+    async def reach(self, *, timeout_s: float) -> None:
+        """Return once any node has answered: for people, who want to know soon that nobody is there.
+
+        Raises:
+            BrokerUnreachableError: nobody answered for ``timeout_s``.
+        """
+        await self.retry(self.metadata, timeout_s=timeout_s)
+
     def forget_topic(self, name: str) -> None:
         """Ask again about ``name`` before it is used next: a broker said that what is known is out of date."""
         self._metadata.topics.pop(name, None)

@@ -62,8 +62,6 @@ class NodeConfig:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
-    queued_max_requests: int
-    queued_max_request_bytes: int
     request_timeout_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
@@ -78,17 +76,8 @@ class NodeConfig:
     delete_topic_enable: bool
     num_partitions: int
     default_replication_factor: int
-    auto_leader_rebalance_enable: bool
-    leader_imbalance_check_interval_seconds: int
 
     # Replication.
-    replica_lag_time_max_ms: int
-    replica_fetch_min_bytes: int
-    replica_fetch_wait_max_ms: int
-    replica_fetch_max_bytes: int
-    replica_fetch_response_max_bytes: int
-    replica_fetch_backoff_ms: int
-    replica_socket_timeout_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
 
     # The log manager.
@@ -96,21 +85,10 @@ class NodeConfig:
     log_flush_scheduler_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int
-    log_initial_task_delay_ms: int
-    log_cleaner_enable: bool
-    log_cleaner_backoff_ms: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
 
     # The metadata quorum and its log.
-    controller_quorum_election_timeout_ms: int
-    controller_quorum_election_backoff_max_ms: int
-    controller_quorum_fetch_timeout_ms: int
-    controller_quorum_fetch_max_bytes: int
-    controller_quorum_fetch_snapshot_max_bytes: int
-    controller_quorum_append_linger_ms: int
-    controller_quorum_request_timeout_ms: int
-    controller_quorum_retry_backoff_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     metadata_log_max_record_bytes_between_snapshots: int
@@ -131,7 +109,6 @@ class NodeConfig:
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
-    offsets_topic_compression_codec: int
 
     @classmethod
     def from_text(cls, text: str) -> "NodeConfig":

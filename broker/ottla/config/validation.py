@@ -302,19 +302,22 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
             f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms} must be at most half of "
             f"broker.session.timeout.ms={config.broker_session_timeout_ms}: one late heartbeat would fence the broker"
         )
-    if -1 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+    queued = values["queued.max.request.bytes"]
+    assert isinstance(queued, int)
+    if -1 < queued < config.socket_request_max_bytes:
         raise ConfigurationError(
-            f"queued.max.request.bytes={config.queued_max_request_bytes} must be -1 or at least "
+            f"queued.max.request.bytes={queued} must be -1 or at least "
             f"socket.request.max.bytes={config.socket_request_max_bytes}: the largest request would never be read"
         )
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigurationError(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
         )
-    if config.offsets_topic_compression_codec not in range(5):
+    codec = values["offsets.topic.compression.codec"]
+    if codec not in range(5):
         raise ConfigurationError(
-            f"offsets.topic.compression.codec={config.offsets_topic_compression_codec} is no codec; it may be "
-            "0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)"
+            f"offsets.topic.compression.codec={codec} is no codec; it may be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) "
+            "or 4 (zstd)"
         )
     _check_times(values)
 

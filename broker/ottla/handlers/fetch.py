@@ -58,6 +58,7 @@ class _Round:
         self.request = request
         self.session = session
         self.response = FetchResponse()
+        self._size_bytes_max = min(request.max_bytes, context.services.config.fetch_max_bytes)
         self._answers: dict[PartitionKey, PartitionData] = {}
         self._has_error = False
         self._size_bytes = 0
@@ -154,7 +155,7 @@ class _Round:
         answer.log_start_offset = log.log_start_offset
         if wanted.last_fetched_epoch >= 0 and self._diverges(partition, wanted, answer):
             return
-        room = min(wanted.partition_max_bytes, self.request.max_bytes - self._size_bytes)
+        room = min(wanted.partition_max_bytes, self._size_bytes_max - self._size_bytes)
         is_first = self._size_bytes == 0
         if room <= 0 and not is_first:
             return

@@ -123,7 +123,7 @@ def _append(
     traffic.produce_requests += 1
     traffic.messages_in += result.last_offset - result.first_offset + 1
     traffic.bytes_in += len(records)
-    if request.acks == -1:
+    if request.acks == -1 or partition.syncs_before_commit:
         if partition.is_committed(result.last_offset):
             answer.error_code = partition.committed_error()
         else:

@@ -21,7 +21,8 @@ class Partition:
     ``in_sync`` and ``replicas`` are broker ids as the metadata log says; ``partition_epoch`` counts the metadata's
     changes to this partition. ``follower_end_offsets`` holds, on the leader, the log end offset of every other replica.
     ``epoch_start_offset`` is where this leader's epoch began; the log itself learns of the epoch with its first batch,
-    so that an election of thousands of partitions writes no file for each.
+    so that an election of thousands of partitions writes no file for each. With ``syncs_before_commit``
+    (ottla.acks.fsync) the high watermark waits for this replica's disk as well.
     """
 
     topic_partition: TopicPartition
@@ -35,6 +36,7 @@ class Partition:
     in_sync: tuple[NodeId, ...] = ()
     follower_end_offsets: dict[NodeId, Offset] = field(default_factory=dict)
     epoch_start_offset: Offset = 0
+    syncs_before_commit: bool = False
 
     @property
     def is_leader(self) -> bool:
@@ -111,6 +113,13 @@ class Partition:
         self._advance_high_watermark()
         return result
 
+    def on_synced(self) -> bool:
+        """Note that the disk has more; return whether records are committed that were not before."""
+        before = self.log.high_watermark
+        if self.is_leader:
+            self._advance_high_watermark()
+        return self.log.high_watermark > before
+
     def is_committed(self, last_offset: Offset) -> bool:
         """Return whether every in-sync replica has the record at ``last_offset``."""
         return self.log.high_watermark > last_offset
@@ -161,7 +170,7 @@ class Partition:
 
     def _advance_high_watermark(self) -> None:
         """Move the high watermark to the smallest log end offset of the in-sync set; it never goes back here."""
-        offset = self.log.log_end_offset
+        offset = self.log.recovery_point if self.syncs_before_commit else self.log.log_end_offset
         if len(self.in_sync) > 1:
             offset = min(offset, *(self.follower_end_offsets[peer] for peer in self.in_sync if peer != self.node_id))
         if offset > self.log.high_watermark:

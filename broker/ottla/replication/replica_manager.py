@@ -34,10 +34,17 @@ class ReplicaManager:
     """See the module.
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
+    ``syncs_before_commit``: ottla.acks.fsync.
     """
 
     def __init__(
-        self, *, node_id: NodeId, logs: LogManager, clock: Clock, config_of_topic: Callable[[str], LogConfig]
+        self,
+        *,
+        node_id: NodeId,
+        logs: LogManager,
+        clock: Clock,
+        config_of_topic: Callable[[str], LogConfig],
+        syncs_before_commit: bool = False,
     ) -> None:
         self.node_id = node_id
         self.produce_purgatory: Purgatory[Message] = Purgatory()
@@ -49,6 +56,8 @@ class ReplicaManager:
         self._config_of_topic = config_of_topic
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._syncs_before_commit = syncs_before_commit
+        self._syncing: set[TopicPartition] = set()
         self._image = EMPTY_IMAGE
 
     def __iter__(self) -> Iterator[Partition]:
@@ -102,7 +111,28 @@ class ReplicaManager:
             records, origin=origin, required_acks=required_acks, now_ms=self._clock.wall_ms()
         )
         self.fetch_purgatory.check(partition.topic_partition)
+        if partition.syncs_before_commit:
+            self._sync(partition)
         return result
+
+    def _sync(self, partition: Partition) -> None:
+        """Bring everything appended so far to the disk; one sync covers all appends that wait for it."""
+        topic_partition = partition.topic_partition
+        if topic_partition in self._syncing:
+            return
+        self._syncing.add(topic_partition)
+        end_offset = partition.log.log_end_offset
+
+        def synced(error: StorageError | None) -> None:
+            self._syncing.discard(topic_partition)
+            if error is not None or self._partitions.get(topic_partition) is not partition:
+                return  # the log directory is offline by now, or the partition gone: its waiters are told so
+            if partition.on_synced():
+                self._wake(topic_partition)
+            if partition.log.log_end_offset > end_offset:
+                self._sync(partition)
+
+        partition.log.flush_later(synced)
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
         """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
@@ -171,7 +201,11 @@ class ReplicaManager:
                 logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
                 return
             partition = Partition(
-                topic_partition=topic_partition, topic_id=local.topic_id, node_id=self.node_id, log=log
+                topic_partition=topic_partition,
+                topic_id=local.topic_id,
+                node_id=self.node_id,
+                log=log,
+                syncs_before_commit=self._syncs_before_commit,
             )
             self._partitions[topic_partition] = partition
         if registration.leader == self.node_id:
@@ -190,6 +224,9 @@ class ReplicaManager:
                 in_sync=registration.isr,
             )
         self._wake(topic_partition)
+        if partition.syncs_before_commit and partition.is_leader:
+            # What recovery found may be in the page cache only: it is committed once it is on the disk.
+            self._sync(partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         self._unassigned.pop(topic_partition, None)

@@ -18,7 +18,7 @@ from ottla.errors import ConfigurationError
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
-from ottla.runtime.reactor import Reactor
+from ottla.runtime.reactor import Reactor, SocketOptions
 from ottla.server.node import Node
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
     """
     clock = SystemClock()
-    reactor = Reactor(clock)
+    reactor = Reactor(clock, _socket_options(config))
     try:
         return _Run(config, clock, reactor, on_ready).until_stopped()
     finally:
@@ -127,6 +127,21 @@ class _Run:
 
 def _admin_server(config: NodeConfig, node: Node, reactor: Reactor) -> AdminServer | None:
     return AdminServer(node, reactor.post, config.ottla_admin_listener) if config.ottla_admin_listener else None
+
+
+def _socket_options(config: NodeConfig) -> SocketOptions:
+    """Return what the file says; Kafka's defaults of 100 KiB would only slow down what the system does better."""
+    said = config.originals
+
+    def buffer(key: str, value: int) -> int | None:
+        return value if key in said and value >= 0 else None
+
+    backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in said else 1024
+    return SocketOptions(
+        receive_buffer_bytes=buffer("socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
+        send_buffer_bytes=buffer("socket.send.buffer.bytes", config.socket_send_buffer_bytes),
+        backlog_size=backlog,
+    )
 
 
 def _open_doors(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:

@@ -14,6 +14,7 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
@@ -22,7 +23,7 @@ from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 1024
+_ACCEPTS_PER_EVENT = 1024
 _QUEUED_BYTES_MAX = 1024 * 1024
 """Above this a connection takes no more answers until its peer has read some."""
 _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
@@ -51,6 +52,15 @@ class Core(Protocol):
     def tick(self) -> None: ...
 
     def next_deadline_ms(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketOptions:
+    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself."""
+
+    receive_buffer_bytes: int | None = None
+    send_buffer_bytes: int | None = None
+    backlog_size: int = 1024
 
 
 class _Link:
@@ -87,8 +97,9 @@ class _Link:
 class Reactor:
     """Implements `ports.Network` for one node and runs its loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, options: SocketOptions | None = None) -> None:
         self._clock = clock
+        self._options = options or SocketOptions()
         self._selector = selectors.DefaultSelector()
         self._links: dict[ConnectionId, _Link] = {}
         self._listeners: list[socket.socket] = []
@@ -121,8 +132,13 @@ class Reactor:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+            # Before listening: accepted connections inherit them, and the window is agreed on at the first packet.
+            if self._options.receive_buffer_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.receive_buffer_bytes)
+            if self._options.send_buffer_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
             sock.bind((host, port))
-            sock.listen(_BACKLOG)
+            sock.listen(self._options.backlog_size)
             sock.setblocking(False)
         except OSError:
             sock.close()
@@ -254,7 +270,7 @@ class Reactor:
 
     def _on_accept(self, listener: socket.socket, name: str) -> None:
         assert self._core is not None
-        for _ in range(_BACKLOG):
+        for _ in range(_ACCEPTS_PER_EVENT):
             try:
                 sock, peer = listener.accept()
             except BlockingIOError:

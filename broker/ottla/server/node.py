@@ -140,7 +140,11 @@ class Node:
         )
         self.logs.start(config_of_topic=self._topic_config)
         self.replicas = ReplicaManager(
-            node_id=config.node_id, logs=self.logs, clock=self.clock, config_of_topic=self._topic_config
+            node_id=config.node_id,
+            logs=self.logs,
+            clock=self.clock,
+            config_of_topic=self._topic_config,
+            syncs_before_commit=config.ottla_acks_fsync,
         )
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
@@ -205,6 +209,9 @@ class Node:
         if self._is_stopping:
             return
         self._is_stopping = True
+        if not self.config.controlled_shutdown_enable:
+            self._on_stopped(None)
+            return
         logger.info("shutting down: asking the controller to move leaders away")
         self._lifecycle.begin_controlled_shutdown().on_complete(lambda _: self._on_stopped(None))
 

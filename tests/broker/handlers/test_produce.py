@@ -168,3 +168,42 @@ def test_what_was_acknowledged_survives_the_end_of_the_process(world: World) -> 
 
     values = [struct.unpack(">i", record.value or b"")[0] for record in records_in(fetch(again, "t", 0))]
     assert values == list(range(20))
+
+
+@pytest.mark.parametrize("acks", [1, -1], ids=["leader", "all"])
+def test_with_acks_fsync_what_was_acknowledged_survives_a_power_cut(world: World, acks: int) -> None:
+    client = world.start_node(ottla_acks_fsync="true").connect()
+    create_topic(client, "t")
+    for number in range(5):
+        assert produce(client, "t", batch_of(client, [b"%d" % number]), acks=acks).error_code == ErrorCode.NONE
+    world.disk.crash()
+
+    running = world.start_node(ottla_acks_fsync="true")
+    running.run(100)
+    again = running.connect()
+
+    assert [record.value for record in records_in(fetch(again, "t", 0))] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_with_acks_fsync_one_sync_answers_every_producer_that_waits(world: World) -> None:
+    running = world.start_node(ottla_acks_fsync="true")
+    client = running.connect()
+    create_topic(client, "t")
+    producers = [running.connect() for _ in range(20)]
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=1_000,
+        topic_data=[
+            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch_of(client, [b"x"]))])
+        ],
+    )
+    before = world.disk.operations["sync"]
+    for producer in producers:
+        producer.send(request, 9)
+    waiting = [producer.take_frame() for producer in producers]
+    running.run(50)
+
+    assert waiting == [None] * 20
+    assert all(producer.take_frame() is not None for producer in producers)
+    # The first sync covers one append, the second all that came meanwhile; a sync is of a few files.
+    assert world.disk.operations["sync"] - before < 20

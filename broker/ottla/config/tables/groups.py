@@ -55,7 +55,7 @@ offsets.retention.check.interval.ms LONG 600000 1.. ms read-only acted-on
     How often old offsets are looked for.
 offsets.retention.minutes INT 10080 1.. min read-only acted-on
     Offsets of an empty group are dropped after this long.
-offsets.topic.compression.codec INT 0 - - read-only acted-on
+offsets.topic.compression.codec INT 0 - - read-only known
     Codec of batches of offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 offsets.topic.num.partitions INT 50 1.. - read-only acted-on
     Partitions of __consumer_offsets; never change it later.

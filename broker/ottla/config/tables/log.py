@@ -3,7 +3,7 @@
 ROWS = """
 auto.create.topics.enable BOOLEAN true - - read-only acted-on
     Make a topic when a client asks for one that is missing.
-auto.leader.rebalance.enable BOOLEAN true - - read-only acted-on
+auto.leader.rebalance.enable BOOLEAN true - - read-only known
     Give leadership back to preferred replicas from time to time.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
     Level for gzip where the broker compresses.
@@ -27,15 +27,15 @@ fetch.max.bytes INT 57671680 1024.. bytes read-only acted-on
     Most record bytes in one Fetch answer.
 fetch.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
-leader.imbalance.check.interval.seconds LONG 300 1.. s read-only acted-on
+leader.imbalance.check.interval.seconds LONG 300 1.. s read-only known
     How often leadership is given back to preferred replicas.
-log.cleaner.backoff.ms LONG 15000 0.. ms cluster-wide acted-on
+log.cleaner.backoff.ms LONG 15000 0.. ms cluster-wide known
     Rest of the compactor when nothing needs it.
 log.cleaner.dedupe.buffer.size LONG 134217728 - bytes cluster-wide known
     Memory of Kafka's compactor; ours keeps an index of keys per segment.
 log.cleaner.delete.retention.ms LONG 86400000 0.. ms cluster-wide acted-on
     How long compaction keeps tombstones.
-log.cleaner.enable BOOLEAN true - - read-only acted-on
+log.cleaner.enable BOOLEAN true - - read-only known
     Run the compactor.
 log.cleaner.io.buffer.load.factor DOUBLE 0.9 - - cluster-wide known
     Fill of the Kafka compactor's key table.
@@ -73,7 +73,7 @@ log.index.interval.bytes INT 4096 0.. bytes cluster-wide acted-on
     Records between two index entries.
 log.index.size.max.bytes INT 10485760 4.. bytes cluster-wide acted-on
     Room for one index file.
-log.initial.task.delay.ms LONG 30000 0.. ms read-only acted-on unlisted
+log.initial.task.delay.ms LONG 30000 0.. ms read-only known unlisted
     Rest after start before the log manager's first tasks.
 log.local.retention.bytes LONG -2 -2.. bytes cluster-wide known
     Local part of a tiered log; no tiers in this release.
@@ -131,25 +131,25 @@ producer.id.expiration.ms INT 86400000 1.. ms cluster-wide acted-on
     A silent idempotent producer is forgotten after this long.
 producer.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
-replica.fetch.backoff.ms INT 1000 0.. ms read-only acted-on
+replica.fetch.backoff.ms INT 1000 0.. ms read-only known
     Rest of a follower after a failed fetch.
-replica.fetch.max.bytes INT 1048576 0.. bytes read-only acted-on
+replica.fetch.max.bytes INT 1048576 0.. bytes read-only known
     A follower asks for this much of a partition.
-replica.fetch.min.bytes INT 1 - bytes read-only acted-on
+replica.fetch.min.bytes INT 1 - bytes read-only known
     A follower's fetch waits for this much.
-replica.fetch.response.max.bytes INT 10485760 0.. bytes read-only acted-on
+replica.fetch.response.max.bytes INT 10485760 0.. bytes read-only known
     A follower asks for this much in all.
-replica.fetch.wait.max.ms INT 500 - ms read-only acted-on
+replica.fetch.wait.max.ms INT 500 - ms read-only known
     A follower's fetch waits this long.
 replica.high.watermark.checkpoint.interval.ms LONG 5000 - ms read-only acted-on
     How often high watermarks are written.
-replica.lag.time.max.ms LONG 30000 - ms read-only acted-on
+replica.lag.time.max.ms LONG 30000 - ms read-only known
     A follower behind for longer leaves the in-sync replicas.
 replica.selector.class STRING - - - read-only known
     A Java class that sends consumers to near replicas; consumers read from leaders here.
 replica.socket.receive.buffer.bytes INT 65536 - bytes read-only known
     Receive buffer of a follower's socket.
-replica.socket.timeout.ms INT 30000 - ms read-only acted-on
+replica.socket.timeout.ms INT 30000 - ms read-only known
     How long a follower waits for its leader's answer.
 unclean.leader.election.enable BOOLEAN false - - cluster-wide acted-on
     Let a replica that is not in sync lead when nobody else can; loses records.

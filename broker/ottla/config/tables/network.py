@@ -29,9 +29,9 @@ num.io.threads INT 8 1.. - cluster-wide known
     Kafka's request threads. One Ottla node serves requests on one thread; run more nodes instead.
 num.network.threads INT 3 1.. - cluster-wide known
     Kafka's socket threads. One Ottla node has one event loop.
-queued.max.request.bytes LONG -1 - bytes read-only acted-on
+queued.max.request.bytes LONG -1 - bytes read-only known
     Bytes of requests under way before reading pauses; -1 leaves it to the node.
-queued.max.requests INT 500 1.. - read-only acted-on
+queued.max.requests INT 500 1.. - read-only known
     Requests under way before reading pauses.
 request.timeout.ms INT 30000 - ms read-only acted-on
     How long this node waits for another node's answer.
