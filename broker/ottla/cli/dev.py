@@ -149,7 +149,7 @@ class _Watch:
     def _greet(self, bootstrap: str) -> None:
         from importlib.metadata import version
 
-        kept = f"data in {self._data_dir}" if self._data_dir else "data thrown away at the end; --data-dir ./data keeps it"
+        kept = f"data in {self._data_dir}" if self._data_dir else "gone when it ends; --data-dir ./data keeps it"
         http = f"http://{self._shown_host}:{self._http_port}"
         option = "" if bootstrap.endswith(f":{DEFAULT_PORT}") else f" -b {bootstrap}"
         topic = "sample" if self._sample else "hello"

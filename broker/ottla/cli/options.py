@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
-"""How long a command looks for brokers before it says that nobody is there; one that is just starting is there by then."""
+"""How long a command looks for brokers before it says that nobody is there; a node that is starting is up by then."""
 ResultT = TypeVar("ResultT")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

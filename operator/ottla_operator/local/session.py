@@ -116,7 +116,7 @@ class Session:
     async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
         bootstrap = self._bootstrap or self._local_bootstrap()
         if bootstrap is None:
-            message = "there is no cluster here: start one with `ottla up`, or name one with --bootstrap"
+            message = "there is no cluster here: start one with `ottla up`, or name one with -b HOST:PORT"
             return Pass(Refused("ClusterMissing", message), {})
         try:
             async with self._connect(bootstrap) as broker:

@@ -1,11 +1,20 @@
-"""Where brokers are when nobody says, and key=value arguments."""
+"""Where brokers are when nobody says, how long they are looked for, and key=value arguments."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
-from ottla.cli.options import DEFAULT_BOOTSTRAP, default_bootstrap, default_state_directory, key_values
+from ottla.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    FIRST_ANSWER_S,
+    default_bootstrap,
+    default_state_directory,
+    key_values,
+)
+from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerUnreachableError
 
 
 def test_brokers_are_here_when_nobody_says() -> None:
@@ -53,3 +62,26 @@ def test_values_may_hold_equals_signs() -> None:
 def test_argument_without_a_key_or_value_is_refused(pair: str) -> None:
     with pytest.raises(click.UsageError, match="--set takes KEY=VALUE"):
         key_values((pair,), "--set")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("topic", "list"), id="admin"),
+        pytest.param(("produce", "hello"), id="producer"),
+        pytest.param(("consume", "hello", "-g", "readers"), id="member-of-a-group"),
+    ],
+)
+def test_commands_do_not_wait_long_for_brokers_that_are_not_there(
+    run: Any, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    async def nobody_answers(_: Cluster, *, timeout_s: float) -> None:
+        limits.append(timeout_s)
+        raise BrokerUnreachableError("nobody is there")
+
+    monkeypatch.setattr(Cluster, "reach", nobody_answers)
+
+    assert run(*command, "-b", "127.0.0.1:1", stdin=b"line\n").err == "error: nobody is there\n"
+    assert limits == [FIRST_ANSWER_S]
