@@ -1,9 +1,25 @@
 """What the config APIs share: which layers a broker has, and which resources this node may answer for."""
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from ottla.config.layers import BrokerLayers
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.purgatory import Delayed
+from ottla.wire.codec import Message
+
+
+class AlteredResource(Protocol):
+    """A resource of AlterConfigs or IncrementalAlterConfigs."""
+
+    resource_type: int
+    resource_name: str
+
+
+ResourceT = TypeVar("ResourceT", bound=AlteredResource)
+AnswerT = TypeVar("AnswerT")
 
 
 def broker_layers(context: RequestContext) -> BrokerLayers:
@@ -37,3 +53,38 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
             )
+
+
+def pass_on_alterable(
+    context: RequestContext,
+    resources: list[ResourceT],
+    *,
+    refuse: Callable[[ResourceT, KafkaError], AnswerT],
+    request_for: Callable[[list[ResourceT]], Message],
+    answers_in: Callable[[Message], list[AnswerT]],
+) -> Delayed[list[AnswerT]]:
+    """Refuse the resources that this broker must not pass on, send the rest to the active controller.
+
+    Args:
+        context: of the request.
+        resources: as the client names them.
+        refuse: makes the answer for one that is refused here.
+        request_for: makes the controller's request of the rest.
+        answers_in: takes the answers out of the controller's response.
+
+    Returns:
+        An answer for each resource, in the client's order.
+    """
+    refused: dict[int, AnswerT] = {}
+    for index, resource in enumerate(resources):
+        try:
+            check_alterable(context, resource.resource_type, resource.resource_name)
+        except KafkaError as error:
+            refused[index] = refuse(resource, error)
+
+    def merge(response: Message) -> list[AnswerT]:
+        decided = iter(answers_in(response))
+        return [refused[index] if index in refused else next(decided) for index in range(len(resources))]
+
+    rest = [resource for index, resource in enumerate(resources) if index not in refused]
+    return context.services.controller.send(request_for(rest)).then(merge)

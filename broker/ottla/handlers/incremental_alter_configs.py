@@ -7,10 +7,11 @@ Source: ConfigAdminManager of Apache Kafka 4.3.
 
 from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.config_resources import check_alterable
+from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -18,30 +19,29 @@ from ottla.wire.messages.incremental_alter_configs import (
 
 
 @serves(api_key=44, versions=range(0, 2))
-def incremental_alter_configs(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Delayed[Message]:
+def incremental_alter_configs(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Delayed[IncrementalAlterConfigsResponse]:
     """Refuse what this broker must not pass on; pass the rest on to the active controller."""
-    refused: dict[int, AlterConfigsResourceResponse] = {}
-    for index, resource in enumerate(request.resources):
-        try:
-            check_alterable(context, resource.resource_type, resource.resource_name)
-        except KafkaError as error:
-            refused[index] = AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-    passed_on = IncrementalAlterConfigsRequest(
-        resources=[resource for index, resource in enumerate(request.resources) if index not in refused],
-        validate_only=request.validate_only,
+    answered = pass_on_alterable(
+        context,
+        request.resources,
+        refuse=_refuse,
+        request_for=lambda rest: IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
+        answers_in=_answers_in,
+    )
+    return answered.then(lambda answers: IncrementalAlterConfigsResponse(responses=answers))
+
+
+def _refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
-    def merge(response: Message) -> Message:
-        assert isinstance(response, IncrementalAlterConfigsResponse)
-        decided = iter(response.responses)
-        count = len(request.resources)
-        return IncrementalAlterConfigsResponse(
-            responses=[refused[index] if index in refused else next(decided) for index in range(count)]
-        )
 
-    return context.services.controller.send(passed_on).then(merge)
+def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    return response.responses
