@@ -18,9 +18,9 @@ WATCH_INTERVAL_S = 2.0
 
 @click.command(
     cls=ExampleCommand,
-    examples=["ottla up", "ottla up --brokers 3 --port 19092 --dir ./cluster", "ottla up --detach && ottla status"],
+    examples=["ottla up", "ottla up --port 19092 --dir ./cluster", "ottla up --detach && ottla status"],
 )
-@click.option("--brokers", type=click.IntRange(min=1), help="How many nodes.  [default: as before, or 1]")
+@click.option("--brokers", type=click.IntRange(min=1), help="How many nodes; this release runs 1.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the first node.  [default: as before, or 9092]")
 @click.option("-d", "--detach", is_flag=True, help="Return once it is ready; ottla down stops it.")
 @directory_option

@@ -22,7 +22,7 @@ OTTLA_ROWS = """
 ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
     Answer a produce request with acks only after its records are on stable storage; one fsync serves all that wait.
 ottla.admin.listener STRING "" - - read-only acted-on unlisted
-    host:port of the admin HTTP server (health, readiness, metrics, console); empty turns it off.
+    host:port of the admin HTTP server (health, readiness, metrics); empty turns it off.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Tell each client to dial the address that it has dialled; for one node that is reached by several names.
 """

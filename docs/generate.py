@@ -1,0 +1,165 @@
+"""Writes the pages that are made from the code: ``cli.md`` from the commands, ``configuration.md`` from the tables.
+
+``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.main import SECTIONS, cli
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.key import ConfigKey, Standing
+from ottla.config.topic_keys import TOPIC_KEYS
+
+HERE = Path(__file__).parent
+NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
+
+CLI_INTRODUCTION = """\
+# The `ottla` command
+
+Data goes to stdout, talk to stderr. `-o json`, `-o yaml`, `-o wide` and `-o name` change the form where a command lists
+them. Destroying commands ask on a terminal and demand `--yes` elsewhere. `NO_COLOR` is honoured.
+
+Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster of `ottla up`, else `127.0.0.1:9092`.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | an error; stderr says what happened and what to do |
+| 2 | the command line is wrong |
+| 3 | what was asked for does not exist |
+| 4 | denied |
+| 5 | time ran out |
+| 10 | it exists and is not healthy |
+| 130 | interrupted by Ctrl-C |
+"""
+
+CONFIGURATION_INTRODUCTION = """\
+# Configuration
+
+Ottla reads Kafka's `server.properties`. A key that Kafka 4.3 does not know is kept and has no effect, as in Kafka; a
+value that Kafka refuses is refused in Kafka's words. What this release does with the keys that Kafka knows:
+
+- **acted on**: does what it does in Kafka;
+- **known**: accepted, and a warning says so when it is set to something else than its default: it has no effect;
+- **refused**: a start with it is an error, because ignoring it would drop a guarantee that you asked for.
+
+*Dynamic* keys may be changed while a broker runs (`kafka-configs --alter`), for one broker or for all of them.
+"""
+
+STANDINGS = {
+    Standing.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
+    Standing.KNOWN: ("known, without effect", ("key", "default", "what it is for")),
+    Standing.REFUSED: ("refused", ("key", "default", "why")),
+}
+
+
+def cli_page() -> str:
+    """Return ``cli.md``: every command with its examples and options."""
+    parts = [NOTICE, CLI_INTRODUCTION]
+    context = click.Context(cli)
+    for title, entries in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for name in entries:
+            command = cli.get_command(context, name)
+            assert command is not None
+            parts += [_command_text(f"ottla {words}", leaf) for words, leaf in _leaves(name, command)]
+    return "\n".join(parts)
+
+
+def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _leaves(f"{words} {name}", inner)
+    else:
+        yield words, command
+
+
+def _command_text(words: str, command: click.Command) -> str:
+    examples = command.examples if isinstance(command, ExampleCommand) else ()
+    if not examples:
+        raise SystemExit(f"{words} has no example; give its command some")
+    arguments = [parameter.make_metavar(click.Context(command)) for parameter in _arguments(command)]
+    usage = " ".join([words, *arguments])
+    lines = [f"### `{usage}`\n", f"{(command.help or '').strip()}\n", "```sh", *examples, "```\n"]
+    lines += [f"- {_option_text(option)}" for option in command.params if isinstance(option, click.Option)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _arguments(command: click.Command) -> Iterator[click.Argument]:
+    return (parameter for parameter in command.params if isinstance(parameter, click.Argument))
+
+
+def _option_text(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    if not option.is_flag:
+        chosen = "|".join(option.type.choices) if isinstance(option.type, click.Choice) else option.type.name.upper()
+        names += f" {option.metavar or chosen}"
+    text = f"`{names}`"
+    if option.help:
+        text += f": {' '.join(option.help.split())}"
+    if option.show_default and not callable(option.default):
+        text += f" Default: `{option.default}`."
+    return text
+
+
+def configuration_page() -> str:
+    """Return ``configuration.md``: the keys of brokers and topics by what this release does with them."""
+    parts = [NOTICE, CONFIGURATION_INTRODUCTION]
+    for owner, keys in (("Topics", TOPIC_KEYS), ("Brokers", BROKER_KEYS)):
+        parts += [f"## {owner}: {title}\n\n{table}" for title, table in _tables(list(keys.values()))]
+    return "\n".join(parts)
+
+
+def _tables(keys: list[ConfigKey]) -> Iterator[tuple[str, str]]:
+    order = list(STANDINGS)
+    for standing, group in groupby(sorted(keys, key=lambda key: (order.index(key.standing), key.name)), _standing):
+        title, columns = STANDINGS[standing]
+        lines = [_row(*columns), _row(*["---"] * len(columns))]
+        yield title, "\n".join(lines + [_key_row(key) for key in group]) + "\n"
+
+
+def _standing(key: ConfigKey) -> Standing:
+    return key.standing
+
+
+def _key_row(key: ConfigKey) -> str:
+    name, default, reason = f"`{key.name}`", _default_text(key), key.reason.replace("|", "\\|")
+    if key.standing is not Standing.ACTED_ON:
+        return _row(name, default, reason)
+    dynamic = {"read-only": "", "per-broker": "one", "cluster-wide": "all"}[key.dynamic.value]
+    return _row(name, key.type.name.lower(), default, dynamic, reason)
+
+
+def _default_text(key: ConfigKey) -> str:
+    if not key.default:
+        return ""
+    largest = {str((1 << 31) - 1): "2³¹-1", str((1 << 63) - 1): "2⁶³-1"}
+    # Lists break after a comma, so that a long one does not push the other columns out.
+    shown = largest.get(key.default, key.default).replace(",", ", ")
+    return f"`{shown}`" + (f" {key.unit}" if key.unit else "")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with ``--check`` compare them; return the exit code."""
+    pages = {HERE / "cli.md": cli_page(), HERE / "configuration.md": configuration_page()}
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if arguments == ["--check"]:
+            sys.stderr.write(f"docs/{path.name} is out of date; run: python docs/generate.py\n")
+        else:
+            path.write_text(pages[path], encoding="utf-8")
+    return 1 if stale and arguments == ["--check"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
