@@ -36,9 +36,7 @@ DEFAULT_HTTP_PORT = 8080
     ],
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
-@click.option(
-    "--http-port", type=click.IntRange(0, 65535), help="Of health and metrics.  [default: 8080 or free]"
-)
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Of health and metrics.  [default: 8080 or free]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the data here.")
 @click.option("--sample", is_flag=True, help="Keep a topic `sample` fed with readings of thermometers.")
