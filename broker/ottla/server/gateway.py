@@ -49,7 +49,7 @@ class Gateway:
     ) -> None:
         self._services = services
         self._network = network
-        self._config = config
+        self.config = config
         self._roles = roles
         self._security_protocols = security_protocols
         self._pool = BufferPool()
@@ -74,8 +74,8 @@ class Gateway:
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
         """Take a new connection in; False when a limit is reached."""
-        limit = self._config.connections_per_ip_overrides.get(peer.host, self._config.connections_per_ip_max)
-        if len(self._connections) >= self._config.connections_max or self._per_ip[peer.host] >= limit:
+        limit = self.config.connections_per_ip_overrides.get(peer.host, self.config.connections_per_ip_max)
+        if len(self._connections) >= self.config.connections_max or self._per_ip[peer.host] >= limit:
             self._refuse(peer, listener, limit)
             return False
         info = ConnectionInfo(
@@ -90,7 +90,7 @@ class Gateway:
             info,
             scratch=self._scratch,
             pool=self._pool,
-            frame_size_bytes_max=self._config.request_size_bytes_max,
+            frame_size_bytes_max=self.config.request_size_bytes_max,
             on_frame=self._pipeline.on_frame,
             now_ms=self._services.clock.monotonic_ms(),
         )
@@ -126,10 +126,10 @@ class Gateway:
         if now_ms < self._next_idle_check_ms:
             return
         self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
-        oldest_ms = now_ms - self._config.idle_ms_max
+        oldest_ms = now_ms - self.config.idle_ms_max
         for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
             if not state.is_blocked:
-                logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self._config.idle_ms_max)
+                logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
                 self._forget(state)
                 self._network.close_connection(state.info.connection)
 
@@ -148,7 +148,7 @@ class Gateway:
                 peer,
                 listener,
                 len(self._connections),
-                self._config.connections_max,
+                self.config.connections_max,
                 self._per_ip[peer.host],
                 limit,
                 self.refused,

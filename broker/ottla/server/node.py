@@ -30,6 +30,7 @@ from ottla.raft.client import RaftClient
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server import settings
+from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
 from ottla.transactions.producer_ids import ProducerIds
@@ -191,7 +192,8 @@ class Node:
             StorageError: the disk refused.
         """
         groups = GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
-        for publisher in (self.metadata, self.replicas, groups, self._snapshots):
+        dynamic = DynamicConfigPublisher(self.config, self._use_config)
+        for publisher in (self.metadata, dynamic, self.replicas, groups, self._snapshots):
             self._loader.add_publisher(publisher)
         self.raft.register(self._loader)
         self.raft.register(self.controller)
@@ -219,6 +221,11 @@ class Node:
         """Close every log so that the next start need not recover; the node is of no use afterwards."""
         self.logs.close(broker_epoch=self._lifecycle.broker_epoch)
         self.raft.close()
+
+    def _use_config(self, config: NodeConfig) -> None:
+        """Take settings that were changed while the node runs."""
+        self.services.config = config
+        self.gateway.config = settings.gateway_config(config)
 
     def _become_ready(self) -> None:
         strays = self.replicas.remove_strays()

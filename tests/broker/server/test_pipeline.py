@@ -10,6 +10,12 @@ from ottla.ports import ConnectionId
 from ottla.simulator.single_node import RunningNode, World
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 
@@ -124,3 +130,15 @@ def test_a_peer_that_does_not_take_its_answers_is_not_served_further(running: Ru
     running.node.drained(client.peer.connection)
 
     assert len(client.peer.queued) == queued, "the second request was served before the first was taken"
+
+
+def test_a_limit_changed_while_the_node_runs_counts_at_once(running: RunningNode) -> None:
+    client = running.connect()
+    limit = AlterableConfig(name="max.connections.per.ip", value="1")
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[limit])
+
+    answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
+
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer
+    assert accept(running, 101, "10.0.0.1")
+    assert not accept(running, 102, "10.0.0.1")
