@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 9092
 DEFAULT_HTTP_PORT = 8080
+STOP_TIMEOUT_S = 1.0
 
 
 @click.command(
@@ -123,10 +124,10 @@ class _Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the thread has ended."""
+        """End the thread: the feeder at once; a self-check, which waits for a node that is gone, with the process."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(timeout=5)
+            self._thread.join(timeout=STOP_TIMEOUT_S)
 
     def _run(self, port: int, stop: Callable[[], None]) -> None:
         from ottla.cli.samples import feed_samples, self_check
@@ -135,7 +136,8 @@ class _Watch:
         try:
             self_check(bootstrap)
         except OttlaError as error:
-            if not self._stopping.is_set():
+            # A node that is being stopped fails as well, and is about to say that it was stopped.
+            if not self._stopping.wait(STOP_TIMEOUT_S):
                 self.has_failed = True
                 talk(f"error: the node started, but a record did not come through: {error}")
                 stop()

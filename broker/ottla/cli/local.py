@@ -29,7 +29,13 @@ def up(*, brokers: int | None, port: int | None, detach: bool, state_dir: Path, 
     """Start the local cluster and keep its data; Ctrl-C stops it, unless --detach."""
     from ottla_operator import local
 
-    outcome = local.up(state_dir=state_dir, brokers=brokers, port=port, timeout_s=timeout_s)
+    before = local.status(state_dir=state_dir)
+    try:
+        outcome = local.up(state_dir=state_dir, brokers=brokers, port=port, timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        if before is None or all(node.pid is None for node in before.nodes):
+            local.down(state_dir=state_dir)
+        raise
     if outcome.exit_code:
         talk(f"error: {outcome.message}")
         return int(outcome.exit_code)

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,7 +59,6 @@ def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN
 
 
 async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
-    import asyncio
 
     from ottla.client.producer import Producer
     from ottla.wire.records import Compression
@@ -76,9 +75,8 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
     reports = _Reports(as_json=options["output"] == "json")
     async with producer:
         await producer.cluster.reach(timeout_s=FIRST_ANSWER_S)
-        pieces = iter([[Parsed(None, None, None, None)]]) if options["tombstone"] else _records(options)
-        # Lines come at their own pace; while we wait for the next, what is queued must travel.
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        pieces = _tombstone() if options["tombstone"] else _records(options)
+        async for piece in pieces:
             for record in piece:
                 sent = await producer.send(
                     topic,
@@ -94,13 +92,17 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
     return reports.count
 
 
-def _records(options: dict[str, Any]) -> Iterator[list[Parsed]]:
+async def _tombstone() -> AsyncIterator[list[Parsed]]:
+    yield [Parsed(None, None, None, None)]
+
+
+async def _records(options: dict[str, Any]) -> AsyncIterator[list[Parsed]]:
     """Yield the records of the lines that each read from stdin completes."""
     delimiter = unescape(options["key_delimiter"]) if options["key_delimiter"] else None
     read = compile_reader(options["form"] or "%v")
     wanted = options["form"] or f"KEY{options['key_delimiter']}VALUE"
     number = 0
-    for lines in _lines():
+    async for lines in _lines():
         piece = []
         for line in lines:
             number += 1
@@ -111,16 +113,42 @@ def _records(options: dict[str, Any]) -> Iterator[list[Parsed]]:
         yield piece
 
 
-def _lines() -> Iterator[list[bytes]]:
+async def _lines() -> AsyncIterator[list[bytes]]:
     """Yield whole lines, without their ends, as they arrive; a last line needs no end."""
     rest = b""
     stream = sys.stdin.buffer
     assert isinstance(stream, io.BufferedReader)
-    while data := stream.read1(READ_SIZE_BYTES):
+    while True:
+        await _readable(stream)
+        data = stream.read1(READ_SIZE_BYTES)
+        if not data:
+            break
         *lines, rest = (rest + data).split(b"\n")
         yield lines
     if rest:
         yield [rest]
+
+
+async def _readable(stream: io.BufferedReader) -> None:
+    """Return when ``stream`` has bytes or has ended; a file always has.
+
+    Lines come at their own pace; while the next is waited for, what is queued must travel. A thread that reads would
+    do, but Ctrl-C cannot end it.
+    """
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(stream.fileno(), ready.set)
+    except (io.UnsupportedOperation, PermissionError):
+        # Files, and what only looks like one, cannot be watched.
+        await asyncio.sleep(0)
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(stream.fileno())
 
 
 def _split_key(line: bytes, delimiter: bytes) -> Parsed | None:

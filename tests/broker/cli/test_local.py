@@ -182,3 +182,16 @@ def test_objects_of_a_manifest_are_deleted(run: Any, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("arguments", [[], ["topic"], ["topic", "x", "-f", "y"]], ids=str)
 def test_deletion_of_nothing_or_two_things_is_wrong_usage(run: Any, arguments: list[str]) -> None:
     assert run("delete", *arguments, "--yes").code == 2
+
+
+def test_interrupted_start_leaves_nothing_running(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[Path] = []
+
+    def interrupted(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla_operator.local.up", interrupted)
+    monkeypatch.setattr("ottla_operator.local.down", lambda *, state_dir: stopped.append(state_dir))
+
+    assert run("up", "--dir", str(tmp_path)).code == 130
+    assert stopped == [tmp_path]

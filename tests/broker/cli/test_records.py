@@ -1,6 +1,11 @@
 """`ottla produce` and `ottla consume` against a node."""
 
 import json
+import os
+import pty
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -123,3 +128,19 @@ def test_member_of_a_group_does_not_choose_partitions(ottla: Any, filled: str) -
 
 def test_missing_topic_is_not_found(ottla: Any) -> None:
     assert ottla("consume", "nope").code == 3
+
+
+def test_ctrl_c_ends_a_producer_that_waits_for_a_line(ottla: Any, topic: str) -> None:
+    terminal, typed = pty.openpty()
+    command = [sys.executable, "-m", "ottla", "produce", topic]
+    with (
+        os.fdopen(terminal),
+        os.fdopen(typed) as keyboard,
+        subprocess.Popen(command, stdin=keyboard, stderr=subprocess.PIPE, text=True) as producer,
+    ):
+        assert producer.stderr is not None
+        assert producer.stderr.readline() == f"Type a line for each record for {topic}; Ctrl-D ends.\n"
+        producer.send_signal(signal.SIGINT)
+
+        assert producer.stderr.read().endswith("interrupted\n")
+    assert producer.returncode == 130
