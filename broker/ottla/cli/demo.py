@@ -335,10 +335,12 @@ def _report(run: _Demo, gold: "list[GoldRow]", output: str, *, keep_running: boo
 
 def _suggest(run: _Demo, *, keep_running: bool) -> None:
     shown = _relative(run.cluster)
-    first = f"ottla down --dir {shown}" if keep_running else f"ottla up --detach --dir {shown}"
+    # `make demo` runs in an environment that the person's shell need not know.
+    ottla = "ottla" if shutil.which("ottla") else _relative(Path(sys.executable).with_name("ottla"))
+    first = f"{ottla} down --dir {shown}" if keep_running else f"{ottla} up --detach --dir {shown}"
     commands = [
-        f"ottla consume flights-dead-letter -b {run.bootstrap} -O start -n 3 -o json",
-        f"ottla topic describe flights -b {run.bootstrap}",
+        f"{ottla} consume flights-dead-letter -b {run.bootstrap} -n 3 -o json",
+        f"{ottla} topic describe flights -b {run.bootstrap}",
     ]
     talk("\nThree commands to try next:")
     for command in [*commands, first] if keep_running else [first, *commands]:

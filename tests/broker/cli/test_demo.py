@@ -68,6 +68,7 @@ class Parts:
         self.replace(verify, "expected_by_pandas", [GOLD])
         self.replace(verify, "verify", None)
         self.replace(plot, "plot", None)
+        monkeypatch.setattr("shutil.which", lambda _: "/bin/ottla")
         monkeypatch.setattr(demo, "_run_pipeline", lambda *_: self.calls.append("pipeline") or (ACCOUNT, [GOLD]))
 
     def replace(self, module: Any, name: str, result: Any) -> None:
@@ -127,6 +128,16 @@ def test_cluster_is_kept_if_told_so(parts: Parts, run: Any, tmp_path: Path) -> N
 
     assert "down" not in parts.calls
     assert "  ottla down --dir " in ran.err
+
+
+def test_commands_can_be_typed_where_ottla_is_not_on_the_path(
+    parts: Parts, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", str(tmp_path / ".venv" / "bin" / "python"))
+
+    assert "\n  .venv/bin/ottla topic describe flights" in run("demo", "--dir", str(tmp_path)).err
 
 
 def test_earlier_demo_is_replaced_and_other_files_stay(parts: Parts, run: Any, tmp_path: Path) -> None:
