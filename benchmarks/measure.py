@@ -64,7 +64,8 @@ def _cpu_ticks(pid: int) -> int:
 
 def _status_kb(pid: int, field: str) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+    # A process that has ended and is not yet reaped has no memory, and no such line.
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), 0)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
