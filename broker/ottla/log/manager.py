@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from ottla.errors import ConfigurationError, StorageError
 from ottla.log.config import LogConfig
@@ -26,7 +26,7 @@ from ottla.types import NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
 
-ITEMS_PER_SLICE = 64
+ITEMS_PER_SLICE = 16
 DELETION_CHECK_INTERVAL_MS = 1_000
 
 
@@ -81,6 +81,10 @@ class _Duty(Generic[_Item]):
             self._perform(self._waiting.popleft())
 
 
+_Removal: TypeAlias = tuple[int, LogDirectory, str]
+"""A directory of a deleted log: when it goes, where it is, its path."""
+
+
 class LogManager:
     """See the module.
 
@@ -116,7 +120,7 @@ class LogManager:
         self._open_files = OpenFiles(self._config.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
-        self._deleted: deque[tuple[int, LogDirectory, str]] = deque()  # (due, directory, path)
+        self._deleted: deque[_Removal] = deque()
         now_ms = clock.monotonic_ms()
         self._duties = self._make_duties(now_ms)
 
@@ -354,7 +358,7 @@ class LogManager:
 
     # --- what is periodic
 
-    def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory]]:
+    def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory] | _Duty[_Removal]]:
         config, wall_ms = self._config, self._clock.wall_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, lambda log: log.apply_retention(wall_ms())),
@@ -366,11 +370,12 @@ class LogManager:
             (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
             (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
-            (DELETION_CHECK_INTERVAL_MS, self._remove_deleted_directories),
         ]
         return [
             *(_Duty(interval_ms, self.logs, _unless_failed(perform), now_ms) for interval_ms, perform in logs),
             *(_Duty(interval_ms, self._online, perform, now_ms) for interval_ms, perform in directories),
+            # One by one, not directory by directory: a deleted topic may leave a thousand of them.
+            _Duty(DELETION_CHECK_INTERVAL_MS, self._due_removals, self._remove, now_ms),
         ]
 
     def tick(self, now_ms: int) -> None:
@@ -391,18 +396,19 @@ class LogManager:
     def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
         directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
 
-    def _remove_deleted_directories(self, directory: LogDirectory) -> None:
+    def _due_removals(self) -> list[_Removal]:
         now_ms = self._clock.monotonic_ms()
-        due = [entry for entry in self._deleted if entry[0] <= now_ms and entry[1] is directory]
-        for entry in due:
-            self._deleted.remove(entry)
-            try:
-                self._disk.remove_tree(entry[2])
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self._fail(directory, StorageError(f"cannot remove {entry[2]}: {error}"))
-                return
+        return [removal for removal in self._deleted if removal[0] <= now_ms and removal[1].failure is None]
+
+    def _remove(self, removal: _Removal) -> None:
+        self._deleted.remove(removal)
+        _, directory, path = removal
+        try:
+            self._disk.remove_tree(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._fail(directory, StorageError(f"cannot remove {path}: {error}"))
 
     # --- the end
 
