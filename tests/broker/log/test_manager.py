@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
-from ottla.log.manager import LogManager, LogManagerConfig
+from ottla.log.manager import ITEMS_PER_SLICE, LogManager, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, parse_meta_properties, write_meta_properties
 from ottla.simulator.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
@@ -352,19 +352,21 @@ def test_a_malformed_checkpoint_takes_its_directory_offline(node: Node) -> None:
 def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Node, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()
-    for partition in range(70):
+    count = 2 * ITEMS_PER_SLICE + 3
+    for partition in range(count):
         log = node.create(manager, partition=partition)
         append(log, make_batch(1))
         log.update_high_watermark(1)
     node.clock.advance(2 * HOUR_MS)
     now_ms = node.clock.monotonic_ms()
 
-    manager.tick(now_ms)
-    assert sum(log.log_start_offset for log in manager.logs()) == 64
-    assert manager.next_tick_ms(now_ms) == now_ms
+    for ticks in (1, 2):
+        manager.tick(now_ms)
+        assert sum(log.log_start_offset for log in manager.logs()) == ticks * ITEMS_PER_SLICE
+        assert manager.next_tick_ms(now_ms) == now_ms
     manager.tick(now_ms)
 
-    assert sum(log.log_start_offset for log in manager.logs()) == 70
+    assert sum(log.log_start_offset for log in manager.logs()) == count
     assert manager.next_tick_ms(now_ms) > now_ms
 
 
@@ -415,3 +417,24 @@ def test_the_space_of_a_directory_is_its_file_systems(node: Node) -> None:
 
     assert space.total_bytes == 1_000_000
     assert 0 < space.usable_bytes < 1_000_000
+
+
+def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Node) -> None:
+    manager = node.start()
+    count = ITEMS_PER_SLICE + 2
+    for partition in range(count):
+        node.create(manager, partition=partition)
+    for log in list(manager.logs()):
+        manager.delete(log.topic_partition)
+    node.clock.advance(2 * HOUR_MS)
+    now_ms = node.clock.monotonic_ms()
+
+    def left() -> int:
+        return sum(name.endswith("-delete") for path in ("/a", "/b") for name in node.disk.list_directory(path))
+
+    before = left()
+    manager.tick(now_ms)
+    after_one = left()
+    manager.tick(now_ms)
+
+    assert (before, after_one, left()) == (count, 2, 0)
