@@ -10,7 +10,7 @@ Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 
 import logging
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.handlers.api import Answer, ListenerRole, RequestContext, Served
@@ -48,8 +48,6 @@ class Route:
     total_time_ms: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
-    # Only for what must be told apart in the metrics page; counted when a response carries an error code.
-    errors_by_code: dict[int, int] = field(default_factory=dict)
 
 
 class Pipeline:
