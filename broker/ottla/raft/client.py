@@ -8,11 +8,13 @@ Source: KIP-595, KIP-630, KIP-853; KafkaRaftClient of Apache Kafka.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.errors import ConfigurationError, CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
-from ottla.ports import Clock, Disk
+from ottla.peers.channel import PeerChannel
+from ottla.ports import Clock, Disk, Random
+from ottla.purgatory import Delayed
 from ottla.raft.config import RaftConfig
 from ottla.raft.control_batch import build_control_batch, read_control_batch
 from ottla.raft.metadata_log import MetadataLog
@@ -21,14 +23,22 @@ from ottla.raft.quorum_state_file import QuorumStateFile
 from ottla.raft.records import Batch, LeaderAndEpoch, RecordSerde, ReplicaKey
 from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter, read_batch
 from ottla.raft.voter_set import VoterSet
-from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, Uuid
+from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.wire.messages.control_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
     VotersRecord,
 )
+from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from ottla.wire.messages.vote import VoteRequest, VoteResponse
 from ottla.wire.records import Record, build_batch
 
 __all__ = ["RaftClient", "RaftConfig", "RaftListener"]
@@ -60,6 +70,13 @@ class RaftClient(Generic[RecordT]):
         directory: the metadata log directory (metadata.log.dir); the log is ``<directory>/__cluster_metadata-0``.
         directory_id: directory.id of its meta.properties.
         static_voters: controller.quorum.voters; None where the voters come from the log (KIP-853).
+        random: for election timeouts.
+        channel: the way to the other replicas.
+        cluster_id: of meta.properties; requests from another cluster are refused.
+        listeners: this node's own controller listeners, as peers are to dial them; empty for a broker.
+        listener_name: the first of controller.listener.names: the peers' listener that is dialled.
+        bootstrap_servers: controller.quorum.bootstrap.servers: whom to ask while no leader is known.
+        is_controller: whether this node may be a voter; a broker only observes.
         on_failure: called once when the disk refuses; the node must stop.
     """
 
@@ -73,6 +90,13 @@ class RaftClient(Generic[RecordT]):
         directory_id: Uuid,
         serde: RecordSerde[RecordT],
         static_voters: VoterSet | None = None,
+        random: Random | None = None,
+        channel: PeerChannel | None = None,
+        cluster_id: str = "",
+        listeners: Mapping[str, Endpoint] | None = None,
+        listener_name: str = "CONTROLLER",
+        bootstrap_servers: Sequence[Endpoint] = (),
+        is_controller: bool = True,
         config: RaftConfig | None = None,
         on_failure: Callable[[StorageError], None] | None = None,
     ) -> None:
@@ -83,6 +107,13 @@ class RaftClient(Generic[RecordT]):
         self._serde = serde
         self._static_voters = static_voters
         self._config = config or RaftConfig()
+        self._random = random
+        self._channel = channel
+        self._cluster_id = cluster_id
+        self._listener_endpoints = dict(listeners or {})
+        self._listener_name = listener_name
+        self._bootstrap_servers = tuple(bootstrap_servers)
+        self._is_controller = is_controller
         self._on_failure = on_failure
         self._listeners: list[RaftListener[RecordT]] = []
         self._failure: StorageError | None = None
@@ -108,6 +139,11 @@ class RaftClient(Generic[RecordT]):
     @property
     def is_leader(self) -> bool:
         return self._quorum.leader is not None
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader's controller listener is; None while no leader is known."""
+        return self._listener_endpoints.get(self._listener_name) if self.is_leader else None
 
     @property
     def node_id(self) -> NodeId:
@@ -208,7 +244,51 @@ class RaftClient(Generic[RecordT]):
         if self._failure is None:
             self._log.close()
 
+    # --- what other replicas and administrators ask
+
+    def handle_vote(self, request: VoteRequest) -> VoteResponse:
+        """Grant or refuse a vote or pre-vote (KIP-595, KIP-996)."""
+        raise NotImplementedError
+
+    def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+        """Learn of a leader from itself."""
+        raise NotImplementedError
+
+    def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+        """Learn that the leader has resigned."""
+        raise NotImplementedError
+
+    def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
+        """Answer a fetch of ``__cluster_metadata`` by a voter or observer; waits up to its max_wait_ms for news."""
+        raise NotImplementedError
+
+    def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+        """Return a piece of a snapshot."""
+        raise NotImplementedError
+
+    def handle_add_voter(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
+        """Add a voter (KIP-853)."""
+        raise NotImplementedError
+
+    def handle_remove_voter(self, request: RemoveRaftVoterRequest) -> Delayed[RemoveRaftVoterResponse]:
+        """Remove a voter (KIP-853)."""
+        raise NotImplementedError
+
+    def handle_update_voter(self, request: UpdateRaftVoterRequest) -> Delayed[UpdateRaftVoterResponse]:
+        """Note a voter's new endpoints or versions (KIP-853)."""
+        raise NotImplementedError
+
     # --- the leader's part
+
+    def resign(self, epoch: LeaderEpoch) -> None:
+        """Stop leading ``epoch``; nothing when this replica does not lead it any more."""
+        if self._quorum.leader is not None and self._quorum.leader.epoch == epoch:
+            self._quorum.to_resigned()
+            self._tell_leader()
+
+    def begin_shutdown(self) -> Delayed[None]:
+        """Stop leading and see to it that others learn of it; complete when they have, or cannot be told."""
+        return Delayed.of(None)
 
     def append(self, epoch: LeaderEpoch, records: Sequence[RecordT]) -> Offset:
         """Append ``records`` as one atomic batch; return the last one's offset. It is committed later.
