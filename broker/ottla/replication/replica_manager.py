@@ -19,6 +19,8 @@ from ottla.metadata.topics import LocalReplica
 from ottla.metrics.traffic import TopicTraffic, Traffic
 from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.codec import Message
@@ -34,7 +36,7 @@ class ReplicaManager:
     """See the module.
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
-    ``syncs_before_commit``: ottla.acks.fsync.
+    ``syncs_before_commit``: ottla.acks.fsync. Without ``neighbours`` the node is alone: it follows nobody.
     """
 
     def __init__(
@@ -45,8 +47,12 @@ class ReplicaManager:
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
         syncs_before_commit: bool = False,
+        neighbours: Neighbours | None = None,
+        config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
+        self.config = config or ReplicationConfig()
+        self._neighbours = neighbours
         self.produce_purgatory: Purgatory[Message] = Purgatory()
         self.fetch_purgatory: Purgatory[Message] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
@@ -94,6 +100,10 @@ class ReplicaManager:
         if self.node_id in registration.replicas:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def update_config(self, config: ReplicationConfig) -> None:
+        """Take settings that were changed while the node runs: fetcher_count and the throttled rates."""
+        self.config = config
 
     def traffic_of(self, topic: str) -> TopicTraffic:
         """Return the topic's counters, made on first use."""

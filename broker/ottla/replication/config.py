@@ -1,0 +1,43 @@
+"""What replication is told to do: the node's settings, resolved and typed."""
+
+from dataclasses import dataclass
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+RATE_UNLIMITED = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationConfig:
+    """Settings of one node; the defaults are Kafka 4.3's.
+
+    Attributes:
+        inter_broker_listener: name of the listener, on other brokers, that followers fetch from.
+        fetcher_count: num.replica.fetchers, lanes to each leader; dynamic.
+        lag_time_max_ms: replica.lag.time.max.ms, how long a follower may be behind and still be in sync.
+        fetch_wait_max_ms: replica.fetch.wait.max.ms, how long a leader may hold a fetch.
+        fetch_min_bytes: replica.fetch.min.bytes.
+        fetch_max_bytes: replica.fetch.max.bytes, of one partition.
+        fetch_response_max_bytes: replica.fetch.response.max.bytes.
+        fetch_backoff_ms: replica.fetch.backoff.ms, the wait after an error.
+        socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay unanswered.
+        selector_class: replica.selector.class; empty, or `RACK_AWARE_SELECTOR`.
+        leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
+        follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.
+        quota_window_count: replication.quota.window.num.
+        quota_window_size_seconds: replication.quota.window.size.seconds.
+    """
+
+    inter_broker_listener: str = "PLAINTEXT"
+    fetcher_count: int = 1
+    lag_time_max_ms: int = 30_000
+    fetch_wait_max_ms: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 1024 * 1024
+    fetch_response_max_bytes: int = 10 * 1024 * 1024
+    fetch_backoff_ms: int = 1_000
+    socket_timeout_ms: int = 30_000
+    selector_class: str = ""
+    leader_throttled_rate: int = RATE_UNLIMITED
+    follower_throttled_rate: int = RATE_UNLIMITED
+    quota_window_count: int = 11
+    quota_window_size_seconds: int = 1
