@@ -160,4 +160,8 @@ class Network(Protocol):
     def resume_reading(self, connection: ConnectionId) -> None: ...
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """Start to connect; `Node.connected` or `Node.closed` reports how it went."""
+        """Start to connect; `Node.connected` or `Node.closed` reports how it went, never before this returns.
+
+        A host name is resolved anew for every connection, off the loop, and each of its addresses is tried.
+        Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that no process listens there.
+        """

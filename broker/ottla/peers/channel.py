@@ -35,6 +35,8 @@ class PeerChannel(Protocol):
         """Send ``request`` to the node at ``endpoint``; connect first where there is no connection yet.
 
         Args:
+            endpoint: where the peer listens; a host name is resolved anew for each connection.
+            request: sent in the highest version that both sides speak.
             listener: the name of the peer's listener: it decides the security protocol.
             timeout_ms: from now, connecting included.
             lane: requests of one lane to one endpoint share a connection and are answered in order; a fetch that waits

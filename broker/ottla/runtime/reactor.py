@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
+from ottla.runtime.dialer import Dialer
 from ottla.runtime.page_cache import PageCache
 from ottla.types import Endpoint
 
@@ -47,7 +48,8 @@ class Core(Protocol):
 
     def drained(self, connection: ConnectionId) -> None: ...
 
-    def closed(self, connection: ConnectionId, reason: str) -> None: ...
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
+        """The peer is gone, or was never reached; ``was_refused``: it answered that no process listens there."""
 
     def tick(self) -> None: ...
 
@@ -68,7 +70,6 @@ class _Link:
 
     __slots__ = (
         "closing",
-        "connecting",
         "id",
         "is_reading",
         "is_warming",
@@ -88,7 +89,6 @@ class _Link:
         self.is_reading = True
         self.told_to_wait = False
         self.closing = False
-        self.connecting = False
         self.is_warming = False
         self.warmed: FileSlice | None = None
         self.watched = 0
@@ -113,6 +113,9 @@ class Reactor:
         self._core: Core | None = None
         self._being_read: _Link | None = None
         self._page_cache = PageCache()
+        self._dialer = Dialer(
+            self._selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
+        )
         self._accept_again_at_ms: int | None = None
         self._held_listeners: list[tuple[socket.socket, str]] = []
 
@@ -180,6 +183,7 @@ class Reactor:
         """Close every socket; what is queued for a peer that does not take it at once is lost."""
         for link in list(self._links.values()):
             self._drop(link)
+        self._dialer.close()
         self._selector.close()
         for sock in self._listeners:
             sock.close()
@@ -199,7 +203,7 @@ class Reactor:
             link.outbox.append(chunk)
             link.outbox_bytes += len(chunk)
         # Requests that came in one read are answered in one write: `_read` flushes.
-        if was_empty and not link.connecting and link is not self._being_read:
+        if was_empty and link is not self._being_read:
             self._flush(link)
             self._watch(link)
         link.told_to_wait = link.outbox_bytes > _QUEUED_BYTES_MAX
@@ -208,6 +212,7 @@ class Reactor:
     def close_connection(self, connection: ConnectionId) -> None:
         link = self._links.get(connection)
         if link is None:
+            self._dialer.cancel(connection)
             return
         link.closing = True
         link.is_reading = False
@@ -232,21 +237,10 @@ class Reactor:
                 self._watch(link)
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """Start to connect; the core's `connected` or `closed` reports how it went. ``listener`` picks the protocol."""
-        family, _, _, _, address = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        link = self._adopt(sock)
-        link.connecting = True
-        try:
-            sock.connect(address)
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            failure = error
-            self.post(lambda: self._lose(link, failure))
-        self._watch(link)
-        return link.id
+        """See `ports.Network`; all listeners of this release are plaintext, so ``listener`` decides nothing."""
+        connection = self._take_id()
+        self._dialer.dial(connection, endpoint)
+        return connection
 
     # --- events ---------------------------------------------------------------------------------------------------
 
@@ -282,7 +276,7 @@ class Reactor:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link = self._adopt(sock)
+            link = self._adopt(self._take_id(), sock)
             dialled = sock.getsockname()
             if self._core.accepted(link.id, listener=name, peer=_endpoint(peer), dialled=_endpoint(dialled)):
                 self._watch(link)
@@ -305,16 +299,17 @@ class Reactor:
     def _watch_listener(self, listener: socket.socket, name: str) -> None:
         self._selector.register(listener, selectors.EVENT_READ, lambda _: self._on_accept(listener, name))
 
-    def _adopt(self, sock: socket.socket) -> _Link:
-        link = _Link(self._next_id, sock)
-        self._links[link.id] = link
+    def _take_id(self) -> ConnectionId:
         self._next_id += 1
+        return self._next_id - 1
+
+    def _adopt(self, connection: ConnectionId, sock: socket.socket) -> _Link:
+        link = self._links[connection] = _Link(connection, sock)
         return link
 
     def _on_event(self, link: _Link, events: int) -> None:
-        if link.connecting:
-            self._on_connected(link)
-            return
+        if link.id not in self._links:
+            return  # closed in this very round of the loop
         if events & selectors.EVENT_WRITE:
             self._flush(link)
             if link.id not in self._links:
@@ -326,17 +321,15 @@ class Reactor:
             else:
                 self._watch(link)
 
-    def _on_connected(self, link: _Link) -> None:
+    def _on_connected(self, connection: ConnectionId, sock: socket.socket) -> None:
         assert self._core is not None
-        code = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._lose(link, OSError(code, os.strerror(code)))
-            return
-        link.connecting = False
-        link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._core.connected(link.id)
-        self._flush(link)
+        link = self._adopt(connection, sock)
         self._watch(link)
+        self._core.connected(connection)
+
+    def _on_failed_to_connect(self, connection: ConnectionId, reason: str, was_refused: bool) -> None:
+        assert self._core is not None
+        self._core.closed(connection, reason, was_refused=was_refused)
 
     def _read(self, link: _Link) -> None:
         """Read until the socket is empty, the core has enough, or others should have their turn."""
@@ -458,8 +451,8 @@ class Reactor:
         """Ask the selector for exactly the events that matter to ``link`` now."""
         if link.id not in self._links:
             return
-        wanted = selectors.EVENT_READ if link.is_reading and not link.connecting else 0
-        if (link.outbox and not link.is_warming) or link.connecting:
+        wanted = selectors.EVENT_READ if link.is_reading else 0
+        if link.outbox and not link.is_warming:
             wanted |= selectors.EVENT_WRITE
         if wanted == link.watched:
             return

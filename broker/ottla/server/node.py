@@ -278,7 +278,7 @@ class Node:
     def drained(self, connection: ConnectionId) -> None:
         self.gateway.drained(connection)
 
-    def closed(self, connection: ConnectionId, reason: str) -> None:
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
         self.gateway.closed(connection, reason)
 
     def tick(self) -> None:

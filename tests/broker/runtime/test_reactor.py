@@ -25,6 +25,7 @@ class LineCore:
         self.answer = answer
         self.events: list[str] = []
         self.accepts = True
+        self.greeting = b""
         self.deadline_ms: int | None = None
         self.ticks_after_deadline = 0
         self._buffer = memoryview(bytearray(1024))
@@ -37,6 +38,9 @@ class LineCore:
 
     def connected(self, connection: ConnectionId) -> None:
         self.events.append("connected")
+        self._partial[connection] = b""
+        if self.greeting:
+            self.reactor.send(connection, [self.greeting])
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
         return self._buffer
@@ -53,8 +57,8 @@ class LineCore:
     def drained(self, connection: ConnectionId) -> None:
         self.events.append("drained")
 
-    def closed(self, connection: ConnectionId, reason: str) -> None:
-        self.events.append(f"closed: {reason}")
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
+        self.events.append(f"closed: {reason}{' (refused)' if was_refused else ''}")
 
     def tick(self) -> None:
         if self.deadline_ms is not None and self.reactor._clock.monotonic_ms() >= self.deadline_ms:
@@ -236,9 +240,8 @@ def test_an_outgoing_connection_that_nobody_answers_is_reported_closed() -> None
 def test_an_outgoing_connection_is_reported_and_speaks(served: Served) -> None:
     reactor = Reactor(SystemClock())
     core = LineCore(reactor, lambda _: [])
-    connection = reactor.connect(Endpoint("127.0.0.1", served.port), "LINES")
-    core._partial[connection] = b""
-    reactor.send(connection, [b"hello\n"])
+    reactor.connect(Endpoint("127.0.0.1", served.port), "LINES")
+    core.greeting = b"hello\n"
     core.deadline_ms = SystemClock().monotonic_ms() + 300
     received: list[bytes] = []
     core.answer = lambda line: received.append(line) or []  # type: ignore[func-returns-value]

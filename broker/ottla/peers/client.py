@@ -1,0 +1,487 @@
+"""`PeerClient`: the one implementation of `PeerChannel`, on `ports.Network`.
+
+A lane is a connection to one endpoint: made when something is to be sent, agreed on versions once (ApiVersions,
+KIP-35), then used for request after request; answers come back in order. What breaks a lane fails what was sent over
+it; what was not sent yet goes over the next connection. The first attempt after a break is immediate, those after
+failed attempts wait, a little longer each time.
+
+An answer's record bytes are views on the frame that they came in, which nobody writes to again: they may be kept.
+Source: NetworkClient, ClusterConnectionStates and InFlightRequests of Apache Kafka.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla.errors import ErrorCode, ProtocolError
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.peers.frames import FrameReader
+from ottla.ports import Clock, ConnectionId, Network, Random
+from ottla.purgatory import Delayed
+from ottla.types import Endpoint
+from ottla.wire.codec import Message
+from ottla.wire.codec.message import Splice, splice_chunks
+from ottla.wire.codec.primitives import read_uvarint
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.headers import RequestHeader
+from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version, response_type
+
+logger = logging.getLogger(__name__)
+
+_SCRATCH_BYTES = 64 * 1024
+_IDLE_CHECK_INTERVAL_MS = 10_000
+_CORRELATION_IDS = 2**31
+_JITTER_PERCENT = 20
+_API_VERSIONS_NEWEST = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerClientConfig:
+    """How patient a node is with others; the defaults are those of Kafka's own clients between nodes.
+
+    Attributes:
+        client_id: what peers' logs call this node.
+        software_version: of this release, for ApiVersions.
+        reconnect_backoff_ms: rest after the first failed attempt; it doubles.
+        reconnect_backoff_max_ms: the longest rest.
+        connection_setup_timeout_ms: for the connection and the agreement on versions.
+        idle_ms_max: a lane that was silent for this long is closed; a bit below what peers allow.
+        response_size_bytes_max: a larger answer is taken for a broken peer.
+    """
+
+    client_id: str = "ottla"
+    software_version: str = "0.1.0"
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 500
+    connection_setup_timeout_ms: int = 10_000
+    idle_ms_max: int = 540_000
+    response_size_bytes_max: int = 256 * 1024 * 1024
+
+
+class _State(Enum):
+    DOWN = "no connection"
+    CONNECTING = "the connection is not up yet"
+    AGREEING = "ApiVersions was asked"
+    UP = "requests may be sent"
+
+
+class _Pending:
+    """One request and who waits for its answer."""
+
+    __slots__ = ("answer", "api_key", "correlation_id", "deadline_ms", "request", "version")
+
+    def __init__(self, request: Message, deadline_ms: int) -> None:
+        self.request = request
+        self.api_key = ApiKey(request.api_key)
+        self.deadline_ms = deadline_ms
+        self.version = -1
+        self.correlation_id = -1
+        self.answer: Delayed[PeerAnswer] = Delayed()
+
+
+class _Lane:
+    """One connection, or the wish for one."""
+
+    __slots__ = (
+        "attempt_started_ms",
+        "connection",
+        "earliest_deadline_ms",
+        "endpoint",
+        "failed_attempts",
+        "in_flight",
+        "last_active_ms",
+        "listener",
+        "may_send",
+        "name",
+        "next_attempt_ms",
+        "reader",
+        "state",
+        "unsent",
+        "versions",
+    )
+
+    def __init__(self, endpoint: Endpoint, listener: str, name: str) -> None:
+        self.endpoint = endpoint
+        self.listener = listener
+        self.name = name
+        self.state = _State.DOWN
+        self.connection: ConnectionId = 0
+        self.reader: FrameReader | None = None
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.unsent: deque[_Pending] = deque()
+        self.in_flight: deque[_Pending] = deque()
+        self.may_send = True
+        self.failed_attempts = 0
+        self.next_attempt_ms = 0
+        self.attempt_started_ms = 0
+        self.last_active_ms = 0
+        self.earliest_deadline_ms: int | None = None
+        """No request that waits has an earlier one."""
+
+    def waiting(self) -> list[_Pending]:
+        return [*self.in_flight, *self.unsent]
+
+
+class _Probe:
+    """One connection that is made only to see whether it can be."""
+
+    __slots__ = ("answer", "connection", "deadline_ms")
+
+    def __init__(self, connection: ConnectionId, deadline_ms: int) -> None:
+        self.connection = connection
+        self.deadline_ms = deadline_ms
+        self.answer: Delayed[PeerFailure | None] = Delayed()
+
+
+class PeerClient:
+    """See the module."""
+
+    def __init__(
+        self, *, network: Network, clock: Clock, random: Random, config: PeerClientConfig | None = None
+    ) -> None:
+        self._network = network
+        self._clock = clock
+        self._random = random
+        self._config = config or PeerClientConfig()
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._lanes: dict[tuple[Endpoint, str, str], _Lane] = {}
+        self._probes: dict[ConnectionId, _Probe] = {}
+        self._correlation_id = 0
+        self._next_idle_check_ms = 0
+        self._is_closed = False
+        self.lane_of: dict[ConnectionId, _Lane | None] = {}
+        """Every connection that this client opened; None for a probe's. For the driver to tell them from others."""
+
+    # --- PeerChannel
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        """See `PeerChannel.send`."""
+        if self._is_closed:
+            return Delayed.of(PeerFailure.DISCONNECTED)
+        key = (endpoint, listener, lane)
+        found = self._lanes.get(key)
+        if found is None:
+            found = self._lanes[key] = _Lane(endpoint, listener, lane)
+        now_ms = self._clock.monotonic_ms()
+        pending = _Pending(request, now_ms + timeout_ms)
+        if found.earliest_deadline_ms is None or pending.deadline_ms < found.earliest_deadline_ms:
+            found.earliest_deadline_ms = pending.deadline_ms
+        found.unsent.append(pending)
+        if found.state is _State.UP:
+            self._transmit_unsent(found)
+        elif found.state is _State.DOWN and now_ms >= found.next_attempt_ms:
+            self._connect(found, now_ms)
+        return pending.answer
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        """See `PeerChannel.probe`."""
+        connection = self._network.connect(endpoint, listener)
+        probe = self._probes[connection] = _Probe(connection, self._clock.monotonic_ms() + timeout_ms)
+        self.lane_of[connection] = None
+        return probe.answer
+
+    # --- what the driver calls, for the connections in `lane_of`
+
+    def connected(self, connection: ConnectionId) -> None:
+        lane = self.lane_of.get(connection)
+        if lane is None:
+            self._end_probe(connection, None)
+            return
+        lane.state = _State.AGREEING
+        lane.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
+        self._ask_for_versions(lane, _API_VERSIONS_NEWEST)
+
+    def receive_buffer(self, connection: ConnectionId) -> memoryview:
+        lane = self.lane_of[connection]
+        if lane is None or lane.reader is None:
+            return self._scratch
+        return lane.reader.receive_buffer()
+
+    def received(self, connection: ConnectionId, size_bytes: int) -> None:
+        lane = self.lane_of[connection]
+        if lane is None or lane.reader is None:
+            return
+        lane.last_active_ms = self._clock.monotonic_ms()
+        try:
+            frames = lane.reader.received(size_bytes)
+        except ProtocolError as error:
+            self._end_liar(lane, error)
+            return
+        for frame in frames:
+            try:
+                pending, answer = self._take_answer(lane, frame)
+            except (ProtocolError, IndexError) as error:
+                self._end_liar(lane, error)
+                return
+            pending.answer.complete(answer)
+            if lane.connection != connection:
+                return  # who got the answer had the lane closed
+
+    def drained(self, connection: ConnectionId) -> None:
+        lane = self.lane_of.get(connection)
+        if lane is not None:
+            lane.may_send = True
+            if lane.state is _State.UP:
+                self._transmit_unsent(lane)
+
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
+        failure = PeerFailure.REFUSED if was_refused else PeerFailure.DISCONNECTED
+        if connection in self._probes:
+            self._end_probe(connection, failure)
+            return
+        lane = self.lane_of.get(connection)
+        if lane is None:
+            return
+        logger.debug("connection to %s (%s) ended: %s", lane.endpoint, lane.name or "default", reason)
+        was_up = lane.state is _State.UP
+        self._forget_connection(lane)
+        self._fail(lane, failure, is_failed_attempt=not was_up)
+
+    def tick(self, now_ms: int) -> None:
+        """Time out requests, probes and attempts; try again what is due; close idle lanes."""
+        for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
+            self._network.close_connection(probe.connection)
+            self._end_probe(probe.connection, PeerFailure.TIMED_OUT, close=False)
+        for lane in list(self._lanes.values()):
+            if lane.earliest_deadline_ms is not None and now_ms >= lane.earliest_deadline_ms:
+                self._time_out(lane, now_ms)
+            if lane.state is _State.DOWN:
+                if lane.unsent and now_ms >= lane.next_attempt_ms:
+                    self._connect(lane, now_ms)
+            elif lane.state is not _State.UP and now_ms >= self._setup_deadline_ms(lane):
+                self._drop(lane, PeerFailure.TIMED_OUT, is_failed_attempt=True)
+        if now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
+            self._close_idle(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` has something to do at the latest."""
+        return min(self._due(), default=None)
+
+    def close(self) -> None:
+        """Close every connection for good; who waits for an answer is told DISCONNECTED."""
+        self._is_closed = True
+        for lane in list(self._lanes.values()):
+            if lane.state is _State.DOWN:
+                self._fail(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+            else:
+                self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+        for connection in list(self._probes):
+            self._network.close_connection(connection)
+            self._end_probe(connection, PeerFailure.DISCONNECTED, close=False)
+
+    # --- a lane's life
+
+    def _connect(self, lane: _Lane, now_ms: int) -> None:
+        lane.state = _State.CONNECTING
+        lane.may_send = True
+        lane.attempt_started_ms = lane.last_active_ms = now_ms
+        lane.connection = self._network.connect(lane.endpoint, lane.listener)
+        self.lane_of[lane.connection] = lane
+
+    def _ask_for_versions(self, lane: _Lane, version: int) -> None:
+        request = ApiVersionsRequest(
+            client_software_name="ottla", client_software_version=self._config.software_version
+        )
+        asked = _Pending(request, self._setup_deadline_ms(lane))
+        asked.version = version
+        asked.answer.on_complete(lambda answer: self._on_versions(lane, version, answer))
+        self._transmit(lane, asked)
+
+    def _on_versions(self, lane: _Lane, version: int, answer: PeerAnswer) -> None:
+        if not isinstance(answer, ApiVersionsResponse):
+            return  # the lane is down, and who waits for it was told
+        lane.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+            _, newest = lane.versions.get(ApiKey.API_VERSIONS, (0, 0))
+            self._ask_for_versions(lane, min(newest, version - 1))
+            return
+        if answer.error_code != ErrorCode.NONE:
+            logger.warning("%s does not say which versions it serves: error %d", lane.endpoint, answer.error_code)
+            self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+            return
+        lane.state = _State.UP
+        lane.failed_attempts = 0
+        self._transmit_unsent(lane)
+
+    def _drop(self, lane: _Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+        """End the lane's connection from this side."""
+        connection = lane.connection
+        self._forget_connection(lane)
+        self._network.close_connection(connection)
+        self._fail(lane, failure, is_failed_attempt=is_failed_attempt)
+
+    def _forget_connection(self, lane: _Lane) -> None:
+        del self.lane_of[lane.connection]
+        lane.connection = 0
+        lane.reader = None
+        lane.state = _State.DOWN
+
+    def _fail(self, lane: _Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+        """Tell those who wait: of a connection that was up, those whose request was sent; else all of them."""
+        failed = list(lane.in_flight)
+        lane.in_flight.clear()
+        now_ms = self._clock.monotonic_ms()
+        if is_failed_attempt:
+            failed += lane.unsent
+            lane.unsent.clear()
+            lane.failed_attempts += 1
+            lane.next_attempt_ms = now_ms + self._backoff_ms(lane.failed_attempts)
+        else:
+            lane.next_attempt_ms = now_ms
+        for pending in failed:
+            pending.answer.complete(failure)
+        if lane.unsent and lane.state is _State.DOWN and now_ms >= lane.next_attempt_ms:
+            self._connect(lane, now_ms)
+
+    def _backoff_ms(self, failed_attempts: int) -> int:
+        config = self._config
+        backoff_ms = min(config.reconnect_backoff_ms << min(failed_attempts - 1, 16), config.reconnect_backoff_max_ms)
+        jitter_ms = backoff_ms * _JITTER_PERCENT // 100
+        return backoff_ms - jitter_ms + self._random.randrange(2 * jitter_ms + 1)
+
+    def _setup_deadline_ms(self, lane: _Lane) -> int:
+        return lane.attempt_started_ms + self._config.connection_setup_timeout_ms
+
+    def _close_idle(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self._config.idle_ms_max
+        for key, lane in list(self._lanes.items()):
+            if lane.unsent or lane.in_flight:
+                continue
+            if lane.state is _State.UP and lane.last_active_ms < oldest_ms:
+                self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=False)
+            if lane.state is _State.DOWN and lane.next_attempt_ms < oldest_ms:
+                del self._lanes[key]
+
+    # --- requests and answers
+
+    def _transmit_unsent(self, lane: _Lane) -> None:
+        while lane.unsent and lane.may_send and lane.state is _State.UP:
+            pending = lane.unsent.popleft()
+            version = self._version_for(lane, pending.request)
+            if version is None:
+                pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+                continue
+            pending.version = version
+            self._transmit(lane, pending)
+
+    def _version_for(self, lane: _Lane, request: Message) -> int | None:
+        """Return the highest version that both sides speak."""
+        offered = lane.versions.get(request.api_key)
+        if offered is None:
+            return None
+        first, last = request.versions
+        if request.latest_version_unstable:
+            last -= 1
+        version = min(last, offered[1])
+        return version if version >= max(first, offered[0]) else None
+
+    def _transmit(self, lane: _Lane, pending: _Pending) -> None:
+        self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
+        pending.correlation_id = self._correlation_id
+        header = RequestHeader(
+            request_api_key=pending.api_key,
+            request_api_version=pending.version,
+            correlation_id=pending.correlation_id,
+            client_id=self._config.client_id,
+        )
+        out = bytearray(4)
+        splices: list[Splice] = []
+        header.write(request_header_version(pending.api_key, pending.version), out, splices)
+        try:
+            pending.request.write(pending.version, out, splices)
+        except ValueError:
+            logger.exception("%s v%d cannot be sent to %s", pending.api_key.name, pending.version, lane.endpoint)
+            pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+            return
+        size = len(out) - 4 + sum(len(data) for _, data in splices)
+        out[:4] = size.to_bytes(4, "big")
+        lane.in_flight.append(pending)
+        lane.last_active_ms = self._clock.monotonic_ms()
+        lane.may_send = self._network.send(lane.connection, splice_chunks(out, splices))
+
+    def _take_answer(self, lane: _Lane, frame: memoryview) -> tuple[_Pending, Message]:
+        """Return the request that ``frame`` answers, and the answer.
+
+        Raises:
+            ProtocolError: it is no answer to the oldest request under way.
+        """
+        if not lane.in_flight:
+            raise ProtocolError("an answer to nothing")
+        pending = lane.in_flight[0]
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        if correlation_id != pending.correlation_id:
+            raise ProtocolError(f"answer {correlation_id} came where {pending.correlation_id} was due")
+        position, version = 4, pending.version
+        if response_header_version(pending.api_key, version) == 1:
+            position = _skip_tags(frame, position)
+        if pending.api_key is ApiKey.API_VERSIONS:
+            # What does not know the version answers in version 0 (KIP-511), which begins with the same error code.
+            is_refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+            version = 0 if is_refused else version
+        answer = response_type(pending.api_key).decode(frame, version, position)
+        lane.in_flight.popleft()
+        return pending, answer
+
+    def _end_liar(self, lane: _Lane, error: Exception) -> None:
+        logger.warning("closing the connection to %s: it sent bytes that are no answer: %s", lane.endpoint, error)
+        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+
+    # --- time
+
+    def _time_out(self, lane: _Lane, now_ms: int) -> None:
+        late = [pending for pending in lane.waiting() if pending.deadline_ms <= now_ms]
+        for pending in late:
+            (lane.in_flight if pending in lane.in_flight else lane.unsent).remove(pending)
+        if late:
+            # Answers come in order: whoever waits behind a silent peer waits in vain as well.
+            self._abandon(lane)
+        lane.earliest_deadline_ms = min((pending.deadline_ms for pending in lane.waiting()), default=None)
+        for pending in late:
+            pending.answer.complete(PeerFailure.TIMED_OUT)
+
+    def _abandon(self, lane: _Lane) -> None:
+        """Close a connection on which a request timed out, or that does not come up."""
+        if lane.state is _State.DOWN:
+            return
+        unsent, lane.unsent = lane.unsent, deque()
+        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=lane.state is not _State.UP)
+        lane.unsent.extendleft(reversed(unsent))
+
+    def _due(self) -> Iterator[int]:
+        for probe in self._probes.values():
+            yield probe.deadline_ms
+        for lane in self._lanes.values():
+            if lane.earliest_deadline_ms is not None:
+                yield lane.earliest_deadline_ms
+            if lane.state is _State.DOWN:
+                if lane.unsent:
+                    yield lane.next_attempt_ms
+            elif lane.state is not _State.UP:
+                yield self._setup_deadline_ms(lane)
+        if self._lanes:
+            yield self._next_idle_check_ms
+
+    def _end_probe(self, connection: ConnectionId, outcome: PeerFailure | None, *, close: bool = True) -> None:
+        probe = self._probes.pop(connection, None)
+        self.lane_of.pop(connection, None)
+        if probe is not None:
+            if close and outcome is None:
+                self._network.close_connection(connection)
+            probe.answer.complete(outcome)
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    """Pass over the response header's tagged fields: none is known."""
+    if frame[position] == 0:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+    return position

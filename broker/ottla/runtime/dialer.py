@@ -1,0 +1,195 @@
+"""`Dialer`: outgoing connections until they are up: names resolved off the loop, each address tried in turn.
+
+A host name is resolved anew for every attempt, because a restarted pod has another address. When the one who dials
+loses patience (`Dialer.cancel`), the next attempt begins with the address behind the one that kept it waiting.
+Source: ClusterConnectionStates and ClientUtils of Apache Kafka (KIP-302, KIP-899).
+"""
+
+import errno
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from ottla.ports import ConnectionId
+from ottla.types import Endpoint
+
+
+class _Address(NamedTuple):
+    family: int
+    sockaddr: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One connection on its way up."""
+
+    connection: ConnectionId
+    endpoint: Endpoint
+    addresses: list[_Address] = field(default_factory=list)
+    next_index: int = 0
+    sock: socket.socket | None = None
+    was_refused: bool = True
+    """Until an address fails in another way."""
+    last_error: OSError | None = None
+
+
+class Dialer:
+    """See the module.
+
+    Args of the constructor:
+        post: runs a function on the loop soon; may be called from any thread.
+        on_connected: takes the connected, non-blocking socket over.
+        on_failed: told why, and whether every address refused.
+    """
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        post: Callable[[Callable[[], None]], None],
+        *,
+        on_connected: Callable[[ConnectionId, socket.socket], None],
+        on_failed: Callable[[ConnectionId, str, bool], None],
+    ) -> None:
+        self._selector = selector
+        self._post = post
+        self._on_connected = on_connected
+        self._on_failed = on_failed
+        self._attempts: dict[ConnectionId, _Attempt] = {}
+        self._first_index: dict[Endpoint, int] = {}
+        self._resolving: dict[Endpoint, list[ConnectionId]] = {}
+
+    def dial(self, connection: ConnectionId, endpoint: Endpoint) -> None:
+        """Start to connect; the outcome is reported from the loop, never before this returns."""
+        self._attempts[connection] = _Attempt(connection, endpoint)
+        numeric = _numeric_address(endpoint)
+        if numeric is not None:
+            self._post(lambda: self._resolved([connection], [numeric], None))
+            return
+        waiting = self._resolving.setdefault(endpoint, [])
+        waiting.append(connection)
+        if len(waiting) == 1:
+            # A daemon, because a name server that does not answer must not keep the process from ending.
+            threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True).start()
+
+    def cancel(self, connection: ConnectionId) -> bool:
+        """Give an attempt up without a report; False when there is none (any more)."""
+        attempt = self._attempts.pop(connection, None)
+        if attempt is None:
+            return False
+        if attempt.sock is not None:
+            self._release(attempt)
+            self._first_index[attempt.endpoint] = attempt.next_index
+        return True
+
+    def close(self) -> None:
+        for connection in list(self._attempts):
+            self.cancel(connection)
+
+    def _resolve(self, endpoint: Endpoint) -> None:
+        """Ask the system for the addresses; on a thread of its own."""
+        addresses: list[_Address] = []
+        error: OSError | None = None
+        try:
+            addresses = _look_up(endpoint, 0)
+        except OSError as caught:
+            error = caught
+        self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), addresses, error))
+
+    def _resolved(self, connections: list[ConnectionId], addresses: list[_Address], error: OSError | None) -> None:
+        for connection in connections:
+            attempt = self._attempts.get(connection)
+            if attempt is None:
+                continue
+            if not addresses:
+                del self._attempts[connection]
+                self._on_failed(connection, f"{attempt.endpoint.host} cannot be resolved: {error}", False)
+                continue
+            first = self._first_index.get(attempt.endpoint, 0) % len(addresses)
+            attempt.addresses = addresses[first:] + addresses[:first]
+            self._try_next(attempt)
+
+    def _try_next(self, attempt: _Attempt) -> None:
+        """Connect to the next address; report when there is none left."""
+        while attempt.next_index < len(attempt.addresses):
+            address = attempt.addresses[attempt.next_index]
+            attempt.next_index += 1
+            try:
+                sock = socket.socket(address.family, socket.SOCK_STREAM)
+            except OSError as error:
+                self._failed_once(attempt, error)
+                continue
+            attempt.sock = sock
+            sock.setblocking(False)
+            self._selector.register(sock, selectors.EVENT_WRITE, partial(self._on_writable, attempt, sock))
+            try:
+                sock.connect(address.sockaddr)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._release(attempt)
+                self._failed_once(attempt, error)
+                continue
+            return
+        del self._attempts[attempt.connection]
+        last = attempt.last_error
+        reason = (last.strerror or str(last)) if last is not None else "no address"
+        self._on_failed(attempt.connection, reason, attempt.was_refused)
+
+    def _on_writable(self, attempt: _Attempt, sock: socket.socket, _: int) -> None:
+        if attempt.sock is not sock:
+            return  # cancelled in this very round of the loop
+        error = _error_of(sock)
+        if error is not None:
+            self._release(attempt)
+            self._failed_once(attempt, error)
+            self._try_next(attempt)
+            return
+        self._selector.unregister(sock)
+        attempt.sock = None
+        del self._attempts[attempt.connection]
+        self._first_index.pop(attempt.endpoint, None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._on_connected(attempt.connection, sock)
+
+    def _failed_once(self, attempt: _Attempt, error: OSError) -> None:
+        attempt.last_error = error
+        if error.errno != errno.ECONNREFUSED:
+            attempt.was_refused = False
+
+    def _release(self, attempt: _Attempt) -> None:
+        assert attempt.sock is not None
+        self._selector.unregister(attempt.sock)
+        attempt.sock.close()
+        attempt.sock = None
+
+
+def _error_of(sock: socket.socket) -> OSError | None:
+    """Return why a connection did not come up; None when it did."""
+    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        return OSError(code, os.strerror(code))
+    try:
+        # Nobody listens at a port that the system hands out as a client's: TCP then connects it to itself.
+        if sock.getsockname() == sock.getpeername():
+            return ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    except OSError as error:
+        return error
+    return None
+
+
+def _numeric_address(endpoint: Endpoint) -> _Address | None:
+    """Return the address of a host that is one already; None for a name."""
+    try:
+        return _look_up(endpoint, socket.AI_NUMERICHOST)[0]
+    except OSError:
+        return None
+
+
+def _look_up(endpoint: Endpoint, flags: int) -> list[_Address]:
+    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys(_Address(family, sockaddr) for family, _, _, _, sockaddr in found))

@@ -1,0 +1,141 @@
+"""Dialling: every address of a name is tried, refused is told apart from everything else, nothing blocks the loop."""
+
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.ports import ConnectionId
+from ottla.runtime.dialer import Dialer
+from ottla.types import Endpoint
+
+
+class Loop:
+    """A selector, what was posted to it, and what the dialer reported."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.posted: deque[Callable[[], None]] = deque()
+        self.connected: dict[ConnectionId, socket.socket] = {}
+        self.failed: dict[ConnectionId, tuple[str, bool]] = {}
+        self.dialer = Dialer(
+            self.selector,
+            self.posted.append,
+            on_connected=self.connected.__setitem__,
+            on_failed=lambda connection, reason, was_refused: self.failed.update({connection: (reason, was_refused)}),
+        )
+
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(3_000):
+            if condition():
+                return
+            for key, events in self.selector.select(0.01):
+                key.data(events)
+            while self.posted:
+                self.posted.popleft()()
+        raise AssertionError("nothing came of it")
+
+    def close(self) -> None:
+        self.dialer.close()
+        for sock in self.connected.values():
+            sock.close()
+        self.selector.close()
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    made = Loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock
+
+
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]  # bound, but nobody listens
+
+
+def resolve_to(monkeypatch: pytest.MonkeyPatch, *hosts: str) -> None:
+    """Let every name have the addresses ``hosts``."""
+    real = socket.getaddrinfo
+
+    def look_up(host: str, port: int, **options: Any) -> list[Any]:
+        if options.get("flags") == socket.AI_NUMERICHOST:
+            return real(host, port, **options)
+        return [found for each in hosts for found in real(each, port, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_address_and_a_name_are_both_reached(loop: Loop, listener: socket.socket, host: str) -> None:
+    loop.dialer.dial(1, Endpoint(host, listener.getsockname()[1]))
+    assert not loop.connected
+    assert not loop.failed
+    loop.run_until(lambda: bool(loop.connected))
+
+    assert loop.connected[1].getpeername() == listener.getsockname()
+    assert loop.connected[1].gettimeout() == 0
+
+
+def test_a_port_where_nobody_listens_is_refused(loop: Loop, unused_port: int) -> None:
+    loop.dialer.dial(1, Endpoint("127.0.0.1", unused_port))
+    loop.run_until(lambda: bool(loop.failed))
+
+    assert loop.failed == {1: ("Connection refused", True)}
+
+
+def test_the_next_address_is_tried_where_one_refuses(
+    loop: Loop, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve_to(monkeypatch, "127.0.0.2", "127.0.0.3", "127.0.0.1")
+    loop.dialer.dial(1, Endpoint("broker", listener.getsockname()[1]))
+    loop.run_until(lambda: bool(loop.connected))
+
+    assert loop.connected[1].getpeername() == listener.getsockname()
+
+
+def test_a_name_without_an_address_is_no_refusal(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    loop.dialer.dial(1, Endpoint("nowhere", 9092))
+    loop.run_until(lambda: bool(loop.failed))
+
+    reason, was_refused = loop.failed[1]
+    assert "nowhere cannot be resolved" in reason
+    assert not was_refused
+
+
+def test_attempts_at_one_name_share_a_look_up(
+    loop: Loop, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve_to(monkeypatch, "127.0.0.1")
+    endpoint = Endpoint("broker", listener.getsockname()[1])
+    for connection in (1, 2):
+        loop.dialer.dial(connection, endpoint)
+    loop.run_until(lambda: len(loop.connected) == 2)
+
+    assert sorted(loop.connected) == [1, 2]
+
+
+def test_a_cancelled_attempt_reports_nothing(loop: Loop, unused_port: int) -> None:
+    endpoint = Endpoint("127.0.0.1", unused_port)
+    loop.dialer.dial(1, endpoint)
+    loop.dialer.dial(2, endpoint)
+
+    assert loop.dialer.cancel(1)
+    assert not loop.dialer.cancel(1)
+    loop.run_until(lambda: bool(loop.failed))
+    assert list(loop.failed) == [2]
