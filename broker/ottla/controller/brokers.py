@@ -127,13 +127,7 @@ class BrokerControl:
         Raises:
             KafkaError: STALE_BROKER_EPOCH: the broker must register again.
         """
-        broker = self._state.image.cluster.brokers.get(request.broker_id)
-        if broker is None or broker.epoch != request.broker_epoch:
-            known = "is not registered" if broker is None else f"has epoch {broker.epoch}"
-            raise KafkaError(
-                ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {request.broker_id} sent a heartbeat with epoch {request.broker_epoch}, but {known}",
-            )
+        broker = self._state.broker_with_epoch(request.broker_id, request.broker_epoch)
         self._heartbeats.touch(broker.broker_id, broker.epoch, request.current_metadata_offset, now_ms)
         current, following = self._next_state(broker, request)
         records = self._transition(broker, current, following)

@@ -15,11 +15,17 @@ from typing import Any, Final, NamedTuple
 
 from ottla.controller.brokers import BrokerControl
 from ottla.controller.configs import ConfigControl
+from ottla.controller.controllers import QuorumMemberControl
+from ottla.controller.directories import DirectoryControl
 from ottla.controller.features import FeatureControl, min_isr_default_records
 from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.leader_elections import ElectionControl
 from ottla.controller.leadership import LeadershipControl
+from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
+from ottla.controller.partitions import PartitionControl
+from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
+from ottla.controller.reassignments import ReassignmentControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import TopicControl
@@ -42,13 +48,18 @@ from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
+from ottla.wire.messages.alter_partition import AlterPartitionRequest
+from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
@@ -70,6 +81,10 @@ class ControllerConfig:
         default_replication_factor: default.replication.factor.
         static: what server.properties says, for configuration that topics inherit.
         listeners: this controller's advertised listeners, for its registration.
+        inter_broker_listener_name: the listener that is probed when a broker's connection breaks.
+        unclean_election_interval_ms: unclean.leader.election.interval.ms.
+        leader_rebalance_enable: auto.leader.rebalance.enable.
+        leader_imbalance_check_interval_ms: leader.imbalance.check.interval.seconds, in ms.
     """
 
     session_timeout_ms: int = 9_000
@@ -78,6 +93,10 @@ class ControllerConfig:
     default_replication_factor: int = 1
     static: Mapping[str, str] = field(default_factory=dict)
     listeners: Mapping[str, Listener] = field(default_factory=dict)
+    inter_broker_listener_name: str = "PLAINTEXT"
+    unclean_election_interval_ms: int = 300_000
+    leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
 
 
 class _Waiting(NamedTuple):
@@ -94,6 +113,7 @@ class Controller:
     Args of the constructor:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
         has_broker: this process is also a broker (process.roles=broker,controller).
+        probe: finds out whether a broker's process still listens; None: only sessions tell that a broker is gone.
     """
 
     def __init__(
@@ -107,6 +127,7 @@ class Controller:
         bootstrap: Sequence[MetadataRecord],
         has_broker: bool,
         config: ControllerConfig | None = None,
+        probe: ProbeBroker | None = None,
     ) -> None:
         self._config = config or ControllerConfig()
         self._raft = raft
@@ -123,7 +144,13 @@ class Controller:
         self._next_idle_ms: int | None = None
         self._promised_tick_ms: int | None = None
         self.state = ControllerState()
+        self._counters = ControllerCounters()
         self._heartbeats = BrokerHeartbeats(self._config.session_timeout_ms)
+        self._probes = BrokerProbes(
+            probe=probe,
+            listener=self._config.inter_broker_listener_name,
+            session_timeout_ms=self._config.session_timeout_ms,
+        )
         self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
         leadership = LeadershipControl(self.state, self._configs)
         self._brokers = BrokerControl(self.state, leadership, self._heartbeats, cluster_id=cluster_id)
@@ -137,6 +164,10 @@ class Controller:
         self._features = FeatureControl(self.state, node_id=node_id)
         self._producer_ids = ProducerIdControl(self.state)
         self._elections = ElectionControl(self.state, leadership)
+        self._partitions = PartitionControl(self.state, leadership)
+        self._reassignments = ReassignmentControl(self.state, self._configs, leadership)
+        self._directories = DirectoryControl(self.state, leadership)
+        self._members = QuorumMemberControl(self.state)
         self._decisions = self._list_decisions()
 
     def _list_decisions(self) -> dict[type[Message], Callable[[Any], ControllerResult[Any]]]:
@@ -146,9 +177,11 @@ class Controller:
             )
 
         def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
-            return self._brokers.heartbeat(
-                request, next_offset=self._raft.log_end_offset, now_ms=self._clock.monotonic_ms()
-            )
+            now_ms = self._clock.monotonic_ms()
+            decided = self._brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
+            if self._probes.on_heartbeat(self.state.image.cluster.brokers[request.broker_id], now_ms):
+                logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
+            return decided
 
         def update_features(request: UpdateFeaturesRequest) -> ControllerResult[Any]:
             return self._features.update(request, kraft_version=self._raft.kraft_version)
@@ -156,13 +189,18 @@ class Controller:
         return {
             AllocateProducerIdsRequest: self._producer_ids.allocate,
             AlterConfigsRequest: self._configs.alter_fully,
+            AlterPartitionReassignmentsRequest: self._reassignments.alter,
+            AlterPartitionRequest: self._partitions.alter_partition,
+            AssignReplicasToDirsRequest: self._directories.assign,
             BrokerHeartbeatRequest: heartbeat,
             BrokerRegistrationRequest: register,
+            ControllerRegistrationRequest: self._members.register,
             CreatePartitionsRequest: self._topics.create_partitions,
             CreateTopicsRequest: self._topics.create_topics,
             DeleteTopicsRequest: self._topics.delete_topics,
             ElectLeadersRequest: self._elections.elect_leaders,
             IncrementalAlterConfigsRequest: self._configs.alter_incrementally,
+            ListPartitionReassignmentsRequest: self._reassignments.list,
             UnregisterBrokerRequest: self._brokers.unregister,
             UpdateFeaturesRequest: update_features,
         }
@@ -254,6 +292,7 @@ class Controller:
         logger.info("node %d is the active controller in epoch %d", self._node_id, epoch)
         self._epoch = epoch
         image = self.state.image
+        self._probes.start()
         self._heartbeats.start(list(image.cluster.brokers.values()), self._clock.monotonic_ms())
         if METADATA_VERSION not in image.features.levels:
             self._carry_out(ControllerResult(None, self._bootstrap_records()))
@@ -301,6 +340,43 @@ class Controller:
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.delayed.complete(_not_controller() if error.code is not ErrorCode.NOT_CONTROLLER else error)
+
+    # --- brokers that vanish
+
+    def on_broker_connection_lost(self, broker_id: NodeId, broker_epoch: Offset) -> None:
+        """Find out whether the broker's process has ended, and fence it at once if so.
+
+        To be called when a connection that carried heartbeats of ``broker_id`` in ``broker_epoch`` closes for any
+        reason; it may be called for brokers that left in order, came back meanwhile or were never there.
+        """
+        broker = self.state.image.cluster.brokers.get(broker_id)
+        if self._epoch is None or broker is None or broker.is_fenced or broker.epoch != broker_epoch:
+            return
+        controller_epoch, heartbeats_before = self._epoch, self._heartbeats.count(broker_id, broker_epoch)
+
+        def fence() -> bool:
+            now = self.state.image.cluster.brokers.get(broker_id)
+            if self._epoch != controller_epoch or now is None or now.is_fenced or now.epoch != broker_epoch:
+                return False
+            if self._heartbeats.count(broker_id, broker_epoch) != heartbeats_before:
+                return False
+            logger.info("fencing broker %d at once: its process has ended, nobody listens there any more", broker_id)
+            self._heartbeats.forget(broker_id)
+            self._counters.refused_probes += 1
+            self._carry_out(ControllerResult(None, self._brokers.fence(now)))
+            return True
+
+        self._probes.ask(broker, self._clock.monotonic_ms(), fence)
+
+    def metrics(self) -> ControllerMetrics:
+        """Return what operators watch, as of now."""
+        return controller_metrics(
+            self.state,
+            self._configs,
+            self._counters,
+            is_active=self.is_active,
+            committed_offset=self._committed_offset,
+        )
 
     # --- time
 

@@ -1,6 +1,7 @@
-"""`PartitionChange`: one partition's next in-sync set, leader and eligible leaders, as a change record.
+"""`PartitionChange`: one partition's next replicas, in-sync set, leader and eligible leaders, as a change record.
 
-How a leader is chosen, in this order:
+First a reassignment that has come to its end is completed: every replica that stays is in sync, so those on the way
+out go. Then a leader is chosen, in this order:
 
 1. The present leader stays if it may lead and is in sync (unless the preferred replica is asked for).
 2. The first replica, in assignment order, that may lead and is in sync; with an empty in-sync set (KIP-966) one of
@@ -11,11 +12,11 @@ How a leader is chosen, in this order:
 
 After 3 and 4 the leader starts as `RECOVERING`.
 
-Source: PartitionChangeBuilder of Apache Kafka 4.3; KIP-704, KIP-966.
+Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-455, KIP-704, KIP-966.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.metadata.metadata_version import RecordVersions
@@ -35,17 +36,41 @@ class Election(Enum):
     """Take a replica that may have lost committed records rather than none."""
 
 
+@dataclass(slots=True)
+class _Target:
+    """What the partition is to become."""
+
+    replicas: list[NodeId]
+    removing: list[NodeId]
+    adding: list[NodeId]
+    isr: list[NodeId]
+
+    def complete_reassignment(self) -> None:
+        """Finish a reassignment whose remaining replicas are all in sync; otherwise change nothing."""
+        if not self.removing and not self.adding:
+            return
+        isr = [replica for replica in self.isr if replica not in self.removing]
+        replicas = [replica for replica in self.replicas if replica not in self.removing]
+        if isr and replicas and set(replicas) <= set(isr):
+            self.replicas, self.isr, self.removing, self.adding = replicas, isr, [], []
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionChange:
-    """A change in the making; `to_record` decides.
+    """A change in the making; `to_record` decides. What is None stays as it is.
 
     Attributes:
         may_lead: whether a broker is up and has the replica's directory.
         min_isr: effective min.insync.replicas of the topic.
         elr_enabled: whether eligible leader replicas are kept.
-        isr: the in-sync set to come; None keeps it.
+        default_directory: the log directory of a replica that is new on a broker, as far as can be said.
+        isr: the in-sync set to come.
         unclean_shutdown: replicas that may have lost what they had, though they were in sync.
-        leader_recovery_state: the state to come; None keeps it.
+        leader_recovery_state: the state to come.
+        replicas: the assignment to come, those on the way out included.
+        removing_replicas: those on the way out.
+        adding_replicas: those on the way in.
+        directories: by broker, a log directory that is known now.
     """
 
     topic_id: Uuid
@@ -54,71 +79,103 @@ class PartitionChange:
     may_lead: Callable[[NodeId], bool]
     min_isr: int
     elr_enabled: bool
+    default_directory: Callable[[NodeId], Uuid]
     election: Election = Election.ONLINE
     isr: Sequence[NodeId] | None = None
     unclean_shutdown: frozenset[NodeId] = frozenset()
     leader_recovery_state: int | None = None
+    replicas: Sequence[NodeId] | None = None
+    removing_replicas: Sequence[NodeId] | None = None
+    adding_replicas: Sequence[NodeId] | None = None
+    directories: Mapping[NodeId, Uuid] = field(default_factory=dict)
 
     def to_record(self, versions: RecordVersions) -> MetadataRecord | None:
         """Return the record that makes the change; None when nothing changes."""
         before = self.partition
-        isr = list(before.isr if self.isr is None else self.isr)
-        elr = self._next_elr(isr)
-        leader, is_unclean = self._elect(isr, elr)
+        target = self._target()
+        target.complete_reassignment()
+        elr = self._next_elr(target)
+        leader, is_unclean = self._elect(target, elr)
         recovery_state = (
             before.leader_recovery_state if self.leader_recovery_state is None else self.leader_recovery_state
         )
         if is_unclean:
-            isr, elr, recovery_state = [leader], [], RECOVERING
-        elif leader != NO_LEADER and leader not in isr:
-            isr, elr = [leader], [replica for replica in elr if replica != leader]
+            target.isr, elr, recovery_state = [leader], [], RECOVERING
+        elif leader != NO_LEADER and leader not in target.isr:
+            target.isr, elr = [leader], [replica for replica in elr if replica != leader]
         record = PartitionChangeRecord(partition_id=self.partition_id, topic_id=self.topic_id)
         if leader != before.leader:
             record.leader = leader
-        if (isr or self.elr_enabled) and tuple(isr) != before.isr:
-            record.isr = isr
+        if (target.isr or self.elr_enabled) and tuple(target.isr) != before.isr:
+            record.isr = target.isr
         if set(elr) != set(before.elr):
             record.eligible_leader_replicas = elr
+        self._bump_leader_epoch(record, target, versions)
         self._set_last_known_leader(record)
+        self._set_assignment(record, target, versions)
         if recovery_state != before.leader_recovery_state:
             record.leader_recovery_state = recovery_state
         if record == PartitionChangeRecord(partition_id=self.partition_id, topic_id=self.topic_id):
             return None
         return MetadataRecord(record, versions.partition_change)
 
-    def _next_elr(self, isr: list[NodeId]) -> list[NodeId]:
+    def _target(self) -> _Target:
+        before = self.partition
+        return _Target(
+            replicas=list(before.replicas if self.replicas is None else self.replicas),
+            removing=list(before.removing_replicas if self.removing_replicas is None else self.removing_replicas),
+            adding=list(before.adding_replicas if self.adding_replicas is None else self.adding_replicas),
+            isr=list(before.isr if self.isr is None else self.isr),
+        )
+
+    def _next_elr(self, target: _Target) -> list[NodeId]:
         """Return who has every committed record without being in sync: those that left while too few were left."""
         before = self.partition
-        if not self.elr_enabled or len(isr) >= min(self.min_isr, len(before.replicas)):
+        if not self.elr_enabled or len(target.isr) >= min(self.min_isr, len(before.replicas)):
             return []
         candidates = set(before.elr) | set(before.isr)
-        return sorted(candidates - set(isr) - self.unclean_shutdown)
+        return sorted((candidates & set(target.replicas)) - set(target.isr) - self.unclean_shutdown)
 
-    def _elect(self, isr: list[NodeId], elr: list[NodeId]) -> tuple[NodeId, bool]:
+    def _elect(self, target: _Target, elr: list[NodeId]) -> tuple[NodeId, bool]:
         """Return the leader to be, and whether records may be lost by that."""
-        before = self.partition
+        before, isr = self.partition, target.isr
 
         def is_clean(replica: NodeId) -> bool:
             return (replica in isr or (not isr and replica in elr)) and self.may_lead(replica)
 
-        if self.election is Election.PREFERRED and is_clean(before.preferred_replica):
-            return before.preferred_replica, False
+        if self.election is Election.PREFERRED and is_clean(target.replicas[0]):
+            return target.replicas[0], False
         if before.leader != NO_LEADER and is_clean(before.leader):
             return before.leader, False
-        for replica in before.replicas:
+        for replica in target.replicas:
             if is_clean(replica):
                 return replica, False
-        if self._may_elect_last_known(elr):
+        if self._may_elect_last_known(target, elr):
             return before.last_known_elr[0], True
         if self.election is Election.UNCLEAN:
-            for replica in before.replicas:
+            for replica in target.replicas:
                 if self.may_lead(replica):
                     return replica, True
         return NO_LEADER, False
 
-    def _may_elect_last_known(self, elr: list[NodeId]) -> bool:
+    def _may_elect_last_known(self, target: _Target, elr: list[NodeId]) -> bool:
         known = self.partition.last_known_elr
-        return self.elr_enabled and not elr and len(known) == 1 and self.may_lead(known[0])
+        if not self.elr_enabled or elr or target.isr or len(known) != 1:
+            return False
+        return known[0] in target.replicas and self.may_lead(known[0])
+
+    def _bump_leader_epoch(self, record: PartitionChangeRecord, target: _Target, versions: RecordVersions) -> None:
+        """Count a new leader epoch under the same leader, where followers of the old one must not go on.
+
+        That is so for replicas that were taken out, and below metadata.version 3.6 for those that fell out of sync.
+        """
+        if record.leader != NO_LEADER_CHANGE:
+            return
+        before = self.partition
+        loses_replica = not set(before.replicas) <= set(target.replicas)
+        loses_isr = record.isr is not None and not set(before.isr) <= set(record.isr)
+        if loses_replica or (loses_isr and versions.bumps_leader_epoch_on_isr_shrink):
+            record.leader = before.leader
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
         """Remember the leader of a partition that loses its last one; forget it when there is a leader again."""
@@ -132,3 +189,19 @@ class PartitionChange:
             keeps_leader = before.leader != NO_LEADER and record.leader == NO_LEADER_CHANGE
             if record.leader >= 0 or keeps_leader:
                 record.last_known_elr = []
+
+    def _set_assignment(self, record: PartitionChangeRecord, target: _Target, versions: RecordVersions) -> None:
+        before = self.partition
+        if versions.supports_directories and (self.directories or tuple(target.replicas) != before.replicas):
+            known = {**dict(zip(before.replicas, before.directories, strict=True)), **self.directories}
+            directories = [
+                known[replica] if replica in known else self.default_directory(replica) for replica in target.replicas
+            ]
+            if tuple(directories) != before.directories:
+                record.directories = directories
+        if tuple(target.replicas) != before.replicas:
+            record.replicas = target.replicas
+        if tuple(target.removing) != before.removing_replicas:
+            record.removing_replicas = target.removing
+        if tuple(target.adding) != before.adding_replicas:
+            record.adding_replicas = target.adding

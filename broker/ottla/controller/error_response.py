@@ -11,13 +11,18 @@ from ottla.wire.codec import Message
 from ottla.wire.messages import allocate_producer_ids as producer_ids
 from ottla.wire.messages import (
     alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
+    controller_registration,
     create_partitions,
     create_topics,
     delete_topics,
     elect_leaders,
     incremental_alter_configs,
+    list_partition_reassignments,
     unregister_broker,
     update_features,
 )
@@ -47,6 +52,59 @@ def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: KafkaError
             for topic in named
         ]
     )
+
+
+def _alter_partition(_: Message, error: KafkaError) -> Message:
+    return alter_partition.AlterPartitionResponse(error_code=error.code)
+
+
+def _alter_partition_reassignments(
+    request: alter_partition_reassignments.AlterPartitionReassignmentsRequest, error: KafkaError
+) -> Message:
+    return alter_partition_reassignments.AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=[
+            alter_partition_reassignments.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    alter_partition_reassignments.ReassignablePartitionResponse(
+                        partition_index=partition.partition_index, error_code=error.code, error_message=error.message
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _list_partition_reassignments(
+    request: list_partition_reassignments.ListPartitionReassignmentsRequest, error: KafkaError
+) -> Message:
+    return list_partition_reassignments.ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            list_partition_reassignments.OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    list_partition_reassignments.OngoingPartitionReassignment(partition_index=partition)
+                    for partition in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or []
+        ],
+    )
+
+
+def _assign_replicas_to_dirs(_: Message, error: KafkaError) -> Message:
+    return assign_replicas_to_dirs.AssignReplicasToDirsResponse(error_code=error.code)
+
+
+def _controller_registration(_: Message, error: KafkaError) -> Message:
+    return controller_registration.ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
 
 
 def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: KafkaError) -> Message:
@@ -131,6 +189,11 @@ def _allocate_producer_ids(_: Message, error: KafkaError) -> Message:
 _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     producer_ids.AllocateProducerIdsRequest: _allocate_producer_ids,
     alter_configs.AlterConfigsRequest: _alter_configs,
+    alter_partition.AlterPartitionRequest: _alter_partition,
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest: _alter_partition_reassignments,
+    assign_replicas_to_dirs.AssignReplicasToDirsRequest: _assign_replicas_to_dirs,
+    controller_registration.ControllerRegistrationRequest: _controller_registration,
+    list_partition_reassignments.ListPartitionReassignmentsRequest: _list_partition_reassignments,
     broker_heartbeat.BrokerHeartbeatRequest: _broker_heartbeat,
     broker_registration.BrokerRegistrationRequest: _broker_registration,
     create_partitions.CreatePartitionsRequest: _create_partitions,

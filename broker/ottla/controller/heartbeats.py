@@ -28,6 +28,7 @@ class _Heartbeat:
     last_contact_ms: int
     metadata_offset: Offset = -1
     controlled_shutdown_offset: Offset = -1
+    count: int = 0
 
 
 class BrokerHeartbeats:
@@ -50,6 +51,12 @@ class BrokerHeartbeats:
             heartbeat = self._brokers[broker_id] = _Heartbeat(epoch, now_ms)
         heartbeat.last_contact_ms = now_ms
         heartbeat.metadata_offset = metadata_offset
+        heartbeat.count += 1
+
+    def count(self, broker_id: NodeId, epoch: Offset) -> int:
+        """How many heartbeats came in this session of this incarnation."""
+        heartbeat = self._brokers.get(broker_id)
+        return 0 if heartbeat is None or heartbeat.epoch != epoch else heartbeat.count
 
     def forget(self, broker_id: NodeId) -> None:
         """End the broker's session: it was fenced or unregistered."""

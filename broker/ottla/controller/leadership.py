@@ -7,21 +7,14 @@ from collections.abc import Callable, Iterable
 
 from ottla.controller.configs import ConfigControl
 from ottla.controller.elections import Election, PartitionChange
+from ottla.controller.partition_index import NOWHERE, TopicIdPartition
 from ottla.controller.state import ControllerState
+from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import (
-    DIRECTORY_LOST,
-    DIRECTORY_MIGRATING,
-    DIRECTORY_UNASSIGNED,
-    PartitionRegistration,
-    TopicImage,
-)
+from ottla.metadata.topics import NO_LEADER, TopicImage
 from ottla.types import NodeId, Uuid
 
 NO_BROKER = -1
-_ALWAYS_ONLINE = frozenset({DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED})
-
-PartitionFilter = Callable[[PartitionRegistration], bool]
 
 
 class LeadershipControl:
@@ -33,44 +26,55 @@ class LeadershipControl:
 
     def on_fenced(self, broker_id: NodeId) -> list[MetadataRecord]:
         """Take the broker out of every in-sync set, and elect others where it leads."""
-        return self._changes(lambda partition: broker_id in partition.isr, leaving=broker_id)
+        return self._changes(self._state.index.in_sync.get(broker_id, NOWHERE), leaving=broker_id)
 
     def on_unfenced(self, broker_id: NodeId) -> list[MetadataRecord]:
         """Give the partitions without a leader a chance, now that the broker is there."""
-        return self._changes(lambda partition: not partition.has_leader, coming=broker_id)
+        return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
     def on_unclean_shutdown(self, broker_id: NodeId) -> list[MetadataRecord]:
         """Trust the broker with nothing: it may have lost what it had in memory (KIP-966)."""
-        return self._changes(
-            lambda partition: broker_id in partition.isr or broker_id in partition.elr, lost_data=broker_id
-        )
+        index = self._state.index
+        concerned = {**index.in_sync.get(broker_id, NOWHERE), **index.eligible.get(broker_id, NOWHERE)}
+        return self._changes(concerned, lost_data=broker_id)
 
     def on_directories_offline(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
         """Take the broker out of the in-sync set of the partitions in ``directories``."""
-        return self._changes(
-            lambda partition: broker_id in partition.isr and partition.directory_of(broker_id) in directories,
-            leaving=broker_id,
-        )
+        concerned = [
+            TopicIdPartition(topic.topic_id, partition_id)
+            for topic, partition_id, partition in self._state.at(self._state.index.in_sync.get(broker_id, NOWHERE))
+            if partition.directory_of(broker_id) in directories
+        ]
+        return self._changes(concerned, leaving=broker_id)
 
     def change(
         self, topic: TopicImage, partition_id: int, may_lead: Callable[[NodeId], bool] | None = None
     ) -> PartitionChange:
         """Return a change of one partition that, as it is, only elects a leader where one is needed."""
         partition = topic.partitions[partition_id]
-        accepts = may_lead or self._state.image.cluster.is_active
+        cluster = self._state.image.cluster
+        accepts = may_lead or cluster.is_active
+
+        def has_online_directory(broker_id: NodeId) -> bool:
+            broker = cluster.brokers.get(broker_id)
+            if broker is None or broker_id not in partition.replicas:
+                return False
+            return broker.has_online_directory(partition.directory_of(broker_id))
+
         return PartitionChange(
             topic_id=topic.topic_id,
             partition_id=partition_id,
             partition=partition,
-            may_lead=lambda broker_id: accepts(broker_id) and self._has_online_directory(broker_id, partition),
+            may_lead=lambda broker_id: accepts(broker_id) and has_online_directory(broker_id),
             min_isr=self._configs.min_insync_replicas(topic.name),
             elr_enabled=self._state.image.features.is_elr_enabled,
+            default_directory=self._default_directory,
             election=Election.UNCLEAN if self._configs.unclean_election_enabled(topic.name) else Election.ONLINE,
         )
 
     def _changes(
         self,
-        is_concerned: PartitionFilter,
+        concerned: Iterable[TopicIdPartition],
         *,
         leaving: NodeId = NO_BROKER,
         coming: NodeId = NO_BROKER,
@@ -84,7 +88,7 @@ class LeadershipControl:
 
         versions = self._state.image.features.record_versions
         records = []
-        for topic, partition_id, partition in self._concerned(is_concerned):
+        for topic, partition_id, partition in self._state.at(concerned):
             change = self.change(topic, partition_id, may_lead)
             change.isr = [replica for replica in partition.isr if replica not in gone]
             if lost_data != NO_BROKER:
@@ -94,12 +98,6 @@ class LeadershipControl:
                 records.append(record)
         return records
 
-    def _concerned(self, is_concerned: PartitionFilter) -> Iterable[tuple[TopicImage, int, PartitionRegistration]]:
-        return (each for each in self._state.partitions() if is_concerned(each[2]))
-
-    def _has_online_directory(self, broker_id: NodeId, partition: PartitionRegistration) -> bool:
+    def _default_directory(self, broker_id: NodeId) -> Uuid:
         broker = self._state.image.cluster.brokers.get(broker_id)
-        directory = partition.directory_of(broker_id)
-        if broker is None or directory == DIRECTORY_LOST:
-            return False
-        return directory in _ALWAYS_ONLINE or not broker.directories or directory in broker.directories
+        return DIRECTORY_UNASSIGNED if broker is None else broker.default_directory

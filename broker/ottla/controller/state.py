@@ -8,20 +8,24 @@ Source: the timeline data structures of Apache Kafka's controller, which images 
 
 from collections.abc import Iterable, Iterator
 
+from ottla.controller.partition_index import NOWHERE, PartitionIndex, TopicIdPartition
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.loader import BatchReplayer
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsDelta
 from ottla.types import NodeId, Offset
 
 
 class ControllerState:
-    """``image`` is the newest; only `replay` and `reset` change it. ``next_offset`` follows its last record."""
+    """``image`` is the newest, ``index`` follows it; only `replay` and `reset` change them."""
 
-    __slots__ = ("_replayer", "image")
+    __slots__ = ("_replayer", "image", "index")
 
     def __init__(self) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
+        self.index = PartitionIndex()
         self._replayer = BatchReplayer(EMPTY_IMAGE)
 
     def replay(self, records: Iterable[MetadataRecord], provenance: Provenance) -> None:
@@ -36,13 +40,23 @@ class ControllerState:
         except ValueError:
             self._replayer = BatchReplayer(self.image)
             raise
-        self.image = self._replayer.delta.apply(provenance)
+        delta = self._replayer.delta
+        self.image = delta.apply(provenance)
+        self._index(delta.topics)
         self._replayer.restart(self.image)
 
     def reset(self, image: MetadataImage) -> None:
         """Go on from ``image``, whatever was before."""
         self.image = image
+        self.index = PartitionIndex()
+        for topic, partition, registration in self.partitions():
+            self.index.update(TopicIdPartition(topic.topic_id, partition), None, registration)
         self._replayer = BatchReplayer(image)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the log so far ends within a transaction of records (KIP-868)."""
+        return self._replayer.in_transaction
 
     @property
     def next_offset(self) -> Offset:
@@ -54,6 +68,41 @@ class ControllerState:
             for partition, registration in topic.partitions.items():
                 yield topic, partition, registration
 
+    def at(self, places: Iterable[TopicIdPartition]) -> list[tuple[TopicImage, int, PartitionRegistration]]:
+        """The partitions that the index names, by topic id and number: the same order on every controller."""
+        by_id = self.image.topics.by_id
+        found = []
+        for topic_id, partition in sorted(places):
+            topic = by_id[topic_id]
+            found.append((topic, partition, topic.partitions[partition]))
+        return found
+
+    def broker_with_epoch(self, broker_id: NodeId, broker_epoch: Offset) -> BrokerRegistration:
+        """Return the registration of the incarnation that asks.
+
+        Raises:
+            KafkaError: STALE_BROKER_EPOCH: it is not registered, or another incarnation is.
+        """
+        broker = self.image.cluster.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+        if broker.epoch != broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+            )
+        return broker
+
     def has_leaderships(self, broker_id: NodeId) -> bool:
         """Whether the broker leads a partition."""
-        return any(registration.leader == broker_id for _, _, registration in self.partitions())
+        return bool(self.index.led.get(broker_id, NOWHERE))
+
+    def _index(self, delta: TopicsDelta) -> None:
+        for topic_id, topic in delta.deleted_topics.items():
+            for partition, before in topic.partitions.items():
+                self.index.update(TopicIdPartition(topic_id, partition), before, None)
+        for topic_id, changed in delta.changed_topics.items():
+            present = delta.image.by_id.get(topic_id)
+            for partition, after in changed.partition_changes.items():
+                before_change = None if present is None else present.partitions.get(partition)
+                self.index.update(TopicIdPartition(topic_id, partition), before_change, after)

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.config.layers import describe_topic
+from ottla.controller.assignments import check_assignment, invalid_assignment
 from ottla.controller.configs import ConfigControl
 from ottla.controller.placement import UsableBroker, place
-from ottla.controller.result import ControllerResult
+from ottla.controller.result import ControllerResult, check_record_count
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_name import colliding_form, invalid_topic_name_reason, may_collide
-from ottla.metadata.topics import DIRECTORY_UNASSIGNED, PartitionRegistration, TopicImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage
 from ottla.ports import Random
 from ottla.types import CLUSTER_METADATA_TOPIC, ZERO_UUID, NodeId, Uuid
 from ottla.wire.messages import create_partitions as partitions_api
@@ -25,7 +26,6 @@ from ottla.wire.messages import delete_topics as delete_api
 from ottla.wire.messages.metadata_log import RemoveTopicRecord, TopicRecord
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 
 class TopicControl:
@@ -71,7 +71,7 @@ class TopicControl:
             else:
                 records += topic_records
             results.append(result)
-        _check_record_count(records)
+        check_record_count(records)
         response = create_api.CreateTopicsResponse(topics=results)
         return ControllerResult(response, [] if request.validate_only else records)
 
@@ -156,7 +156,7 @@ class TopicControl:
         usable = [
             UsableBroker(broker.broker_id, broker.rack, broker.is_fenced)
             for broker in self._state.image.cluster.brokers.values()
-            if not broker.in_controlled_shutdown and not _is_cordoned(broker.directories, broker.cordoned_directories)
+            if not broker.in_controlled_shutdown and not broker.is_cordoned
         ]
         try:
             return place(
@@ -183,37 +183,19 @@ class TopicControl:
         for assignment in topic.assignments:
             partition = assignment.partition_index
             if partition in replicas:
-                raise _invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
-            self._check_assignment(assignment.broker_ids, replication_factor)
+                raise invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
+            check_assignment(self._state.image.cluster, assignment.broker_ids, replication_factor)
             replication_factor = len(assignment.broker_ids)
             replicas[partition] = assignment.broker_ids
         if sorted(replicas) != list(range(len(replicas))):
-            raise _invalid_assignment("partitions should be a consecutive 0-based integer sequence")
+            raise invalid_assignment("partitions should be a consecutive 0-based integer sequence")
         for partition in range(len(replicas)):
             self._check_online(partition, replicas[partition])
         return [replicas[partition] for partition in range(len(replicas))]
 
-    def _check_assignment(self, broker_ids: Sequence[NodeId], replication_factor: int | None) -> None:
-        if not broker_ids:
-            raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
-        for index, broker_id in enumerate(sorted(broker_ids)):
-            if index and broker_id == sorted(broker_ids)[index - 1]:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes the broker {broker_id} more than once."
-                )
-            if broker_id not in self._state.image.cluster.brokers:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-                )
-        if replication_factor is not None and len(broker_ids) != replication_factor:
-            raise _invalid_assignment(
-                f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is "
-                f"not consistent with previous partitions, which have {replication_factor} replica(s)."
-            )
-
     def _check_online(self, partition: int, broker_ids: Sequence[NodeId]) -> None:
         if not any(self._state.image.cluster.is_active(broker_id) for broker_id in broker_ids):
-            raise _invalid_assignment(
+            raise invalid_assignment(
                 f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
                 "controlled shutdown."
             )
@@ -222,10 +204,7 @@ class TopicControl:
         self, topic_id: Uuid, first_partition: int, replicas: list[list[NodeId]], versions: RecordVersions
     ) -> list[MetadataRecord]:
         cluster = self._state.image.cluster
-        directories = {
-            broker_id: broker.directories[0] if len(broker.directories) == 1 else DIRECTORY_UNASSIGNED
-            for broker_id, broker in cluster.brokers.items()
-        }
+        directories = {broker_id: broker.default_directory for broker_id, broker in cluster.brokers.items()}
         active = {broker_id for broker_id in cluster.brokers if cluster.is_active(broker_id)}
         records = []
         for partition, broker_ids in enumerate(replicas, first_partition):
@@ -264,7 +243,7 @@ class TopicControl:
                 records += self._add_partitions(topic)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
-        _check_record_count(records)
+        check_record_count(records)
         response = partitions_api.CreatePartitionsResponse(results=results)
         return ControllerResult(response, [] if request.validate_only else records)
 
@@ -283,7 +262,7 @@ class TopicControl:
         else:
             replicas = []
             for partition, assignment in enumerate(wanted.assignments, present):
-                self._check_assignment(assignment.broker_ids, replication_factor)
+                check_assignment(self._state.image.cluster, assignment.broker_ids, replication_factor)
                 self._check_online(partition, assignment.broker_ids)
                 replicas.append(assignment.broker_ids)
         versions = self._state.image.features.record_versions
@@ -325,7 +304,7 @@ class TopicControl:
                 else:
                     results.append(delete_api.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
                     records.append(MetadataRecord(RemoveTopicRecord(topic_id=topic.topic_id), 0))
-        _check_record_count(records)
+        check_record_count(records)
         return ControllerResult(delete_api.DeleteTopicsResponse(responses=results), records)
 
     def _resolve(self, state: delete_api.DeleteTopicState) -> TopicImage | KafkaError:
@@ -353,24 +332,11 @@ def _check_increase(wanted: partitions_api.CreatePartitionsTopic, present: int) 
             f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase.",
         )
     if wanted.assignments is not None and len(wanted.assignments) != additional:
-        raise _invalid_assignment(
+        raise invalid_assignment(
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
             "were specified."
         )
 
 
-def _check_record_count(records: list[MetadataRecord]) -> None:
-    if len(records) > RECORDS_PER_REQUEST_MAX:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-
-
-def _is_cordoned(directories: Sequence[Uuid], cordoned: Sequence[Uuid]) -> bool:
-    return bool(directories) and set(directories) <= set(cordoned)
-
-
 def _invalid_request(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _invalid_assignment(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

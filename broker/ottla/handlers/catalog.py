@@ -51,6 +51,7 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Row("incremental_alter_configs", 0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: Row("list_config_resources", 0, 1),
     ApiKey.ELECT_LEADERS: Row("elect_leaders", 0, 2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Row("alter_partition_reassignments", 0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Row("list_partition_reassignments", 0, 0),
     ApiKey.DESCRIBE_QUORUM: Row("describe_quorum", 0, 2),
     ApiKey.UPDATE_FEATURES: Row("update_features", 0, 2),
@@ -63,6 +64,9 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.BROKER_REGISTRATION: Row("broker_registration", 0, 4),
     ApiKey.BROKER_HEARTBEAT: Row("broker_heartbeat", 0, 2),
     ApiKey.ALLOCATE_PRODUCER_IDS: Row("allocate_producer_ids", 0, 0),
+    ApiKey.ALTER_PARTITION: Row("alter_partition", 2, 3),
+    ApiKey.CONTROLLER_REGISTRATION: Row("controller_registration", 0, 0),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Row("assign_replicas_to_dirs", 0, 0),
 }
 
 

@@ -6,7 +6,7 @@ Source: KIP-631, KIP-919; BrokerRegistration, ControllerRegistration and Cluster
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.metadata.metadata_version import FeatureRange, RecordVersions
 from ottla.metadata.records import MetadataRecord
@@ -23,6 +23,14 @@ from ottla.wire.messages.metadata_log import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+
+DIRECTORY_MIGRATING: Final = Uuid(bytes(16))
+DIRECTORY_UNASSIGNED: Final = Uuid(bytes(15) + b"\x01")
+DIRECTORY_LOST: Final = Uuid(bytes(15) + b"\x02")
+RESERVED_DIRECTORIES_END: Final = Uuid(bytes(15) + b"\x64")
+"""Lower ids have, or may get, a meaning of their own; no log directory has one."""
+
+_NOT_YET_KNOWN: Final = frozenset({DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED})
 
 
 class SecurityProtocol(IntEnum):
@@ -68,6 +76,24 @@ class BrokerRegistration(NamedTuple):
     def is_active(self) -> bool:
         """Neither fenced nor shutting down: it may lead partitions."""
         return not self.is_fenced and not self.in_controlled_shutdown
+
+    def has_online_directory(self, directory: Uuid) -> bool:
+        """Whether replicas in ``directory`` can be served, as far as is known; none is known before KIP-858."""
+        if directory == DIRECTORY_LOST:
+            return False
+        return directory in _NOT_YET_KNOWN or not self.directories or directory in self.directories
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no log directory takes new replicas (KIP-1066)."""
+        return bool(self.directories) and set(self.directories) <= set(self.cordoned_directories)
+
+    @property
+    def default_directory(self) -> Uuid:
+        """Where a new replica will be, as far as the controller can say: with one directory there is no choice."""
+        if not self.directories:
+            return DIRECTORY_MIGRATING
+        return self.directories[0] if len(self.directories) == 1 else DIRECTORY_UNASSIGNED
 
     def to_record(self, versions: RecordVersions) -> MetadataRecord:
         return MetadataRecord(

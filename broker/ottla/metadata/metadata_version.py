@@ -55,13 +55,16 @@ METADATA_VERSION_NAMES: Final[dict[int, str]] = {
 }
 
 _MIGRATION_LEVEL: Final = 8
+_ISR_SHRINK_WITHOUT_EPOCH_LEVEL: Final = 12
+TRANSACTIONS_LEVEL: Final = 13
+"""From here on the log may hold transactions of metadata records (KIP-868)."""
 _DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
 _ELR_LEVEL: Final = 23
 _CORDONED_DIRECTORIES_LEVEL: Final = 30
 
 
 class RecordVersions(NamedTuple):
-    """The versions of the records that changed over time, at one metadata.version."""
+    """The versions of the records that changed over time, and what they may say, at one metadata.version."""
 
     register_broker: int
     partition: int
@@ -69,6 +72,7 @@ class RecordVersions(NamedTuple):
     supports_directories: bool
     supports_elr: bool
     supports_cordoned_directories: bool
+    bumps_leader_epoch_on_isr_shrink: bool
 
 
 def record_versions(level: int) -> RecordVersions:
@@ -78,4 +82,5 @@ def record_versions(level: int) -> RecordVersions:
     cordoned = level >= _CORDONED_DIRECTORIES_LEVEL
     partition = 2 if elr else 1 if directories else 0
     register = 4 if cordoned else 3 if directories else 2 if level >= _MIGRATION_LEVEL else 1
-    return RecordVersions(register, partition, partition, directories, elr, cordoned)
+    bumps_epoch = level < _ISR_SHRINK_WITHOUT_EPOCH_LEVEL
+    return RecordVersions(register, partition, partition, directories, elr, cordoned, bumps_epoch)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.metadata.cluster import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
 from ottla.types import LeaderEpoch, NodeId, TopicPartition, Uuid
@@ -21,10 +22,6 @@ from ottla.wire.messages.metadata_log import (
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
-
-DIRECTORY_MIGRATING = Uuid(bytes(16))
-DIRECTORY_UNASSIGNED = Uuid(bytes(15) + b"\x01")
-DIRECTORY_LOST = Uuid(bytes(15) + b"\x02")
 
 RECOVERED = 0
 RECOVERING = 1

@@ -19,7 +19,7 @@ def partition(**said: Any) -> PartitionRegistration:
 
 
 def changed(before: PartitionRegistration, *alive: int, **said: Any) -> PartitionChangeRecord | None:
-    options: dict[str, Any] = {"min_isr": 1, "elr_enabled": True}
+    options: dict[str, Any] = {"min_isr": 1, "elr_enabled": True, "default_directory": lambda _: ZERO_UUID}
     change = PartitionChange(
         topic_id=ZERO_UUID,
         partition_id=0,

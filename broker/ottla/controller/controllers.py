@@ -1,0 +1,59 @@
+"""`QuorumMemberControl`: controllers say where they listen and which features they support (KIP-919).
+
+Source: ClusterControlManager.registerController of Apache Kafka 4.3.
+"""
+
+from typing import Final
+
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.cluster import ControllerRegistration, Listener
+from ottla.metadata.metadata_version import FeatureRange
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+
+MIN_METADATA_VERSION: Final = 15
+"""3.7-IV0."""
+
+
+class QuorumMemberControl:
+    """Decides on the newest state; changes nothing itself."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+
+    def register(self, request: ControllerRegistrationRequest) -> ControllerResult[ControllerRegistrationResponse]:
+        """Note the controller, in place of its former incarnation.
+
+        Raises:
+            KafkaError: UNSUPPORTED_VERSION.
+        """
+        features = self._state.image.features
+        if features.metadata_version < MIN_METADATA_VERSION:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "The current MetadataVersion is too old to support controller registrations.",
+            )
+        registration = ControllerRegistration(
+            controller_id=request.controller_id,
+            incarnation_id=request.incarnation_id,
+            listeners={each.name: Listener(each.host, each.port, each.security_protocol) for each in request.listeners},
+            features={
+                each.name: FeatureRange(each.min_supported_version, each.max_supported_version)
+                for each in request.features
+            },
+        )
+        for name, level in sorted(features.levels.items()):
+            offered = registration.features.get(name, FeatureRange(0, 0))
+            if not offered.first <= level <= offered.last:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    f"Unable to register because the controller does not support finalized version {level} of {name}. "
+                    f"The controller wants a version between {offered.first} and {offered.last}, inclusive.",
+                )
+        unchanged = self._state.image.cluster.controllers.get(request.controller_id) == registration
+        response = ControllerRegistrationResponse(error_message=None)
+        return ControllerResult(response, [] if unchanged else [registration.to_record()])

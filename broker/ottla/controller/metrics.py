@@ -1,0 +1,129 @@
+"""`ControllerMetrics`: what operators watch of the cluster, as plain numbers, at one moment.
+
+The names are those of the attributes of kafka.controller:type=KafkaController in Kafka 4.3, as far as Kafka has them.
+"""
+
+from dataclasses import dataclass
+
+from ottla.controller.configs import ConfigControl
+from ottla.controller.partition_index import NOWHERE
+from ottla.controller.state import ControllerState
+from ottla.metadata.cluster import BrokerRegistration
+from ottla.metadata.topics import NO_LEADER
+
+REGISTRATION_FENCED, REGISTRATION_CONTROLLED_SHUTDOWN, REGISTRATION_ACTIVE = 10, 20, 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerMetrics:
+    """Every controller has them, active or standby; all but ``is_active`` and the counters follow the metadata.
+
+    Attributes:
+        is_active: ActiveControllerCount, 0 or 1.
+        active_brokers: ActiveBrokerCount: registered, not fenced (those that shut down in order included).
+        fenced_brokers: FencedBrokerCount.
+        controlled_shutdown_brokers: ControlledShutdownBrokerCount.
+        topics: GlobalTopicCount.
+        partitions: GlobalPartitionCount.
+        offline_partitions: OfflinePartitionsCount: without a leader.
+        preferred_replica_imbalance: PreferredReplicaImbalanceCount: led by another than the first replica.
+        under_replicated_partitions: some replica is not in sync.
+        under_min_isr_partitions: fewer in sync than min.insync.replicas.
+        reassigning_partitions: replicas are being added or removed.
+        offline_replicas: on a broker that is fenced or gone, or in a directory that is.
+        unclean_leader_elections: UncleanLeaderElectionsPerSec's count, since this process started.
+        elr_leader_elections: ElectionFromEligibleLeaderReplicasPerSec's count, since this process started.
+        timed_out_heartbeats: TimedOutBrokerHeartbeatCount: sessions that ended.
+        refused_probes: brokers fenced because their listener refused a connection (not in Kafka).
+        last_applied_offset: LastAppliedRecordOffset.
+        last_committed_offset: LastCommittedRecordOffset.
+        broker_registration_states: BrokerRegistrationState by id: 10 fenced, 20 controlled shutdown, 30 active.
+    """
+
+    is_active: int
+    active_brokers: int
+    fenced_brokers: int
+    controlled_shutdown_brokers: int
+    topics: int
+    partitions: int
+    offline_partitions: int
+    preferred_replica_imbalance: int
+    under_replicated_partitions: int
+    under_min_isr_partitions: int
+    reassigning_partitions: int
+    offline_replicas: int
+    unclean_leader_elections: int
+    elr_leader_elections: int
+    timed_out_heartbeats: int
+    refused_probes: int
+    last_applied_offset: int
+    last_committed_offset: int
+    broker_registration_states: dict[int, int]
+
+
+@dataclass(slots=True)
+class ControllerCounters:
+    """What the active controller counts while it decides; the metadata does not say it. See `ControllerMetrics`."""
+
+    unclean_leader_elections: int = 0
+    elr_leader_elections: int = 0
+    timed_out_heartbeats: int = 0
+    refused_probes: int = 0
+
+
+def controller_metrics(
+    state: ControllerState,
+    configs: ConfigControl,
+    counters: ControllerCounters,
+    *,
+    is_active: bool,
+    committed_offset: int,
+) -> ControllerMetrics:
+    """Take the numbers off the newest state, in time that grows with brokers and with partitions that are not well."""
+    brokers, index = state.image.cluster.brokers, state.index
+    fenced = sum(broker.is_fenced for broker in brokers.values())
+    under_min_isr = sum(
+        len(partition.isr) < min(configs.min_insync_replicas(topic.name), len(partition.replicas))
+        for topic, _, partition in state.at(index.under_replicated)
+    )
+    return ControllerMetrics(
+        is_active=int(is_active),
+        active_brokers=len(brokers) - fenced,
+        fenced_brokers=fenced,
+        controlled_shutdown_brokers=sum(
+            broker.in_controlled_shutdown and not broker.is_fenced for broker in brokers.values()
+        ),
+        topics=len(state.image.topics.by_id),
+        partitions=index.partition_count,
+        offline_partitions=len(index.led.get(NO_LEADER, NOWHERE)),
+        preferred_replica_imbalance=len(index.imbalanced),
+        under_replicated_partitions=len(index.under_replicated),
+        under_min_isr_partitions=under_min_isr,
+        reassigning_partitions=len(index.reassigning),
+        offline_replicas=_offline_replicas(state),
+        unclean_leader_elections=counters.unclean_leader_elections,
+        elr_leader_elections=counters.elr_leader_elections,
+        timed_out_heartbeats=counters.timed_out_heartbeats,
+        refused_probes=counters.refused_probes,
+        last_applied_offset=state.image.provenance.last_contained_offset,
+        last_committed_offset=committed_offset,
+        broker_registration_states={
+            broker_id: _registration_state(broker) for broker_id, broker in sorted(brokers.items())
+        },
+    )
+
+
+def _offline_replicas(state: ControllerState) -> int:
+    brokers = state.image.cluster.brokers
+    offline = 0
+    for (broker_id, directory), count in state.index.replica_counts.items():
+        broker = brokers.get(broker_id)
+        if broker is None or broker.is_fenced or not broker.has_online_directory(directory):
+            offline += count
+    return offline
+
+
+def _registration_state(broker: BrokerRegistration) -> int:
+    if broker.is_fenced:
+        return REGISTRATION_FENCED
+    return REGISTRATION_CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else REGISTRATION_ACTIVE

@@ -1,0 +1,136 @@
+"""`PartitionControl`: a partition's leader asks for another in-sync set (AlterPartition).
+
+The leader names the leader epoch and the partition epoch that it knows: its wish counts only when both are the newest.
+The replicas it wants in must be registered, not fenced, not shutting down, and of the incarnation that it has seen
+catch up. The change may complete a reassignment, and that may take the leadership from the one who asked.
+
+Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterPartition of Apache Kafka 4.3.
+"""
+
+import logging
+
+from ottla.controller.leadership import LeadershipControl
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.errors import ErrorCode
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER_CHANGE, RECOVERED, RECOVERING, PartitionRegistration, TopicImage
+from ottla.types import NodeId
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+    BrokerState,
+)
+from ottla.wire.messages.metadata_log import PartitionChangeRecord
+
+_ANY_EPOCH = -1
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionControl:
+    """Decides on the newest state; changes nothing itself."""
+
+    def __init__(self, state: ControllerState, leadership: LeadershipControl) -> None:
+        self._state = state
+        self._leadership = leadership
+
+    def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
+        """Change the in-sync set of each partition that it can be done for; ``new_isr_with_epochs`` must be filled.
+
+        Raises:
+            KafkaError: STALE_BROKER_EPOCH: the broker must register again.
+        """
+        self._state.broker_with_epoch(request.broker_id, request.broker_epoch)
+        records: list[MetadataRecord] = []
+        response = AlterPartitionResponse()
+        for topic_data in request.topics:
+            answer = AlterPartitionResponseTopicData(topic_id=topic_data.topic_id)
+            response.topics.append(answer)
+            topic = self._state.image.topics.by_id.get(topic_data.topic_id)
+            for wanted in topic_data.partitions:
+                if topic is None:
+                    result = _refused(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+                else:
+                    result = self._alter(topic, request.broker_id, wanted, records)
+                answer.partitions.append(result)
+        return ControllerResult(response, records, is_atomic=False)
+
+    def _alter(
+        self,
+        topic: TopicImage,
+        asker: NodeId,
+        wanted: AlterPartitionRequestPartitionData,
+        records: list[MetadataRecord],
+    ) -> AlterPartitionResponsePartitionData:
+        partition = topic.partitions.get(wanted.partition_index)
+        if partition is None:
+            return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = self._check(partition, asker, wanted)
+        if error is not ErrorCode.NONE:
+            return _refused(wanted, error)
+        change = self._leadership.change(topic, wanted.partition_index)
+        change.isr = [each.broker_id for each in wanted.new_isr_with_epochs]
+        change.leader_recovery_state = wanted.leader_recovery_state
+        record = change.to_record(self._state.image.features.record_versions)
+        after = partition
+        if record is not None:
+            records.append(record)
+            message = record.message
+            assert isinstance(message, PartitionChangeRecord)
+            after = partition.merge(message)
+            if partition.is_reassigning and not after.is_reassigning:
+                logger.info("%s-%d is reassigned to %s", topic.name, wanted.partition_index, list(after.replicas))
+            if message.leader not in (asker, NO_LEADER_CHANGE):
+                # The asker was on its way out: it must learn from the metadata who leads now.
+                return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
+        return AlterPartitionResponsePartitionData(
+            partition_index=wanted.partition_index,
+            leader_id=after.leader,
+            leader_epoch=after.leader_epoch,
+            isr=list(after.isr),
+            leader_recovery_state=after.leader_recovery_state,
+            partition_epoch=after.partition_epoch,
+        )
+
+    def _check(
+        self, partition: PartitionRegistration, asker: NodeId, wanted: AlterPartitionRequestPartitionData
+    ) -> ErrorCode:
+        if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+            # The asker knows more than this controller, which thus is not the active one any more.
+            return ErrorCode.NOT_CONTROLLER
+        if wanted.leader_epoch < partition.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if asker != partition.leader:
+            return ErrorCode.INVALID_REQUEST
+        if wanted.partition_epoch < partition.partition_epoch:
+            return ErrorCode.INVALID_UPDATE_VERSION
+        if not _is_sound(partition, wanted):
+            return ErrorCode.INVALID_REQUEST
+        if any(self._is_ineligible(each) for each in wanted.new_isr_with_epochs):
+            return ErrorCode.INELIGIBLE_REPLICA
+        return ErrorCode.NONE
+
+    def _is_ineligible(self, replica: BrokerState) -> bool:
+        broker = self._state.image.cluster.brokers.get(replica.broker_id)
+        if broker is None or not broker.is_active:
+            return True
+        return replica.broker_epoch not in (_ANY_EPOCH, broker.epoch)
+
+
+def _is_sound(partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
+    """Whether the wish makes sense by itself: replicas of the partition, each once, the leader among them."""
+    isr = [each.broker_id for each in wanted.new_isr_with_epochs]
+    if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
+        return False
+    if wanted.leader_recovery_state == RECOVERING:
+        # What the leader recovers from may have cost records: nobody else can be in sync yet.
+        return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
+    return wanted.leader_recovery_state == RECOVERED
+
+
+def _refused(wanted: AlterPartitionRequestPartitionData, error: ErrorCode) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(partition_index=wanted.partition_index, error_code=error)

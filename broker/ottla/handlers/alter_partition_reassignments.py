@@ -1,0 +1,18 @@
+"""AlterPartitionReassignments (api key 45, v0-v1): move replicas to other brokers, or stop moving them (KIP-455).
+
+v1 allow_replication_factor_change (KIP-860). Decided by `ottla.controller.reassignments`. Not done: authorization.
+Source: AlterPartitionReassignmentsRequest.json of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.purgatory import Delayed
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+
+
+@serves(api_key=45, versions=range(0, 2))
+def alter_partition_reassignments(
+    context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> Delayed[Message]:
+    """Pass the request on to the active controller."""
+    return context.services.controller.send(request)
