@@ -11,6 +11,7 @@ Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import NoReturn, TypeVar
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
@@ -338,12 +339,16 @@ class PartitionLog:
             self._fail(error)
         return AppendResult(base_offset, batch.last_offset, append_time_ms, self.log_start_offset)
 
-    def append_as_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendResult:
+    def append_as_follower(
+        self, records: Buffer, *, now_ms: int | None = None, leader_epoch_max: LeaderEpoch | None = None
+    ) -> AppendResult:
         """Write batches as the leader made them; a batch that the end of the buffer cuts off is left out.
 
         Args:
             records: as fetched, from a batch that starts at or above the log end offset on.
             now_ms: wall clock for the roll by age; read from the clock when None.
+            leader_epoch_max: the epoch that the follower believes in; the first batch of a later one, and what comes
+                behind it, is left out: it must learn of the new leader first (KAFKA-18723). None takes all.
 
         Raises:
             CorruptRecordError: a CRC is wrong.
@@ -352,11 +357,15 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
-        return self._append_assigned(records, self._clock.wall_ms() if now_ms is None else now_ms)
+        return self._append_assigned(records, self._clock.wall_ms() if now_ms is None else now_ms, leader_epoch_max)
 
-    def _append_assigned(self, records: Buffer, now_ms: int) -> AppendResult:
+    def _append_assigned(
+        self, records: Buffer, now_ms: int, leader_epoch_max: LeaderEpoch | None = None
+    ) -> AppendResult:
         """Write whole batches that have their offsets and epochs."""
         batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition)
+        if leader_epoch_max is not None:
+            batches = list(takewhile(lambda batch: batch.leader_epoch <= leader_epoch_max, batches))
         if not batches:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
         size_bytes = batches[-1].end_position
@@ -439,6 +448,10 @@ class PartitionLog:
     def assign_epoch_start_offset(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that ``leader_epoch`` starts at ``start_offset``: what a new leader does before it appends."""
         self._guarded(lambda: self._local.epochs.assign(leader_epoch, start_offset))
+
+    def forget_epochs_from(self, offset: Offset) -> None:
+        """Drop the epochs that start at ``offset`` or above, of which no record is left."""
+        self._guarded(lambda: self._local.epochs.truncate_from_end(offset))
 
     # --- watermarks
 

@@ -2,7 +2,11 @@
 
 A session is a cached list of partitions with what the last response said of each. Requests carry (session id, epoch):
 (0, 0) asks for a full fetch and a new session, (0, -1) for a full fetch without one, (id, -1) ends it, and (id, n)
-continues it. The cache is bounded; a session may be evicted when it has been idle for two minutes.
+continues it. The cache is bounded; a session may be evicted when it has been idle for two minutes, and a consumer's for
+a follower's sake at any time.
+
+So that a fetch of a thousand quiet partitions costs nothing, a session also remembers which of them may have anything
+to say: `FetchNews` is told of every change to a partition and notes it in the sessions that hold it.
 
 Source: KIP-227; FetchSession of Apache Kafka 4.3.
 """
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Random
-from ottla.types import Offset, Uuid
+from ottla.types import Offset, TopicPartition, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 FINAL_EPOCH = -1
@@ -42,15 +46,62 @@ class FetchSession:
     partitions: dict[PartitionKey, FetchedPartition]
     last_used_ms: int
     created_ms: int
+    is_followers: bool = False
+    pending: dict[PartitionKey, None] = field(default_factory=dict)
+    """Those that must be looked at when the next answer is made, in the order to look."""
+    is_open: bool = True
 
 
 @dataclass(slots=True)
 class FetchContext:
-    """One request's partitions, and the session that it belongs to, if any."""
+    """One request's partitions, and the session that it belongs to, if any.
+
+    ``added`` are those that the session did not hold before, ``forgotten`` those that it holds no longer.
+    """
 
     partitions: dict[PartitionKey, FetchedPartition]
-    session_id: int = NO_SESSION
+    session: FetchSession | None = None
     is_incremental: bool = False
+    added: list[PartitionKey] = field(default_factory=list)
+    forgotten: list[PartitionKey] = field(default_factory=list)
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self.session is None else self.session.session_id
+
+
+class FetchNews:
+    """Who is to look again when something about a partition changes: its log, its watermarks, its leader."""
+
+    __slots__ = ("_watchers",)
+
+    def __init__(self) -> None:
+        self._watchers: dict[TopicPartition, list[tuple[FetchSession, PartitionKey]]] = {}
+
+    def watch(self, topic_partition: TopicPartition, session: FetchSession, key: PartitionKey) -> None:
+        """Tell ``session`` of what happens to the partition, for as long as it is open and holds ``key``."""
+        watchers = [watcher for watcher in self._watchers.get(topic_partition, ()) if _still_watches(*watcher)]
+        if not any(watcher[0] is session and watcher[1] == key for watcher in watchers):
+            watchers.append((session, key))
+        self._watchers[topic_partition] = watchers
+
+    def note(self, topic_partition: TopicPartition) -> list[FetchSession]:
+        """Note a change in every session that holds the partition; return these."""
+        watchers = self._watchers.get(topic_partition)
+        if watchers is None:
+            return []
+        told = []
+        for session, key in watchers:
+            if session.is_open and key in session.partitions:
+                session.pending[key] = None
+                told.append(session)
+        if len(told) < len(watchers):
+            self._watchers[topic_partition] = [watcher for watcher in watchers if _still_watches(*watcher)]
+        return told
+
+
+def _still_watches(session: FetchSession, key: PartitionKey) -> bool:
+    return session.is_open and key in session.partitions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +123,9 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def begin(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+    def begin(
+        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
+    ) -> FetchContext:
         """Return the partitions that ``request`` is about.
 
         Raises:
@@ -80,12 +133,12 @@ class FetchSessions:
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
+                self._close(request.session_id)
             partitions = {key: FetchedPartition(wanted) for key, wanted in _wanted(request.topics)}
             if request.session_epoch == FINAL_EPOCH:
                 return FetchContext(partitions)
-            session = self._create(partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-            return FetchContext(partitions, session.session_id if session else NO_SESSION)
+            session = self._create(partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_followers=is_follower)
+            return FetchContext(partitions, session, added=list(partitions))
         return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
 
     def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
@@ -96,45 +149,77 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        added = []
         for key, wanted in _wanted(request.topics):
             known = session.partitions.get(key)
             if known is None:
                 session.partitions[key] = FetchedPartition(wanted)
+                added.append(key)
             else:
                 known.request = wanted
-        for topic in request.forgotten_topics_data:
-            for partition in topic.partitions:
-                session.partitions.pop((topic.topic, topic.topic_id, partition), None)
+            session.pending[key] = None
+        forgotten = [
+            (topic.topic, topic.topic_id, partition)
+            for topic in request.forgotten_topics_data
+            for partition in topic.partitions
+        ]
+        for key in forgotten:
+            session.partitions.pop(key, None)
+            session.pending.pop(key, None)
         session.epoch = 1 if session.epoch == _INT32_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         if not session.partitions:
             # Nothing left to watch: the client is told to start anew.
-            del self._sessions[session.session_id]
-            return FetchContext({})
-        return FetchContext(session.partitions, session.session_id, is_incremental=True)
+            self._close(session.session_id)
+            return FetchContext({}, forgotten=forgotten)
+        return FetchContext(session.partitions, session, is_incremental=True, added=added, forgotten=forgotten)
 
     def _create(
-        self, partitions: dict[PartitionKey, FetchedPartition], *, uses_topic_ids: bool, now_ms: int
+        self,
+        partitions: dict[PartitionKey, FetchedPartition],
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+        is_followers: bool,
     ) -> FetchSession | None:
         """Make a session unless the cache is full of sessions in use; clients then go on with full fetches."""
         if not partitions or self.slots_max <= 0:
             return None
-        if len(self._sessions) >= self.slots_max and not self._evict(now_ms):
+        if len(self._sessions) >= self.slots_max and not self._evict(now_ms, is_for_follower=is_followers):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self.random.randrange(_INT32_MAX)
-        session = FetchSession(session_id, 1, uses_topic_ids, partitions, now_ms, now_ms)
+        session = FetchSession(
+            session_id,
+            1,
+            uses_topic_ids,
+            partitions,
+            now_ms,
+            now_ms,
+            is_followers=is_followers,
+            pending=dict.fromkeys(partitions),
+        )
         self._sessions[session_id] = session
         return session
 
-    def _evict(self, now_ms: int) -> bool:
-        oldest = min(self._sessions.values(), key=lambda session: (session.last_used_ms, session.session_id))
-        if now_ms - oldest.last_used_ms <= _MIN_IDLE_MS:
-            return False
-        del self._sessions[oldest.session_id]
-        self.evictions += 1
-        return True
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.is_open = False
+
+    def _evict(self, now_ms: int, *, is_for_follower: bool) -> bool:
+        """Make room for one session: of those of consumers first, the one that was used longest ago."""
+        oldest = min(
+            self._sessions.values(),
+            key=lambda session: (session.is_followers, session.last_used_ms, session.session_id),
+        )
+        may_go = now_ms - oldest.last_used_ms > _MIN_IDLE_MS or (is_for_follower and not oldest.is_followers)
+        if may_go and (is_for_follower or not oldest.is_followers):
+            self._close(oldest.session_id)
+            self.evictions += 1
+            return True
+        return False
 
 
 def _wanted(topics: list[FetchTopic]) -> list[tuple[PartitionKey, FetchPartition]]:

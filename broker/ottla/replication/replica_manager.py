@@ -1,11 +1,12 @@
 """All partitions that have a replica on this node: made and removed as the metadata says, appended to and read from.
 
 The manager owns the waiting rooms of the data path: produces that wait for the high watermark, and fetches that wait
-for records. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
+for records. It leads and follows by what the metadata says; `IsrManager` keeps the in-sync sets of what it leads,
+`Fetchers` copy what it follows. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import islice
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
@@ -20,8 +21,12 @@ from ottla.metrics.traffic import TopicTraffic, Traffic
 from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.fetch_session import FetchNews
+from ottla.replication.fetchers import Fetchers
+from ottla.replication.isr_manager import IsrManager
+from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
+from ottla.replication.quota import ReplicationQuota
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.codec import Message
 
@@ -30,6 +35,10 @@ logger = logging.getLogger(__name__)
 _ASSIGNED_PER_TICK = 5
 COMMIT_TIMEOUT_MS = 5_000
 """How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
+AWAITED_MS_MAX = 5_000
+"""How long the leader of a new epoch keeps its followers' fetches short."""
+LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
 
 
 class ReplicaManager:
@@ -37,6 +46,12 @@ class ReplicaManager:
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
     ``syncs_before_commit``: ottla.acks.fsync. Without ``neighbours`` the node is alone: it follows nobody.
+
+    Attributes:
+        news: which fetch sessions look again when something about a partition changes.
+        isr, fetchers: None on a node that is alone.
+        leader_quota, follower_quota: replication throttles.
+        replication_bytes_out: record bytes sent to followers.
     """
 
     def __init__(
@@ -52,19 +67,56 @@ class ReplicaManager:
     ) -> None:
         self.node_id = node_id
         self.config = config or ReplicationConfig()
-        self._neighbours = neighbours
+        self.brokers = Brokers()
         self.produce_purgatory: Purgatory[Message] = Purgatory()
         self.fetch_purgatory: Purgatory[Message] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
+        self.news = FetchNews()
         self.traffic = Traffic()
+        self.replication_bytes_out = 0
+        self.isr: IsrManager | None = None
+        self.fetchers: Fetchers | None = None
         self._logs = logs
         self._clock = clock
         self._config_of_topic = config_of_topic
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._awaited: dict[NodeId, dict[TopicPartition, int]] = {}
+        self._appended: dict[TopicPartition, None] = {}
         self._syncs_before_commit = syncs_before_commit
         self._syncing: set[TopicPartition] = set()
         self._image = EMPTY_IMAGE
+        self._make_quotas()
+        if neighbours is not None:
+            self._join(neighbours)
+
+    def _make_quotas(self) -> None:
+        config = self.config
+        self.leader_quota, self.follower_quota = (
+            ReplicationQuota(
+                window_count=config.quota_window_count, window_size_seconds=config.quota_window_size_seconds
+            )
+            for _ in range(2)
+        )
+        self.leader_quota.rate = config.leader_throttled_rate
+        self.follower_quota.rate = config.follower_throttled_rate
+
+    def _join(self, neighbours: Neighbours) -> None:
+        self.isr = IsrManager(
+            node_id=self.node_id,
+            neighbours=neighbours,
+            clock=self._clock,
+            config=lambda: self.config,
+            changed=self._on_isr_changed,
+        )
+        self.fetchers = Fetchers(
+            node_id=self.node_id,
+            neighbours=neighbours,
+            clock=self._clock,
+            config=lambda: self.config,
+            quota=self.follower_quota,
+            progressed=lambda partition: self._wake_fetches((partition.topic_partition,)),
+        )
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -103,27 +155,44 @@ class ReplicaManager:
 
     def update_config(self, config: ReplicationConfig) -> None:
         """Take settings that were changed while the node runs: fetcher_count and the throttled rates."""
-        self.config = config
+        before, self.config = self.config, config
+        self.leader_quota.rate = config.leader_throttled_rate
+        self.follower_quota.rate = config.follower_throttled_rate
+        if self.fetchers is not None and config.fetcher_count != before.fetcher_count:
+            self.fetchers.spread_anew()
 
     def traffic_of(self, topic: str) -> TopicTraffic:
         """Return the topic's counters, made on first use."""
         return self.traffic.of(topic)
 
+    # --- appending
+
     def append(
         self, partition: Partition, records: Buffer, *, origin: AppendOrigin, required_acks: int
     ) -> AppendResult:
-        """Append one batch to a partition that this node leads, and wake the fetches that wait for it.
+        """Append one batch to a partition that this node leads; `announce_appends` then wakes who waits for it.
 
         Raises:
             KafkaError: what `Partition.append_as_leader` raises.
         """
+        clock = self._clock
         result = partition.append_as_leader(
-            records, origin=origin, required_acks=required_acks, now_ms=self._clock.wall_ms()
+            records,
+            origin=origin,
+            required_acks=required_acks,
+            wall_ms=clock.wall_ms(),
+            now_ms=clock.monotonic_ms(),
         )
-        self.fetch_purgatory.check(partition.topic_partition)
+        self._appended[partition.topic_partition] = None
         if partition.syncs_before_commit:
             self._sync(partition)
         return result
+
+    def announce_appends(self) -> None:
+        """Wake the fetches that wait for what was appended: once for all appends of a request."""
+        if self._appended:
+            appended, self._appended = self._appended, {}
+            self._wake_fetches(appended)
 
     def _sync(self, partition: Partition) -> None:
         """Bring everything appended so far to the disk; one sync covers all appends that wait for it."""
@@ -137,8 +206,8 @@ class ReplicaManager:
             self._syncing.discard(topic_partition)
             if error is not None or self._partitions.get(topic_partition) is not partition:
                 return  # the log directory is offline by now, or the partition gone: its waiters are told so
-            if partition.on_synced():
-                self._wake(topic_partition)
+            if partition.on_synced(self._clock.monotonic_ms()):
+                self.wake((topic_partition,))
             if partition.log.log_end_offset > end_offset:
                 self._sync(partition)
 
@@ -151,32 +220,111 @@ class ReplicaManager:
             result = self.append(partition, bytearray(batch), origin=AppendOrigin.COORDINATOR, required_acks=-1)
         except KafkaError as error:
             return Delayed.of(error.code)
+        self.announce_appends()
+
+        def outcome() -> ErrorCode | None:
+            if not partition.is_leader:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return partition.committed_error() if partition.is_committed(result.last_offset) else None
+
         return self.commit_purgatory.watch(
             (topic_partition,),
             deadline_ms=self._clock.monotonic_ms() + COMMIT_TIMEOUT_MS,
-            try_complete=lambda: partition.committed_error() if partition.is_committed(result.last_offset) else None,
+            try_complete=outcome,
             on_deadline=lambda: ErrorCode.REQUEST_TIMED_OUT,
         )
+
+    # --- who waits
+
+    def wake(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """Let everybody look again who waits for these: more is committed, or somebody else leads them."""
+        for topic_partition in topic_partitions:
+            self.produce_purgatory.check(topic_partition)
+            self.commit_purgatory.check(topic_partition)
+        self._wake_fetches(topic_partitions)
+
+    def _wake_fetches(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """Let fetches look again; each one once, however many of its partitions have news."""
+        sessions: dict[int, None] = {}
+        for topic_partition in topic_partitions:
+            for session in self.news.note(topic_partition):
+                sessions[session.session_id] = None
+        for session_id in sessions:
+            self.fetch_purgatory.check(session_id)
+        for topic_partition in topic_partitions:
+            self.fetch_purgatory.check(topic_partition)
+
+    def on_follower_progress(self, partition: Partition, broker_id: NodeId) -> None:
+        """Note that a follower has asked for a led partition: it may belong into the in-sync set now."""
+        awaited = self._awaited.get(broker_id)
+        if awaited:
+            awaited.pop(partition.topic_partition, None)
+        if self.isr is not None and len(partition.in_sync) < len(partition.replicas):
+            self.isr.consider_expansion(partition)
+
+    def awaits(self, broker_id: NodeId, now_ms: int) -> bool:
+        """Return whether a follower has yet to ask for a partition that this node has just begun to lead.
+
+        Its fetch must not be held then: it could not name the partition before it has been answered.
+        """
+        awaited = self._awaited.get(broker_id)
+        while awaited:
+            topic_partition, until_ms = next(iter(awaited.items()))
+            if until_ms > now_ms:
+                return True
+            del awaited[topic_partition]
+        return False
+
+    @staticmethod
+    def follower_key(broker_id: NodeId) -> Hashable:
+        """Return what a follower's waiting fetches wait for, beside news of their partitions."""
+        return ("follower", broker_id)
+
+    def _await_followers(self, partition: Partition, now_ms: int) -> None:
+        for broker_id in partition.remote:
+            self._awaited.setdefault(broker_id, {})[partition.topic_partition] = now_ms + AWAITED_MS_MAX
+
+    def _hurry_followers(self) -> None:
+        """Answer the waiting fetches of followers that this node waits for."""
+        for broker_id in list(self._awaited):
+            self.fetch_purgatory.check(self.follower_key(broker_id))
+
+    def _on_isr_changed(self, partition: Partition) -> None:
+        partition.advance_high_watermark(self._clock.monotonic_ms())
+        self.wake((partition.topic_partition,))
 
     # --- what the metadata says ----------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make, change and remove this node's partitions as the next image has them; a publisher of the loader."""
         self._image = image
+        self.brokers.image = image.cluster
         changes = delta.topics.local_changes(self.node_id)
         for topic_partition in changes.deletes:
             self._remove(topic_partition)
         for local_changes in (changes.leaders, changes.followers):
             for topic_partition, local in local_changes.items():
-                if topic_partition in self._partitions:
+                if topic_partition in self._partitions or self._logs.get(topic_partition) is not None:
                     self._assign(topic_partition, local)
                 else:
                     # Making a log takes a dozen system calls: thousands at once would stop the loop for seconds.
                     self._unassigned[topic_partition] = local
         self._assign_some()
+        self._publish_configs(delta, image)
+        if self.fetchers is not None:
+            if delta.cluster.changed_brokers:
+                self.fetchers.retry_now()
+            self._hurry_followers()
+            self.fetchers.tick(self._clock.monotonic_ms())
+
+    def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for resource in delta.configs.changes:
-            if resource.type is ConfigResourceType.TOPIC and resource.name in image.topics.by_name:
-                self._logs.update_config(resource.name, self._config_of_topic(resource.name))
+            if resource.type is ConfigResourceType.TOPIC:
+                values = image.configs.of_topic(resource.name)
+                self.leader_quota.throttle(resource.name, values.get(LEADER_THROTTLED_REPLICAS), self.node_id)
+                self.follower_quota.throttle(resource.name, values.get(FOLLOWER_THROTTLED_REPLICAS), self.node_id)
+                if resource.name in image.topics.by_name:
+                    self._logs.update_config(resource.name, self._config_of_topic(resource.name))
             elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self.node_id)):
                 self._update_all_configs()
 
@@ -197,87 +345,120 @@ class ReplicaManager:
             self._logs.update_config(topic, self._config_of_topic(topic))
 
     def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
-        registration = local.partition
         partition = self._partitions.get(topic_partition)
-        if partition is None or partition.topic_id != local.topic_id:
-            try:
-                log = self._logs.get_or_create(
-                    topic_partition,
-                    topic_id=local.topic_id,
-                    config=self._config_of_topic(topic_partition.topic),
-                    directory_id=registration.directory_of(self.node_id),
-                )
-            except StorageError as error:
-                logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
+        is_new = partition is None or partition.topic_id != local.topic_id
+        if partition is None or is_new:
+            self._let_go(topic_partition)
+            partition = self._make(topic_partition, local)
+            if partition is None:
                 return
-            partition = Partition(
-                topic_partition=topic_partition,
-                topic_id=local.topic_id,
-                node_id=self.node_id,
-                log=log,
-                syncs_before_commit=self._syncs_before_commit,
-            )
-            self._partitions[topic_partition] = partition
-        if registration.leader == self.node_id:
-            partition.lead(
-                leader_epoch=registration.leader_epoch,
-                partition_epoch=registration.partition_epoch,
-                replicas=registration.replicas,
-                in_sync=registration.isr,
-            )
+        if local.partition.leader == self.node_id:
+            self._lead(partition, local)
         else:
-            partition.follow(
-                leader=registration.leader,
-                leader_epoch=registration.leader_epoch,
-                partition_epoch=registration.partition_epoch,
-                replicas=registration.replicas,
-                in_sync=registration.isr,
-            )
-        self._wake(topic_partition)
+            self._follow(partition, local, is_new=is_new)
+        self.wake((topic_partition,))
         if partition.syncs_before_commit and partition.is_leader:
             # What recovery found may be in the page cache only: it is committed once it is on the disk.
             self._sync(partition)
 
+    def _make(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
+        """Return the partition with its log opened; None when the disk refuses."""
+        log = self._logs.get(topic_partition)
+        if log is not None and log.topic_id not in (None, local.topic_id):
+            # The topic was deleted and made anew while this node was away.
+            self._logs.move_aside_strays(lambda other: other is log)
+        try:
+            log = self._logs.get_or_create(
+                topic_partition,
+                topic_id=local.topic_id,
+                config=self._config_of_topic(topic_partition.topic),
+                directory_id=local.partition.directory_of(self.node_id),
+            )
+        except StorageError as error:
+            logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
+            return None
+        partition = self._partitions[topic_partition] = Partition(
+            topic_partition=topic_partition,
+            topic_id=local.topic_id,
+            node_id=self.node_id,
+            log=log,
+            brokers=self.brokers,
+            lag_time_max_ms=self.config.lag_time_max_ms,
+            syncs_before_commit=self._syncs_before_commit,
+        )
+        return partition
+
+    def _lead(self, partition: Partition, local: LocalReplica) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self.fetchers is not None:
+            self.fetchers.forget(partition.topic_partition)
+        if partition.lead(local.partition, now_ms=now_ms):
+            self._await_followers(partition, now_ms)
+        partition.advance_high_watermark(now_ms)
+        if self.isr is not None:
+            self.isr.lead(partition)
+
+    def _follow(self, partition: Partition, local: LocalReplica, *, is_new: bool) -> None:
+        is_news = partition.follow(local.partition) or is_new
+        if self.isr is not None:
+            self.isr.forget(partition.topic_partition)
+        if self.fetchers is not None:
+            if partition.leader == NO_LEADER:
+                self.fetchers.forget(partition.topic_partition)
+            elif is_news:
+                self.fetchers.follow(partition)
+
     def _remove(self, topic_partition: TopicPartition) -> None:
         self._unassigned.pop(topic_partition, None)
-        partition = self._partitions.pop(topic_partition, None)
-        if partition is None:
+        if not self._let_go(topic_partition):
             return
-        partition.leader = NO_LEADER
         self._logs.delete(topic_partition)
-        self._wake(topic_partition)
         if topic_partition.topic not in self._image.topics.by_name:
             self.traffic.forget(topic_partition.topic)
 
     def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose log directory failed."""
         for topic_partition in lost:
-            partition = self._partitions.pop(topic_partition, None)
-            if partition is not None:
-                partition.leader = NO_LEADER
-                self._wake(topic_partition)
+            self._let_go(topic_partition)
 
-    def _wake(self, topic_partition: TopicPartition) -> None:
-        self.produce_purgatory.check(topic_partition)
-        self.commit_purgatory.check(topic_partition)
-        self.fetch_purgatory.check(topic_partition)
+    def _let_go(self, topic_partition: TopicPartition) -> bool:
+        """Neither lead nor follow it any more, and tell who waits for it; return whether it was here."""
+        partition = self._partitions.pop(topic_partition, None)
+        if partition is None:
+            return False
+        partition.leader = NO_LEADER
+        partition.pending = None
+        if self.isr is not None:
+            self.isr.forget(topic_partition)
+        if self.fetchers is not None:
+            self.fetchers.forget(topic_partition)
+        self.wake((topic_partition,))
+        return True
 
     # --- time ----------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> None:
-        """Give up on what has waited long enough."""
+        """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
         self.produce_purgatory.expire(now_ms)
         self.fetch_purgatory.expire(now_ms)
         self.commit_purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
+        if self.fetchers is not None:
+            self.fetchers.tick(now_ms)
+        if self.isr is not None:
+            self.isr.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         if self._unassigned:
             return self._clock.monotonic_ms()
         deadlines = [
-            deadline
-            for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.commit_purgatory)
-            if (deadline := purgatory.next_deadline_ms()) is not None
+            self.produce_purgatory.next_deadline_ms(),
+            self.fetch_purgatory.next_deadline_ms(),
+            self.commit_purgatory.next_deadline_ms(),
         ]
-        return min(deadlines, default=None)
+        if self.fetchers is not None:
+            deadlines.append(self.fetchers.next_deadline_ms())
+        if self.isr is not None:
+            deadlines.append(self.isr.next_deadline_ms())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -1,0 +1,128 @@
+"""`AlterPartitionManager`: carries leaders' proposals of in-sync sets to the controller, many in one request.
+
+One request is on its way at a time; what is proposed meanwhile travels with the next one. A proposal is kept until the
+controller has answered it, or its leader has dropped it. Source: DefaultAlterPartitionManager of Apache Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode
+from ottla.ports import Clock
+from ottla.replication.isr import IsrChange
+from ottla.replication.neighbours import Neighbours
+from ottla.types import NodeId, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    BrokerState,
+)
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS = 50
+RECOVERED = 0
+
+_Key = tuple[Uuid, int]
+
+
+class _Proposal(NamedTuple):
+    change: IsrChange
+    is_wanted: Callable[[], bool]
+    answered: Callable[[AlterPartitionResponsePartitionData], object]
+
+
+class AlterPartitionManager:
+    """See the module. `tick` sends: what one event proposes for many partitions goes in one request."""
+
+    def __init__(self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock) -> None:
+        self._node_id = node_id
+        self._neighbours = neighbours
+        self._clock = clock
+        self._proposals: dict[_Key, _Proposal] = {}
+        self._is_in_flight = False
+        self._retry_at_ms = 0
+        self.failed_updates = 0
+
+    def __len__(self) -> int:
+        return len(self._proposals)
+
+    def propose(
+        self,
+        change: IsrChange,
+        *,
+        is_wanted: Callable[[], bool],
+        answered: Callable[[AlterPartitionResponsePartitionData], object],
+    ) -> None:
+        """Queue ``change``; ``answered`` gets the controller's answer about this partition, whatever it is.
+
+        A later proposal for the same partition takes the place of one that is not wanted any more.
+        """
+        self._proposals[change.topic_id, change.partition] = _Proposal(change, is_wanted, answered)
+
+    def back_off(self) -> None:
+        """Wait a little before the next request: the controller could not do what the last one asked."""
+        self._retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+
+    def tick(self, now_ms: int) -> None:
+        if self._proposals and not self._is_in_flight and now_ms >= self._retry_at_ms:
+            self._send()
+
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_at_ms if self._proposals and not self._is_in_flight else None
+
+    def _send(self) -> None:
+        sent = {key: proposal for key, proposal in self._proposals.items() if proposal.is_wanted()}
+        self._proposals = dict(sent)
+        if not sent:
+            return
+        self._is_in_flight = True
+        topics: dict[Uuid, AlterPartitionRequestTopicData] = {}
+        for (topic_id, _), proposal in sent.items():
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = AlterPartitionRequestTopicData(topic_id=topic_id)
+            topic.partitions.append(_request_of(proposal.change))
+        request = AlterPartitionRequest(
+            broker_id=self._node_id, broker_epoch=self._neighbours.broker_epoch(), topics=list(topics.values())
+        )
+        self._neighbours.send_to_controller(request).on_complete(lambda answer: self._on_answer(sent, answer))
+
+    def _on_answer(self, sent: dict[_Key, _Proposal], answer: Message) -> None:
+        self._is_in_flight = False
+        code = answer.error_code if isinstance(answer, AlterPartitionResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code != ErrorCode.NONE:
+            self.failed_updates += len(sent)
+            self.back_off()
+            logger.debug("the controller refused %d changes of ISRs: %s", len(sent), ErrorCode(code).name)
+            return
+        assert isinstance(answer, AlterPartitionResponse)
+        answers = {(topic.topic_id, data.partition_index): data for topic in answer.topics for data in topic.partitions}
+        for key, proposal in sent.items():
+            data = answers.get(key)
+            if data is None:
+                self.back_off()
+                continue
+            if self._proposals.get(key) is proposal:
+                del self._proposals[key]
+            if data.error_code != ErrorCode.NONE:
+                self.failed_updates += 1
+            proposal.answered(data)
+
+
+def _request_of(change: IsrChange) -> AlterPartitionRequestPartitionData:
+    return AlterPartitionRequestPartitionData(
+        partition_index=change.partition,
+        leader_epoch=change.leader_epoch,
+        new_isr_with_epochs=[
+            BrokerState(broker_id=broker_id, broker_epoch=epoch)
+            for broker_id, epoch in zip(change.isr, change.broker_epochs, strict=True)
+        ],
+        leader_recovery_state=RECOVERED,
+        partition_epoch=change.partition_epoch,
+    )

@@ -1,0 +1,100 @@
+"""Which fetcher copies which partition: num.replica.fetchers lanes to each node that leads any.
+
+Source: AbstractFetcherManager and ReplicaFetcherManager of Apache Kafka 4.3.
+"""
+
+from binascii import crc32
+from collections.abc import Callable
+
+from ottla.ports import Clock
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.neighbours import Neighbours
+from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
+from ottla.replication.replica_fetcher import ReplicaFetcher
+from ottla.types import NodeId, TopicPartition
+
+
+class Fetchers:
+    """See the module; a fetcher, once made, is kept for the next partition that its leader gets."""
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        neighbours: Neighbours,
+        clock: Clock,
+        config: Callable[[], ReplicationConfig],
+        quota: ReplicationQuota,
+        progressed: Callable[[Partition], object],
+    ) -> None:
+        self._node_id = node_id
+        self._neighbours = neighbours
+        self._clock = clock
+        self._config = config
+        self._quota = quota
+        self._progressed = progressed
+        self._fetchers: dict[tuple[NodeId, int], ReplicaFetcher] = {}
+        self._assigned: dict[TopicPartition, tuple[Partition, ReplicaFetcher]] = {}
+
+    def __len__(self) -> int:
+        """Return how many partitions are copied, or were given to a fetcher that has given up on them."""
+        return len(self._assigned)
+
+    @property
+    def max_lag(self) -> int:
+        """Records that the slowest partition is behind its leader's high watermark: Kafka's MaxLag."""
+        return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
+
+    @property
+    def bytes_in(self) -> int:
+        return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
+
+    def follow(self, partition: Partition) -> None:
+        """Copy ``partition`` from the node that leads it in its present epoch."""
+        topic_partition = partition.topic_partition
+        key = (partition.leader, self._lane_of(topic_partition))
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = ReplicaFetcher(
+                node_id=self._node_id,
+                leader=partition.leader,
+                lane=f"replica-fetcher-{key[1]}",
+                neighbours=self._neighbours,
+                clock=self._clock,
+                config=self._config,
+                quota=self._quota,
+                progressed=self._progressed,
+            )
+        before = self._assigned.get(topic_partition)
+        if before is not None and before[1] is not fetcher:
+            before[1].forget(topic_partition)
+        self._assigned[topic_partition] = (partition, fetcher)
+        fetcher.follow(partition)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Copy it no longer; no error when it is not copied."""
+        assigned = self._assigned.pop(topic_partition, None)
+        if assigned is not None:
+            assigned[1].forget(topic_partition)
+
+    def spread_anew(self) -> None:
+        """Share the partitions out again after a change of num.replica.fetchers."""
+        for partition, _ in list(self._assigned.values()):
+            self.follow(partition)
+
+    def retry_now(self) -> None:
+        """Ask at once where a leader was not to be reached: the metadata says something new of the brokers."""
+        for fetcher in self._fetchers.values():
+            fetcher.retry_now()
+
+    def tick(self, now_ms: int) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = (fetcher.next_deadline_ms() for fetcher in self._fetchers.values())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _lane_of(self, topic_partition: TopicPartition) -> int:
+        return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count

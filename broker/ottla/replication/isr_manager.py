@@ -1,0 +1,141 @@
+"""Keeps the in-sync sets of the partitions that this node leads as they ought to be.
+
+A follower that has caught up is proposed at once; one that the controller could not take yet is proposed again while it
+stays caught up. Who lags is looked for every half replica.lag.time.max.ms, some partitions per tick.
+
+Source: ReplicaManager.maybeShrinkIsr and Partition.submitAlterPartition of Apache Kafka 4.3.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from ottla.ports import Clock
+from ottla.replication.alter_partition import AlterPartitionManager
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.isr import IsrChange, IsrOutcome
+from ottla.replication.neighbours import Neighbours
+from ottla.replication.partition import Partition
+from ottla.types import NodeId, TopicPartition
+from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
+
+EXPANSION_CHECK_INTERVAL_MS = 500
+_CHECKED_PER_TICK = 500
+
+
+class IsrManager:
+    """See the module.
+
+    Args of the constructor:
+        changed: called with a partition whose in-sync set has changed, or whose proposal was dropped: more may be
+            committed now.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        neighbours: Neighbours,
+        clock: Clock,
+        config: Callable[[], ReplicationConfig],
+        changed: Callable[[Partition], object],
+    ) -> None:
+        self._neighbours = neighbours
+        self._clock = clock
+        self._config = config
+        self._changed = changed
+        self._alter_partition = AlterPartitionManager(node_id=node_id, neighbours=neighbours, clock=clock)
+        self._led: dict[TopicPartition, Partition] = {}
+        self._incomplete: dict[TopicPartition, Partition] = {}
+        self._unchecked: deque[Partition] = deque()
+        self._next_shrink_check_ms = 0
+        self._next_expansion_check_ms = 0
+        self.expansions = 0
+        self.shrinks = 0
+
+    @property
+    def failed_updates(self) -> int:
+        """How many proposals the controller refused or did not get."""
+        return self._alter_partition.failed_updates
+
+    @property
+    def under_replicated_count(self) -> int:
+        """How many led partitions have replicas out of sync."""
+        return len(self._incomplete)
+
+    def lead(self, partition: Partition) -> None:
+        """Look after a partition that this node leads, or that has changed while it does."""
+        if len(partition.replicas) > 1:
+            if not self._led:
+                self._next_shrink_check_ms = self._clock.monotonic_ms() + self._config().lag_time_max_ms // 2
+            self._led[partition.topic_partition] = partition
+        self._note_completeness(partition)
+        self.consider_expansion(partition)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Another node leads it, or it is gone; no error when it was not looked after."""
+        self._led.pop(topic_partition, None)
+        self._incomplete.pop(topic_partition, None)
+
+    def _note_completeness(self, partition: Partition) -> None:
+        if len(partition.in_sync) < len(partition.replicas):
+            self._incomplete[partition.topic_partition] = partition
+        else:
+            self._incomplete.pop(partition.topic_partition, None)
+
+    def consider_expansion(self, partition: Partition) -> None:
+        """Propose the first follower that is out of sync and has caught up, if there is one."""
+        change = partition.propose_expansion(own_broker_epoch=self._neighbours.broker_epoch())
+        if change is not None:
+            self._propose(partition, change)
+
+    def _propose(self, partition: Partition, change: IsrChange) -> None:
+        self._alter_partition.propose(
+            change,
+            is_wanted=lambda: partition.pending is change and partition.is_leader,
+            answered=lambda answer: self._answered(partition, change, answer),
+        )
+
+    def _answered(self, partition: Partition, change: IsrChange, answer: AlterPartitionResponsePartitionData) -> None:
+        outcome = partition.on_isr_answer(change, answer)
+        if outcome is IsrOutcome.RETRY:
+            self._alter_partition.back_off()
+            self._propose(partition, change)
+        elif outcome in (IsrOutcome.COMMITTED, IsrOutcome.REFUSED):
+            if outcome is IsrOutcome.COMMITTED:
+                if change.is_expansion:
+                    self.expansions += 1
+                else:
+                    self.shrinks += 1
+                self._note_completeness(partition)
+                self.consider_expansion(partition)
+            self._changed(partition)
+
+    # --- time
+
+    def tick(self, now_ms: int) -> None:
+        if now_ms >= self._next_expansion_check_ms and self._incomplete:
+            self._next_expansion_check_ms = now_ms + EXPANSION_CHECK_INTERVAL_MS
+            for partition in self._incomplete.values():
+                self.consider_expansion(partition)
+        if now_ms >= self._next_shrink_check_ms and self._led:
+            self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
+            self._unchecked = deque(self._led.values())
+        for _ in range(min(len(self._unchecked), _CHECKED_PER_TICK)):
+            partition = self._unchecked.popleft()
+            change = partition.propose_shrink(now_ms=now_ms, own_broker_epoch=self._neighbours.broker_epoch())
+            if change is not None:
+                self._propose(partition, change)
+        self._alter_partition.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = []
+        if self._unchecked:
+            deadlines.append(self._clock.monotonic_ms())
+        elif self._led:
+            deadlines.append(self._next_shrink_check_ms)
+        if self._incomplete:
+            deadlines.append(self._next_expansion_check_ms)
+        sending_ms = self._alter_partition.next_deadline_ms()
+        if sending_ms is not None:
+            deadlines.append(sending_ms)
+        return min(deadlines, default=None)

@@ -1,0 +1,70 @@
+"""A follower's side of an incremental fetch session: which partitions the leader has, and what is new about them.
+
+Source: FetchSessionHandler of Apache Kafka 4.3; KIP-227.
+"""
+
+from collections.abc import Iterable
+
+from ottla.errors import ErrorCode
+from ottla.replication.fetch_session import INITIAL_EPOCH, NO_SESSION
+from ottla.types import Uuid
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_INT32_MAX = 2**31 - 1
+
+TopicKey = tuple[str, Uuid]
+
+
+class LeaderSession:
+    """See the module. ``is_full``: the next request begins a session, and so names every partition."""
+
+    __slots__ = ("_epoch", "_session_id")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        return self._epoch == INITIAL_EPOCH
+
+    def fill(
+        self,
+        request: FetchRequest,
+        wanted: Iterable[tuple[TopicKey, FetchPartition]],
+        forgotten: Iterable[tuple[TopicKey, int]],
+    ) -> None:
+        """Put the session's fields and the partitions into ``request``."""
+        request.session_id = self._session_id
+        request.session_epoch = self._epoch
+        topics: dict[TopicKey, FetchTopic] = {}
+        for key, partition in wanted:
+            topic = topics.get(key)
+            if topic is None:
+                topic = topics[key] = FetchTopic(topic=key[0], topic_id=key[1])
+            topic.partitions.append(partition)
+        request.topics = list(topics.values())
+        if self.is_full:
+            return
+        left: dict[TopicKey, ForgottenTopic] = {}
+        for key, index in forgotten:
+            gone = left.get(key)
+            if gone is None:
+                gone = left[key] = ForgottenTopic(topic=key[0], topic_id=key[1])
+            gone.partitions.append(index)
+        request.forgotten_topics_data = list(left.values())
+
+    def on_response(self, session_id: int) -> None:
+        """Go on in the session that the leader names; none means full fetches."""
+        if session_id == NO_SESSION:
+            self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        elif self.is_full:
+            self._session_id, self._epoch = session_id, 1
+        else:
+            self._epoch = 1 if self._epoch == _INT32_MAX else self._epoch + 1
+
+    def on_error(self, code: ErrorCode | None = None) -> None:
+        """Begin anew with the next request; one that the leader may still have is closed by it."""
+        if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH

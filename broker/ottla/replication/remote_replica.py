@@ -1,0 +1,85 @@
+"""What a leader knows of one follower: how far its log goes, and when it last had everything.
+
+A follower names a partition in its fetch session only when something about it changed, so most fetches say nothing of
+it; that it still has what it had then is known from the session's last use. Source: Replica of Apache Kafka 4.3.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.types import NodeId, Offset
+
+UNKNOWN_OFFSET: Offset = -1
+LONG_AGO_MS = -(1 << 62)
+
+
+class Heard(Protocol):
+    """A fetch session of the follower."""
+
+    last_used_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoteReplica:
+    """See the module. Times are monotonic; ``broker_epoch`` is that of its last fetch, None before the first.
+
+    ``session`` is the fetch session that holds this partition in the leader's present epoch, if any;
+    ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition.
+    """
+
+    broker_id: NodeId
+    log_end_offset: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    broker_epoch: int | None = None
+    session: Heard | None = None
+    last_fetch_ms: int = LONG_AGO_MS
+    last_caught_up_ms: int = LONG_AGO_MS
+    leader_end_offset_then: Offset = UNKNOWN_OFFSET
+
+    def begin_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
+        """Start anew in another leader epoch: who is in sync has the full lag time from now on."""
+        self.session = None
+        self.last_caught_up_ms = now_ms if is_in_sync else LONG_AGO_MS
+        if is_new_leader:
+            self.log_end_offset = self.log_start_offset = self.leader_end_offset_then = UNKNOWN_OFFSET
+            self.broker_epoch = None
+            self.last_fetch_ms = LONG_AGO_MS
+        else:
+            self.leader_end_offset_then = leader_end_offset
+            self.last_fetch_ms = self.last_caught_up_ms
+
+    def on_fetch(
+        self,
+        *,
+        offset: Offset,
+        log_start_offset: Offset,
+        leader_end_offset: Offset,
+        broker_epoch: int,
+        session: Heard | None,
+        now_ms: int,
+    ) -> None:
+        """Note that it asks for ``offset``, so it has everything below."""
+        if offset >= leader_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif offset >= self.leader_end_offset_then:
+            # It has caught up with where the leader was at its previous fetch.
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.leader_end_offset_then = max(self.leader_end_offset_then, leader_end_offset)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+        self.session = session
+
+    def on_leader_append(self, end_offset_before: Offset) -> None:
+        """Note that the leader's log grew: who had all of it was caught up when it was last heard of."""
+        session = self.session
+        if session is not None and self.log_end_offset == end_offset_before:
+            heard_ms = session.last_used_ms
+            self.last_caught_up_ms = max(self.last_caught_up_ms, heard_ms)
+            self.leader_end_offset_then = end_offset_before
+            self.last_fetch_ms = heard_ms
+
+    def is_caught_up(self, leader_end_offset: Offset, *, now_ms: int, lag_time_max_ms: int) -> bool:
+        """Return whether it has everything, or had everything at most ``lag_time_max_ms`` ago."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms

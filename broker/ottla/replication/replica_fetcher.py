@@ -1,0 +1,465 @@
+"""`ReplicaFetcher`: copies the partitions that one other node leads, over one lane to it.
+
+One fetch is on its way at a time, for all its partitions; what it brings is appended at once, with one write per
+partition, and the next fetch leaves before anything else is done. Through the fetch session only partitions that
+changed are named, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
+
+A partition that met an error waits for replica.fetch.backoff.ms, alone. One whose disk refused, or whose leader epoch
+is over, is left alone until the metadata says something new of it.
+
+Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.ports import Clock
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.leader_session import LeaderSession, TopicKey
+from ottla.replication.neighbours import Neighbours
+from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
+from ottla.replication.truncation import truncation_offset
+from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+logger = logging.getLogger(__name__)
+
+LATEST = -1
+EARLIEST = -2
+_THROTTLED_RETRY_MS = 100
+
+_Sent = tuple[Offset, LeaderEpoch, LeaderEpoch, Offset]
+"""What the leader was last told: fetch offset, current leader epoch, last fetched epoch, log start offset."""
+
+
+@dataclass(slots=True, eq=False)
+class _Followed:
+    """One partition on its way. ``sent`` is None while the leader's session does not have it as it is now."""
+
+    partition: Partition
+    leader_epoch: LeaderEpoch
+    sent: _Sent | None = None
+    is_in_session: bool = False
+    delayed_until_ms: int = 0
+    is_delayed: bool = False
+    lag: int | None = None
+
+    @property
+    def topic_key(self) -> TopicKey:
+        return self.partition.topic_partition.topic, self.partition.topic_id
+
+
+class ReplicaFetcher:
+    """See the module.
+
+    Args of the constructor:
+        leader: the node that is fetched from.
+        lane: of the peer channel, this fetcher's own.
+        progressed: called with each partition of which readers can see more, or less, than before.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        leader: NodeId,
+        lane: str,
+        neighbours: Neighbours,
+        clock: Clock,
+        config: Callable[[], ReplicationConfig],
+        quota: ReplicationQuota,
+        progressed: Callable[[Partition], object],
+    ) -> None:
+        self.leader = leader
+        self.bytes_in = 0
+        self._node_id = node_id
+        self._lane = lane
+        self._neighbours = neighbours
+        self._clock = clock
+        self._config = config
+        self._quota = quota
+        self._progressed = progressed
+        self._session = LeaderSession()
+        self._followed: dict[TopicPartition, _Followed] = {}
+        self._by_id: dict[tuple[Uuid, int], _Followed] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._delayed: dict[TopicPartition, _Followed] = {}
+        self._forgotten: dict[tuple[TopicKey, int], None] = {}
+        self._is_in_flight = False
+        self._retry_at_ms = 0
+        self._failures = 0
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    @property
+    def max_lag(self) -> int:
+        """How many records the slowest partition is behind its leader's high watermark."""
+        return max((followed.lag or 0 for followed in self._followed.values()), default=0)
+
+    # --- which partitions
+
+    def follow(self, partition: Partition) -> None:
+        """Copy ``partition`` from now on, in its present leader epoch."""
+        topic_partition = partition.topic_partition
+        before = self._followed.get(topic_partition)
+        followed = _Followed(partition, partition.leader_epoch)
+        if before is not None and before.partition.topic_id == partition.topic_id:
+            followed.is_in_session = before.is_in_session
+        elif before is not None:
+            self.forget(topic_partition)
+        self._followed[topic_partition] = followed
+        self._by_id[partition.topic_id, topic_partition.partition] = followed
+        self._forgotten.pop((followed.topic_key, topic_partition.partition), None)
+        self._delayed.pop(topic_partition, None)
+        self._changed[topic_partition] = None
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Copy it no longer; no error when it is not copied."""
+        followed = self._followed.pop(topic_partition, None)
+        if followed is not None:
+            del self._by_id[followed.partition.topic_id, topic_partition.partition]
+            self._delayed.pop(topic_partition, None)
+            self._changed.pop(topic_partition, None)
+            self._leave_session(followed)
+
+    def retry_now(self) -> None:
+        """Ask at once where the leader was not to be reached: it may have come back."""
+        self._retry_at_ms = 0
+
+    def _leave_session(self, followed: _Followed) -> None:
+        if followed.is_in_session:
+            self._forgotten[followed.topic_key, followed.partition.topic_partition.partition] = None
+        followed.is_in_session = False
+        followed.sent = None
+
+    def _delay(self, followed: _Followed, delay_ms: int) -> None:
+        """Leave the partition alone for a while; the leader's session forgets it."""
+        topic_partition = followed.partition.topic_partition
+        followed.delayed_until_ms = self._clock.monotonic_ms() + delay_ms
+        self._delayed[topic_partition] = followed
+        self._changed.pop(topic_partition, None)
+        self._leave_session(followed)
+
+    def _back_off(self, followed: _Followed) -> None:
+        self._delay(followed, self._config().fetch_backoff_ms)
+
+    def _give_up(self, followed: _Followed) -> None:
+        """Until the metadata says something new of the partition."""
+        self.forget(followed.partition.topic_partition)
+
+    # --- time
+
+    def tick(self, now_ms: int) -> None:
+        """Take up again what has waited long enough, and fetch."""
+        if self._delayed:
+            for topic_partition, followed in list(self._delayed.items()):
+                if followed.delayed_until_ms <= now_ms:
+                    del self._delayed[topic_partition]
+                    self._changed[topic_partition] = None
+        if not self._is_in_flight and now_ms >= self._retry_at_ms:
+            self._fetch(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = [followed.delayed_until_ms for followed in self._delayed.values()]
+        if not self._is_in_flight and len(self._followed) > len(self._delayed):
+            deadlines.append(self._retry_at_ms)
+        return min(deadlines, default=None)
+
+    # --- fetching
+
+    def _fetch(self, now_ms: int) -> None:
+        endpoint = None
+        if len(self._followed) > len(self._delayed):
+            endpoint = self._neighbours.endpoint_of(self.leader)
+            if endpoint is None:
+                self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
+        if endpoint is None:
+            return
+        wanted = self._wanted(now_ms)
+        if len(self._followed) == len(self._delayed):
+            return  # the rest is throttled
+        config = self._config()
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._neighbours.broker_epoch()),
+            max_wait_ms=config.fetch_wait_max_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_response_max_bytes,
+        )
+        self._session.fill(request, wanted, self._forgotten)
+        self._forgotten.clear()
+        self._is_in_flight = True
+        self._neighbours.channel.send(
+            endpoint,
+            config.inter_broker_listener,
+            request,
+            timeout_ms=config.socket_timeout_ms,
+            lane=self._lane,
+        ).on_complete(self._on_answer)
+
+    def _wanted(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
+        """Return what the leader is to be told: of all partitions in a full fetch, else of those that changed."""
+        if self._session.is_full:
+            topic_partitions = [each for each in self._followed if each not in self._delayed]
+            for followed in self._followed.values():
+                followed.is_in_session = False
+            self._forgotten.clear()
+        else:
+            topic_partitions = list(self._changed)
+        self._changed.clear()
+        size_bytes_max = self._config().fetch_max_bytes
+        wanted = []
+        for topic_partition in topic_partitions:
+            followed = self._followed[topic_partition]
+            if self._is_throttled(followed, now_ms):
+                self._delay(followed, _THROTTLED_RETRY_MS)
+                continue
+            log = followed.partition.log
+            followed.sent = (log.log_end_offset, followed.leader_epoch, log.latest_epoch, log.log_start_offset)
+            followed.is_in_session = True
+            self._forgotten.pop((followed.topic_key, topic_partition.partition), None)
+            asked = FetchPartition(
+                partition=topic_partition.partition,
+                fetch_offset=log.log_end_offset,
+                current_leader_epoch=followed.leader_epoch,
+                last_fetched_epoch=log.latest_epoch,
+                log_start_offset=log.log_start_offset,
+                partition_max_bytes=size_bytes_max,
+            )
+            wanted.append((followed.topic_key, asked))
+        return wanted
+
+    def _is_throttled(self, followed: _Followed, now_ms: int) -> bool:
+        """Followers that are in sync are never throttled: they hold up what is being produced."""
+        quota = self._quota
+        return (
+            quota.is_limited
+            and followed.lag != 0
+            and quota.is_throttled(followed.partition.topic_partition)
+            and quota.is_exceeded(now_ms)
+        )
+
+    def _on_answer(self, answer: PeerAnswer) -> None:
+        self._is_in_flight = False
+        if not isinstance(answer, FetchResponse):
+            assert isinstance(answer, PeerFailure)
+            self._on_unreachable(answer)
+            return
+        if answer.error_code != ErrorCode.NONE:
+            self._on_refused(ErrorCode(answer.error_code))
+            return
+        if self._failures:
+            logger.info("fetching from node %d again", self.leader)
+        self._failures = 0
+        self._session.on_response(answer.session_id)
+        for topic in answer.responses:
+            for data in topic.partitions:
+                followed = self._by_id.get((topic.topic_id, data.partition_index))
+                if followed is not None and followed.sent is not None:
+                    self._on_partition(followed, data)
+        # At once: an append on the leader may wait for this very request.
+        self._fetch(self._clock.monotonic_ms())
+
+    def _on_unreachable(self, failure: PeerFailure) -> None:
+        """Start a new session; the first time at once, as a connection may break that was merely idle."""
+        self._session.on_error()
+        self._failures += 1
+        now_ms = self._clock.monotonic_ms()
+        if self._failures == 1 and failure is PeerFailure.DISCONNECTED:
+            self._retry_at_ms = now_ms
+            return
+        if self._failures <= 2:
+            logger.info("cannot fetch from node %d: %s", self.leader, failure.value)
+        self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
+
+    def _on_refused(self, code: ErrorCode) -> None:
+        """Start a new session: the leader has lost this one, or never had it."""
+        self._session.on_error(code)
+        self._failures += 1
+        now_ms = self._clock.monotonic_ms()
+        self._retry_at_ms = now_ms if self._failures == 1 else now_ms + self._config().fetch_backoff_ms
+        logger.debug("node %d refused a fetch: %s", self.leader, code.name)
+
+    # --- what came
+
+    def _on_partition(self, followed: _Followed, data: PartitionData) -> None:
+        assert followed.sent is not None
+        if followed.sent[0] != followed.partition.log.log_end_offset or data.preferred_read_replica >= 0:
+            return  # the log was changed since it was asked for
+        try:
+            if data.error_code != ErrorCode.NONE:
+                self._on_error(followed, ErrorCode(data.error_code))
+            elif data.diverging_epoch.end_offset >= 0:
+                self._truncate(followed, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
+            else:
+                self._append(followed, data)
+        except StorageError as error:
+            logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
+            self._give_up(followed)
+        except CorruptRecordError as error:
+            logger.error(
+                "%s: node %d sent a batch at or after offset %d that is refused: %s; asking again",
+                followed.partition.topic_partition,
+                self.leader,
+                followed.partition.log.log_end_offset,
+                error,
+            )
+            self._back_off(followed)
+        except KafkaError as error:
+            logger.error(
+                "%s: node %d sent what does not continue the log: %s; asking again",
+                followed.partition.topic_partition,
+                self.leader,
+                error,
+            )
+            self._back_off(followed)
+
+    def _append(self, followed: _Followed, data: PartitionData) -> None:
+        partition = followed.partition
+        log = partition.log
+        records = data.records
+        assert records is None or isinstance(records, memoryview), "answers are decoded from one buffer"
+        size_bytes = 0 if records is None else len(records)
+        end_offset, start_offset = log.log_end_offset, log.log_start_offset
+        is_news = partition.append_as_follower(
+            records or b"",
+            high_watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+            wall_ms=self._clock.wall_ms(),
+        )
+        followed.lag = max(0, data.high_watermark - log.log_end_offset)
+        if log.log_end_offset != end_offset or log.log_start_offset != start_offset:
+            self._changed[partition.topic_partition] = None
+        if size_bytes:
+            self.bytes_in += size_bytes
+            if self._quota.is_limited and self._quota.is_throttled(partition.topic_partition):
+                self._quota.record(size_bytes, self._clock.monotonic_ms())
+                if self._is_throttled(followed, self._clock.monotonic_ms()):
+                    self._delay(followed, _THROTTLED_RETRY_MS)
+        if is_news:
+            self._progressed(partition)
+
+    def _truncate(self, followed: _Followed, diverging: OffsetAndEpoch) -> None:
+        log = followed.partition.log
+        self._truncate_to(
+            followed,
+            truncation_offset(log, diverging),
+            f"node {self.leader}, which leads epoch {followed.leader_epoch}, ended epoch {diverging.epoch} "
+            f"at offset {diverging.offset}",
+        )
+
+    def _truncate_to(self, followed: _Followed, offset: Offset, reason: str) -> None:
+        log = followed.partition.log
+        high_watermark = log.high_watermark
+        logger.info(
+            "%s: truncating the log from offset %d to %d: %s",
+            followed.partition.topic_partition,
+            log.log_end_offset,
+            offset,
+            reason,
+        )
+        if not log.truncate_to(offset):
+            # Only an epoch without records can be what differs.
+            log.forget_epochs_from(offset)
+        if log.log_end_offset < high_watermark:
+            logger.warning(
+                "%s: that is below the high watermark %d: an unclean election has lost records",
+                followed.partition.topic_partition,
+                high_watermark,
+            )
+        self._changed[followed.partition.topic_partition] = None
+        self._progressed(followed.partition)
+
+    def _on_error(self, followed: _Followed, code: ErrorCode) -> None:
+        topic_partition = followed.partition.topic_partition
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._ask_offset(followed, LATEST, self._on_latest_offset)
+        elif code is ErrorCode.FENCED_LEADER_EPOCH:
+            logger.info("%s: leader epoch %d is over; waiting for the metadata", topic_partition, followed.leader_epoch)
+            self._give_up(followed)
+        else:
+            is_usual = code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
+            level = logging.DEBUG if is_usual else logging.WARNING
+            logger.log(level, "%s: node %d answers fetches with %s", topic_partition, self.leader, code.name)
+            self._back_off(followed)
+
+    # --- out of range
+
+    def _ask_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
+        """Ask the leader for an end of its log; until it has answered, the partition is not fetched."""
+        self._back_off(followed)
+        endpoint = self._neighbours.endpoint_of(self.leader)
+        if endpoint is None:
+            return
+        topic, index = followed.partition.topic_partition
+        wanted = ListOffsetsPartition(
+            partition_index=index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._node_id, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+        )
+
+        def answered(answer: PeerAnswer) -> None:
+            found = _only_partition(answer)
+            if self._followed.get(followed.partition.topic_partition) is not followed:
+                return
+            if found is None or found.error_code != ErrorCode.NONE:
+                return  # it is delayed: the next fetch finds out again
+            try:
+                use(followed, found.offset)
+            except StorageError as error:
+                logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
+                self._give_up(followed)
+
+        self._neighbours.channel.send(
+            endpoint,
+            self._config().inter_broker_listener,
+            request,
+            timeout_ms=self._config().socket_timeout_ms,
+            lane=self._lane,
+        ).on_complete(answered)
+
+    def _on_latest_offset(self, followed: _Followed, leader_end_offset: Offset) -> None:
+        """Truncate to a leader that is behind; else it no longer has what this replica wants next."""
+        if leader_end_offset < followed.partition.log.log_end_offset:
+            reason = f"the log of node {self.leader}, which leads epoch {followed.leader_epoch}, ends there"
+            self._truncate_to(followed, leader_end_offset, reason)
+            self._resume(followed)
+        else:
+            self._ask_offset(followed, EARLIEST, self._on_earliest_offset)
+
+    def _on_earliest_offset(self, followed: _Followed, leader_start_offset: Offset) -> None:
+        log = followed.partition.log
+        if leader_start_offset > log.log_end_offset:
+            logger.info(
+                "%s: starting anew at offset %d, where the log of node %d starts; this replica ended at %d",
+                followed.partition.topic_partition,
+                leader_start_offset,
+                self.leader,
+                log.log_end_offset,
+            )
+            log.truncate_fully_and_start_at(leader_start_offset)
+            self._progressed(followed.partition)
+        self._resume(followed)
+
+    def _resume(self, followed: _Followed) -> None:
+        topic_partition = followed.partition.topic_partition
+        self._delayed.pop(topic_partition, None)
+        self._changed[topic_partition] = None
+
+
+def _only_partition(answer: PeerAnswer) -> ListOffsetsPartitionResponse | None:
+    if isinstance(answer, ListOffsetsResponse) and answer.topics and answer.topics[0].partitions:
+        return answer.topics[0].partitions[0]
+    return None
