@@ -103,7 +103,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
         node_id=node.config.node_id,
         is_broker=node.config.is_broker,
         is_controller=node.config.is_controller,
-        is_active_controller=node.controller.is_active,
+        is_active_controller=node.controller is not None and node.controller.is_active,
         state=node.state,
         quorum=_sample_quorum(node),
         metadata=node.metadata.image,

@@ -59,6 +59,7 @@ class NodeConfig:
     socket_send_buffer_bytes: int
     socket_listen_backlog_size: int
     connections_max_idle_ms: int
+    socket_connection_setup_timeout_ms: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
@@ -77,8 +78,25 @@ class NodeConfig:
     num_partitions: int
     default_replication_factor: int
 
+    unclean_leader_election_interval_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+
     # Replication.
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    replica_selector_class: str | None
+    num_replica_fetchers: int
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
 
     # The log manager.
     log_retention_check_interval_ms: int
@@ -89,6 +107,12 @@ class NodeConfig:
     producer_id_expiration_check_interval_ms: int
 
     # The metadata quorum and its log.
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    controller_quorum_auto_join_enable: bool
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     metadata_log_max_record_bytes_between_snapshots: int

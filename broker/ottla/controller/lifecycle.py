@@ -18,6 +18,8 @@ from typing import Final
 from ottla.controller.channel import ControllerChannel
 from ottla.errors import ErrorCode
 from ottla.metadata.cluster import Listener
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
@@ -64,6 +66,7 @@ class BrokerLifecycle:
         offline_directory_ids: returns the ids of the log directories that failed.
         previous_broker_epoch: of the clean-shutdown markers, -1 without them.
         on_state: told of every new state.
+        on_failure: told, in a sentence, why the broker cannot enter the cluster; the node is to stop.
 
     Attributes:
         state: see the module.
@@ -87,6 +90,7 @@ class BrokerLifecycle:
         previous_broker_epoch: int = -1,
         config: BrokerLifecycleConfig | None = None,
         on_state: Callable[[BrokerState], None] | None = None,
+        on_failure: Callable[[str], None] | None = None,
     ) -> None:
         self._clock = clock
         self._channel = channel
@@ -100,6 +104,7 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._config = config or BrokerLifecycleConfig()
         self._on_state = on_state
+        self._on_failure = on_failure
         self.incarnation_id = random.uuid()
         self.state = BrokerState.NOT_RUNNING
         self.broker_epoch: Offset = -1
@@ -108,7 +113,7 @@ class BrokerLifecycle:
         self._is_asking = False
         self._next_ms: int | None = None
         self._backoff_ms = RETRY_BACKOFF_MS
-        self._give_up_ms = 0
+        self._give_up_ms: int | None = None
         self._unfenced: Delayed[None] = Delayed()
         self._may_shut_down: Delayed[None] = Delayed()
 
@@ -116,12 +121,6 @@ class BrokerLifecycle:
     def unfenced(self) -> Delayed[None]:
         """Complete once the controller has let the broker in."""
         return self._unfenced
-
-    @property
-    def registration_timed_out(self) -> bool:
-        """Whether initial.broker.registration.timeout.ms went by without the controller letting the broker register."""
-        is_trying = self.state is BrokerState.STARTING and self.broker_epoch < 0
-        return is_trying and self._clock.monotonic_ms() >= self._give_up_ms
 
     def start(self) -> None:
         """Begin to register at the next `tick`."""
@@ -137,8 +136,12 @@ class BrokerLifecycle:
 
     def on_metadata_applied(self) -> None:
         """Say that more of the metadata log was applied: a fenced broker need not wait for its next heartbeat."""
-        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY) and self.broker_epoch >= 0:
+        if self.state is BrokerState.STARTING and 0 <= self.broker_epoch <= self._metadata_offset():
             self._ask_soon()
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take note as a publisher of the metadata loader."""
+        self.on_metadata_applied()
 
     def begin_controlled_shutdown(self) -> Delayed[None]:
         """Ask the controller to move leaders away; complete when it says that the broker may go.
@@ -154,6 +157,8 @@ class BrokerLifecycle:
 
     def tick(self, now_ms: int) -> None:
         """Send the registration or heartbeat that is due."""
+        if self._give_up_ms is not None and now_ms >= self._give_up_ms:
+            self._give_up()
         if self._next_ms is None or now_ms < self._next_ms or self._is_asking:
             return
         self._is_asking = True
@@ -164,8 +169,9 @@ class BrokerLifecycle:
             self._channel.send(self._heartbeat()).on_complete(self._on_heartbeat)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to send."""
-        return None if self._is_asking else self._next_ms
+        """When `tick` has something to send, or gives up."""
+        due = [None if self._is_asking else self._next_ms, self._give_up_ms]
+        return min((each for each in due if each is not None), default=None)
 
     # --- asking
 
@@ -202,15 +208,52 @@ class BrokerLifecycle:
     def _on_registration(self, response: Message) -> None:
         assert isinstance(response, registration_api.BrokerRegistrationResponse)
         self._is_asking = False
-        self.registration_error = ErrorCode(response.error_code)
-        if response.error_code != ErrorCode.NONE:
-            logger.info("broker %d could not register: %s", self._node_id, self.registration_error.name)
+        error, before = ErrorCode(response.error_code), self.registration_error
+        self.registration_error = error
+        if error is not ErrorCode.NONE:
+            if error is not before:
+                logger.info("broker %d could not register: %s", self._node_id, self._explain(error))
+            if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                self._fail(self._explain(error))
+                return
             self._ask_after_backoff()
             return
+        self._give_up_ms = None
         self.broker_epoch = response.broker_epoch
         logger.info("broker %d is registered with epoch %d", self._node_id, self.broker_epoch)
         self._backoff_ms = RETRY_BACKOFF_MS
         self._ask_soon()
+
+    def _explain(self, error: ErrorCode) -> str:
+        """Say what a refusal means and what to do."""
+        if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return (
+                f"the controllers belong to another cluster than this node's storage, which has the cluster id "
+                f"{self._cluster_id}: point controller.quorum.bootstrap.servers at its own cluster, or format empty "
+                "directories with the other's id"
+            )
+        if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return (
+                f"a broker with node.id={self._node_id} is registered and its session has not ended: it is another "
+                "process, to be given another node.id, or this broker's last run, whose session ends by itself"
+            )
+        if error is ErrorCode.NOT_CONTROLLER:
+            return "no active controller could be reached (controller.quorum.bootstrap.servers says where they are)"
+        return f"the controller answered {error.name}"
+
+    def _give_up(self) -> None:
+        error = self.registration_error
+        why = self._explain(ErrorCode.NOT_CONTROLLER if error is ErrorCode.NONE else error)
+        self._fail(
+            f"not let in within initial.broker.registration.timeout.ms={self._config.initial_registration_timeout_ms}: "
+            f"{why}"
+        )
+
+    def _fail(self, reason: str) -> None:
+        self._give_up_ms = None
+        self._shut_down()
+        if self._on_failure is not None:
+            self._on_failure(f"broker {self._node_id} cannot enter the cluster: {reason}")
 
     def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)
@@ -232,20 +275,20 @@ class BrokerLifecycle:
                 self._ask_after(RETRY_BACKOFF_MS)
 
     def _on_heartbeat_refused(self, error: ErrorCode) -> None:
-        logger.info("the controller refused the heartbeat of broker %d: %s", self._node_id, error.name)
+        level = logging.DEBUG if error is ErrorCode.NOT_CONTROLLER else logging.INFO
+        logger.log(level, "the controller refused the heartbeat of broker %d: %s", self._node_id, error.name)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and error in _MUST_REGISTER_AGAIN:
             self._shut_down()
             return
         if error in _MUST_REGISTER_AGAIN:
             # Somebody unregistered it: enter anew, with the epoch it had as proof that nothing was lost.
             self._previous_broker_epoch, self.broker_epoch = self.broker_epoch, -1
-            self._give_up_ms = self._clock.monotonic_ms() + self._config.initial_registration_timeout_ms
             self._enter(BrokerState.STARTING)
         self._ask_after_backoff()
 
     def _shut_down(self) -> None:
         self._enter(BrokerState.SHUTTING_DOWN)
-        self._next_ms = None
+        self._next_ms = self._give_up_ms = None
         self._may_shut_down.complete(None)
 
     def _enter(self, state: BrokerState) -> None:

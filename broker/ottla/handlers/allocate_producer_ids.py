@@ -5,6 +5,7 @@ Source: AllocateProducerIdsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -13,4 +14,4 @@ from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 @serves(api_key=67, versions=range(0, 1))
 def allocate_producer_ids(context: RequestContext, request: AllocateProducerIdsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

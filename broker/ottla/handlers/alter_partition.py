@@ -5,6 +5,7 @@ Between nodes only. v3 names each replica's broker epoch (KIP-903); in v2 none i
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState
@@ -17,4 +18,4 @@ def alter_partition(context: RequestContext, request: AlterPartitionRequest) -> 
         for topic in request.topics:
             for partition in topic.partitions:
                 partition.new_isr_with_epochs = [BrokerState(broker_id=broker_id) for broker_id in partition.new_isr]
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
-from ottla.types import Endpoint
+from ottla.types import Endpoint, NodeId, Offset
 from ottla.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class ConnectionInfo:
     dialled: Endpoint
     """The address of ours that the peer connected to."""
     principal: str = "User:ANONYMOUS"
+    heartbeats_of: tuple[NodeId, Offset] | None = None
+    """The broker, by id and epoch, whose heartbeats came over this connection."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
 

@@ -5,6 +5,7 @@ Source: AssignReplicasToDirsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -13,4 +14,4 @@ from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequ
 @serves(api_key=73, versions=range(0, 1))
 def assign_replicas_to_dirs(context: RequestContext, request: AssignReplicasToDirsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

@@ -5,6 +5,7 @@ Not done: authorization, cordoned log directories (v2). Source: BrokerHeartbeatR
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -12,5 +13,6 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 @serves(api_key=63, versions=range(0, 3))
 def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> Delayed[Message]:
-    """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    """Note whose connection this is, so that its end can be told from others; let the controller answer."""
+    context.connection.heartbeats_of = (request.broker_id, request.broker_epoch)
+    return ask_controller(context, request)

@@ -5,6 +5,7 @@ Not done: authorization. Source: BrokerRegistrationRequest.json of Apache Kafka 
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -13,4 +14,4 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 @serves(api_key=62, versions=range(0, 5))
 def broker_registration(context: RequestContext, request: BrokerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

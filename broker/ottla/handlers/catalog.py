@@ -63,6 +63,7 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Row("describe_user_scram_credentials", 0, 0),
     ApiKey.BROKER_REGISTRATION: Row("broker_registration", 0, 4),
     ApiKey.BROKER_HEARTBEAT: Row("broker_heartbeat", 0, 2),
+    ApiKey.ENVELOPE: Row("envelope", 0, 0),
     ApiKey.ALLOCATE_PRODUCER_IDS: Row("allocate_producer_ids", 0, 0),
     ApiKey.ALTER_PARTITION: Row("alter_partition", 2, 3),
     ApiKey.CONTROLLER_REGISTRATION: Row("controller_registration", 0, 0),
@@ -89,6 +90,7 @@ CONTROLLER_ONLY_APIS = frozenset(
 """Spoken between nodes, on the controllers' listeners only."""
 
 CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
+    ApiKey.FETCH,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
     ApiKey.CREATE_TOPICS,
@@ -115,8 +117,10 @@ CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
     ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.UNREGISTER_BROKER,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
 }
-"""Everything that a controller's listener answers. Kafka answers Fetch there too, to other members of the quorum."""
+"""Everything that a controller's listener answers; Fetch there is for the metadata log only."""
 
 
 def is_served_to(role: ListenerRole, api_key: ApiKey) -> bool:

@@ -5,7 +5,8 @@ from typing import Protocol, TypeVar
 
 from ottla.config.layers import BrokerLayers
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import RequestContext
+from ottla.handlers.api import ListenerRole, RequestContext
+from ottla.handlers.ask_controller import ask_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
@@ -34,7 +35,7 @@ def broker_layers(context: RequestContext) -> BrokerLayers:
 
 
 def check_alterable(context: RequestContext, resource_type: int, name: str) -> None:
-    """Refuse what must be asked of another broker, or nobody can change.
+    """Refuse what must be asked of another broker, or nobody can change; a controller takes it for any broker.
 
     Raises:
         KafkaError: INVALID_REQUEST, with Kafka's words.
@@ -43,7 +44,7 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "This release's log levels cannot be changed while it runs: restart with others."
         )
-    if resource_type == ConfigResourceType.BROKER and name:
+    if resource_type == ConfigResourceType.BROKER and name and context.connection.role is ListenerRole.BROKER:
         node_id = context.services.config.node_id
         try:
             wanted = int(name)
@@ -87,4 +88,4 @@ def pass_on_alterable(
         return [refused[index] if index in refused else next(decided) for index in range(len(resources))]
 
     rest = [resource for index, resource in enumerate(resources) if index not in refused]
-    return context.services.controller.send(request_for(rest)).then(merge)
+    return ask_controller(context, request_for(rest)).then(merge)

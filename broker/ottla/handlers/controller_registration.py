@@ -5,6 +5,7 @@ Source: ControllerRegistrationRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
@@ -13,4 +14,4 @@ from ottla.wire.messages.controller_registration import ControllerRegistrationRe
 @serves(api_key=70, versions=range(0, 1))
 def controller_registration(context: RequestContext, request: ControllerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

@@ -6,6 +6,7 @@ Source: CreateTopicsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -14,4 +15,4 @@ from ottla.wire.messages.create_topics import CreateTopicsRequest
 @serves(api_key=19, versions=range(2, 8))
 def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

@@ -7,6 +7,7 @@ quotas on partition deletion (KIP-599). Source: DeleteTopicsRequest.json; Contro
 from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -18,7 +19,7 @@ _FIRST_VERSION_WITH_DELETION_DISABLED = 3
 def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Message | Delayed[Message]:
     """Pass the request on to the active controller where deletion is allowed."""
     if context.services.config.delete_topic_enable:
-        return context.services.controller.send(request)
+        return ask_controller(context, request)
     knows_code = context.api_version >= _FIRST_VERSION_WITH_DELETION_DISABLED
     code = ErrorCode.TOPIC_DELETION_DISABLED if knows_code else ErrorCode.INVALID_REQUEST
     return error_response(request, KafkaError(code, "Topic deletion is disabled."))

@@ -5,6 +5,7 @@ v0 only preferred ones, and no top-level error; v1 election_type; v2 flexible. D
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -21,4 +22,4 @@ def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Dela
             response.error_code = 0
         return response
 
-    return context.services.controller.send(request).then(fit)
+    return ask_controller(context, request).then(fit)

@@ -5,6 +5,7 @@ Source: ListPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -15,4 +16,4 @@ def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

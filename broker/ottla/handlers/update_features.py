@@ -5,6 +5,7 @@ Not done: authorization. Source: UpdateFeaturesRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
@@ -13,4 +14,4 @@ from ottla.wire.messages.update_features import UpdateFeaturesRequest
 @serves(api_key=57, versions=range(0, 3))
 def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return context.services.controller.send(request)
+    return ask_controller(context, request)

@@ -161,7 +161,7 @@ class PeerClient:
     ) -> Delayed[PeerAnswer]:
         """See `PeerChannel.send`."""
         if self._is_closed:
-            return Delayed.of(PeerFailure.DISCONNECTED)
+            return Delayed()
         key = (endpoint, listener, lane)
         found = self._lanes.get(key)
         if found is None:
@@ -179,6 +179,8 @@ class PeerClient:
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
         """See `PeerChannel.probe`."""
+        if self._is_closed:
+            return Delayed()
         connection = self._network.connect(endpoint, listener)
         probe = self._probes[connection] = _Probe(connection, self._clock.monotonic_ms() + timeout_ms)
         self.lane_of[connection] = None
@@ -244,8 +246,7 @@ class PeerClient:
     def tick(self, now_ms: int) -> None:
         """Time out requests, probes and attempts; try again what is due; close idle lanes."""
         for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
-            self._network.close_connection(probe.connection)
-            self._end_probe(probe.connection, PeerFailure.TIMED_OUT, close=False)
+            self._end_probe(probe.connection, PeerFailure.TIMED_OUT)
         for lane in list(self._lanes.values()):
             if lane.earliest_deadline_ms is not None and now_ms >= lane.earliest_deadline_ms:
                 self._time_out(lane, now_ms)
@@ -263,16 +264,13 @@ class PeerClient:
         return min(self._due(), default=None)
 
     def close(self) -> None:
-        """Close every connection for good; who waits for an answer is told DISCONNECTED."""
+        """Close every connection for good. Nobody is told any more: who waits for an answer is closed as well."""
         self._is_closed = True
-        for lane in list(self._lanes.values()):
-            if lane.state is _State.DOWN:
-                self._fail(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
-            else:
-                self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
-        for connection in list(self._probes):
+        for connection in list(self.lane_of):
             self._network.close_connection(connection)
-            self._end_probe(connection, PeerFailure.DISCONNECTED, close=False)
+        self.lane_of.clear()
+        self._lanes.clear()
+        self._probes.clear()
 
     # --- a lane's life
 
@@ -466,11 +464,11 @@ class PeerClient:
         if self._lanes:
             yield self._next_idle_check_ms
 
-    def _end_probe(self, connection: ConnectionId, outcome: PeerFailure | None, *, close: bool = True) -> None:
+    def _end_probe(self, connection: ConnectionId, outcome: PeerFailure | None) -> None:
         probe = self._probes.pop(connection, None)
         self.lane_of.pop(connection, None)
         if probe is not None:
-            if close and outcome is None:
+            if outcome in (None, PeerFailure.TIMED_OUT):
                 self._network.close_connection(connection)
             probe.answer.complete(outcome)
 

@@ -5,7 +5,7 @@ Source: SocketServer and ConnectionQuotas of Apache Kafka 4.3.
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.errors import ProtocolError
@@ -15,7 +15,7 @@ from ottla.ports import ConnectionId, Network
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.pipeline import Pipeline, Route
-from ottla.types import Endpoint
+from ottla.types import Endpoint, NodeId, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,12 @@ class GatewayConfig:
 
 
 class Gateway:
-    """See the module. ``roles`` says of each listener whether brokers' or controllers' APIs are served there."""
+    """See the module.
+
+    Args of the constructor:
+        roles: of each listener, whether brokers' or controllers' APIs are served there.
+        on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
+    """
 
     def __init__(
         self,
@@ -46,12 +51,14 @@ class Gateway:
         config: GatewayConfig,
         roles: Mapping[str, ListenerRole],
         security_protocols: Mapping[str, str],
+        on_heartbeats_ended: Callable[[NodeId, Offset], None],
     ) -> None:
         self._services = services
         self._network = network
         self.config = config
         self._roles = roles
         self._security_protocols = security_protocols
+        self._on_heartbeats_ended = on_heartbeats_ended
         self._pool = BufferPool()
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._pipeline = Pipeline(services, network, on_close=self._close)
@@ -170,3 +177,5 @@ class Gateway:
         self._per_ip[state.info.peer.host] -= 1
         if not self._per_ip[state.info.peer.host]:
             del self._per_ip[state.info.peer.host]
+        if state.info.heartbeats_of is not None:
+            self._on_heartbeats_ended(*state.info.heartbeats_of)

@@ -9,35 +9,51 @@ Source: KafkaRaftServer, SharedServer, BrokerServer and ControllerServer of Apac
 
 import logging
 from collections.abc import Callable
+from typing import Final, Protocol
 
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
-from ottla.controller.channel import LocalControllerChannel
+from ottla.controller.channel import NodeToControllerChannel
 from ottla.controller.controller import Controller
 from ottla.controller.lifecycle import BrokerLifecycle, BrokerState
+from ottla.controller.registration import ControllerRegistrationPublisher
 from ottla.errors import StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.services import Services
 from ottla.log.manager import LogManager
 from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cache import MetadataCache
-from ottla.metadata.loader import MetadataLoader
+from ottla.metadata.loader import MetadataLoader, MetadataPublisher
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
 from ottla.metadata.snapshot_generator import SnapshotGenerator
+from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, Network, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.replication.fetch_session import FetchSessions
+from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
+from ottla.server.shutdown import OrderlyShutdown
 from ottla.transactions.producer_ids import ProducerIds
-from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, NodeId, Offset
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
+PROBE_TIMEOUT_MS: Final = 1_000
+"""A broker's listener answers or refuses at once; what says nothing for so long proves nothing."""
+
 logger = logging.getLogger(__name__)
+
+
+class Part(Protocol):
+    """What has things to do at certain times."""
+
+    def tick(self, now_ms: int) -> None: ...
+
+    def next_deadline_ms(self) -> int | None: ...
 
 
 class Node:
@@ -74,15 +90,76 @@ class Node:
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._is_stopping = False
-        self._has_registered = False
+        self._is_ready = False
+        self._is_stopped = False
+        self._shutdown: OrderlyShutdown | None = None
         self._ticked_at_ms = -1
+        self._parts: list[Part] = []
+        self.peers = PeerClient(network=network, clock=clock, random=random, config=settings.peer_client_config(config))
         self._open_metadata(disk)
         self._open_partitions(disk)
         self._open_doors(network)
-        self._lifecycle = BrokerLifecycle(
-            clock=clock,
-            random=random,
-            channel=self._channel,
+        self._lifecycle = self._make_lifecycle(advertised) if config.is_broker else None
+
+    def _open_metadata(self, disk: Disk) -> None:
+        """Make the quorum's replica, the controller, and the way from the log to the image."""
+        config = self.config
+        properties = settings.require_formatted(disk, config.metadata_log_dir)
+        self.cluster_id = properties.cluster_id
+        self.metadata = MetadataCache()
+        listener = config.controller_listener_names[0]
+        self.raft: RaftClient[MetadataRecord] = RaftClient(
+            disk=disk,
+            clock=self.clock,
+            random=self._random,
+            channel=self.peers,
+            directory=config.metadata_log_dir,
+            node_id=config.node_id,
+            directory_id=properties.directory_id or ZERO_UUID,
+            cluster_id=self.cluster_id,
+            serde=MetadataRecordSerde(),
+            static_voters=settings.static_voters(config),
+            listeners={door.name: door.endpoint for door in config.advertised_controller_listeners},
+            listener_name=listener,
+            bootstrap_servers=config.controller_quorum_bootstrap_servers,
+            is_controller=config.is_controller,
+            config=settings.raft_config(config),
+            on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
+        )
+        self.controller = self._make_controller(disk) if config.is_controller else None
+        self.channel = NodeToControllerChannel(
+            clock=self.clock,
+            peers=self.peers,
+            node_id=config.node_id,
+            controller=self.controller,
+            leader=lambda: self.raft.leader_and_epoch,
+            leader_endpoint=lambda: self.raft.leader_endpoint,
+            listener=listener,
+            request_timeout_ms=config.request_timeout_ms,
+            session_timeout_ms=config.broker_session_timeout_ms,
+        )
+        self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
+        self._loader = MetadataLoader()
+
+    def _make_controller(self, disk: Disk) -> Controller:
+        return Controller(
+            raft=self.raft,
+            clock=self.clock,
+            random=self._random,
+            node_id=self.config.node_id,
+            cluster_id=self.cluster_id,
+            bootstrap=read_bootstrap(disk, self.config.metadata_log_dir),
+            has_broker=self.config.is_broker,
+            config=settings.controller_config(self.config),
+            probe=lambda endpoint, listener: self.peers.probe(endpoint, listener, timeout_ms=PROBE_TIMEOUT_MS),
+        )
+
+    def _make_lifecycle(self, advertised: tuple[Listener, ...]) -> BrokerLifecycle:
+        config = self.config
+        lifecycle = BrokerLifecycle(
+            clock=self.clock,
+            random=self._random,
+            channel=self.channel,
             node_id=config.node_id,
             cluster_id=self.cluster_id,
             listeners=settings.registered_listeners(advertised),
@@ -92,38 +169,10 @@ class Node:
             offline_directory_ids=self.logs.offline_directory_ids,
             previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
+            on_failure=self._fail,
         )
-
-    def _open_metadata(self, disk: Disk) -> None:
-        """Make the quorum's replica, the controller, and the way from the log to the image."""
-        config = self.config
-        properties = settings.require_formatted(disk, config.metadata_log_dir)
-        self.cluster_id = properties.cluster_id
-        self.metadata = MetadataCache()
-        self.raft: RaftClient[MetadataRecord] = RaftClient(
-            disk=disk,
-            clock=self.clock,
-            directory=config.metadata_log_dir,
-            node_id=config.node_id,
-            directory_id=properties.directory_id or ZERO_UUID,
-            serde=MetadataRecordSerde(),
-            static_voters=settings.static_voters(config),
-            config=settings.raft_config(config),
-            on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
-        )
-        self.controller = Controller(
-            raft=self.raft,
-            clock=self.clock,
-            random=self._random,
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            bootstrap=read_bootstrap(disk, config.metadata_log_dir),
-            has_broker=config.is_broker,
-            config=settings.controller_config(config),
-        )
-        self._channel = LocalControllerChannel(self.controller)
-        self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
-        self._loader = MetadataLoader()
+        lifecycle.unfenced.on_complete(lambda _: self._become_ready())
+        return lifecycle
 
     def _open_partitions(self, disk: Disk) -> None:
         """Lock the log directories, load the logs; make what serves partitions and groups."""
@@ -146,6 +195,13 @@ class Node:
             clock=self.clock,
             config_of_topic=self._topic_config,
             syncs_before_commit=config.ottla_acks_fsync,
+            neighbours=Neighbours(
+                channel=self.peers,
+                endpoint_of=lambda broker: self.metadata.broker_endpoint(broker, config.inter_broker_listener_name),
+                send_to_controller=self.channel.send,
+                broker_epoch=lambda: self.broker_epoch,
+            ),
+            config=settings.replication_config(config),
         )
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
@@ -165,7 +221,7 @@ class Node:
             cluster_id=self.cluster_id,
             metadata=self.metadata,
             raft=self.raft,
-            controller=self._channel,
+            controller=self.channel,
             logs=self.logs,
             replicas=self.replicas,
             fetch_sessions=FetchSessions(
@@ -180,6 +236,7 @@ class Node:
             config=settings.gateway_config(config),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
+            on_heartbeats_ended=self._on_heartbeats_ended,
         )
 
     # --- starting and stopping -----------------------------------------------------------------------------------
@@ -191,58 +248,90 @@ class Node:
             ConfigurationError: the metadata log belongs to another quorum.
             StorageError: the disk refused.
         """
-        groups = GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
-        dynamic = DynamicConfigPublisher(self.config, self._use_config)
-        for publisher in (self.metadata, dynamic, self.replicas, groups, self._snapshots):
-            self._loader.add_publisher(publisher)
+        config = self.config
+        self._parts = [self.replicas, self.raft, self.peers, self.channel, self.groups, self._snapshots]
+        publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
+        if config.is_broker:
+            groups = GroupPartitionsPublisher(node_id=config.node_id, replicas=self.replicas, groups=self.groups)
+            publishers += [self.replicas, groups]
+        publishers.append(self._snapshots)
         self.raft.register(self._loader)
-        self.raft.register(self.controller)
+        if self.controller is not None:
+            self.raft.register(self.controller)
+            registration = ControllerRegistrationPublisher(
+                clock=self.clock, controller=self.controller, channel=self.channel
+            )
+            publishers.append(registration)
+            self._parts += [self.controller, registration]
+        if self._lifecycle is not None:
+            publishers.append(self._lifecycle)
+            self._parts.append(self._lifecycle)
+        self._parts.append(self.gateway)
+        for publisher in publishers:
+            self._loader.add_publisher(publisher)
         self.raft.initialize()
-
-    def _register(self) -> None:
-        """Ask the controller to let this broker in; there is one by now, as the metadata begins with its records."""
-        self._has_registered = True
-        self._lifecycle.start()
-        self._lifecycle.set_ready_to_unfence()
-        self._lifecycle.unfenced.on_complete(lambda _: self._become_ready())
+        if self._lifecycle is not None:
+            self._lifecycle.start()
+            self._lifecycle.set_ready_to_unfence()
 
     def begin_shutdown(self) -> None:
         """Hand leadership over in order, then report through ``on_stopped``."""
         if self._is_stopping:
             return
         self._is_stopping = True
-        if not self.config.controlled_shutdown_enable:
-            self._on_stopped(None)
-            return
         logger.info("shutting down: asking the controller to move leaders away")
-        self._lifecycle.begin_controlled_shutdown().on_complete(lambda _: self._on_stopped(None))
+        self._shutdown = OrderlyShutdown(
+            self.clock,
+            move_leaders=self._move_leaders,
+            leave_quorum=self.raft.begin_shutdown,
+            has_controller=lambda: self.controller_id is not None,
+            on_done=lambda: self._stop(None),
+        )
+
+    def _move_leaders(self) -> Delayed[None]:
+        if self._lifecycle is None or not self.config.controlled_shutdown_enable:
+            return Delayed.of(None)
+        return self._lifecycle.begin_controlled_shutdown()
+
+    def _stop(self, reason: str | None) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._on_stopped(reason)
 
     def close(self) -> None:
         """Close every log so that the next start need not recover; the node is of no use afterwards."""
-        self.logs.close(broker_epoch=self._lifecycle.broker_epoch)
+        self.peers.close()
+        self.logs.close(broker_epoch=self.broker_epoch)
         self.raft.close()
 
     def _use_config(self, config: NodeConfig) -> None:
         """Take settings that were changed while the node runs."""
         self.services.config = config
+        self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)
 
     def _become_ready(self) -> None:
         strays = self.replicas.remove_strays()
         if strays:
             logger.warning("moved aside logs that belong to no topic any more: %s", ", ".join(map(str, strays)))
+        self._is_ready = True
         self._on_ready()
 
     def _fail(self, reason: str) -> None:
-        if not self._is_stopping:
-            self._is_stopping = True
-            self._on_stopped(reason)
+        self._is_stopping = True
+        self._stop(reason)
 
     # --- how it is -----------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> BrokerState:
-        return self._lifecycle.state
+        """Where the broker is in its life; NOT_RUNNING for a node that is only a controller."""
+        return BrokerState.NOT_RUNNING if self._lifecycle is None else self._lifecycle.state
+
+    @property
+    def broker_epoch(self) -> Offset:
+        """Of the broker's registration; -1 before it and without a broker."""
+        return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
 
     def readiness(self) -> list[str]:
         """Return why this node does not serve clients, in words; empty when it does."""
@@ -251,15 +340,15 @@ class Node:
             reasons.append("the node is shutting down")
         if self.controller_id is None:
             reasons.append("the quorum has no leader yet")
-        if self.state is not BrokerState.RUNNING:
+        if self._lifecycle is not None and self.state is not BrokerState.RUNNING:
             reasons.append(f"the broker is in state {self.state.name}: the controller has not let it in")
         reasons += [f"log directory {path} is offline" for path in self.logs.offline_directories()]
         return reasons
 
     @property
-    def controller_id(self) -> int | None:
+    def controller_id(self) -> NodeId | None:
         """Node id of the active controller; None while there is none."""
-        return self._channel.active_controller_id
+        return self.channel.active_controller_id
 
     # --- what the driver calls -----------------------------------------------------------------------------------
 
@@ -268,18 +357,31 @@ class Node:
 
     def connected(self, connection: ConnectionId) -> None:
         """A connection that this node opened is up."""
+        self.peers.connected(connection)
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
+        if connection in self.peers.lane_of:
+            return self.peers.receive_buffer(connection)
         return self.gateway.receive_buffer(connection)
 
     def received(self, connection: ConnectionId, size_bytes: int) -> None:
-        self.gateway.received(connection, size_bytes)
+        if connection in self.peers.lane_of:
+            self.peers.received(connection, size_bytes)
+        else:
+            self.gateway.received(connection, size_bytes)
 
     def drained(self, connection: ConnectionId) -> None:
-        self.gateway.drained(connection)
+        if connection in self.peers.lane_of:
+            self.peers.drained(connection)
+        else:
+            self.gateway.drained(connection)
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self.gateway.closed(connection, reason)
+        """A connection has ended, or one that this node wanted did not come up."""
+        if connection in self.peers.lane_of:
+            self.peers.closed(connection, reason, was_refused=was_refused)
+        else:
+            self.gateway.closed(connection, reason)
 
     def tick(self) -> None:
         """Do what is due; at most once a millisecond, so that it may be called after every read."""
@@ -287,36 +389,31 @@ class Node:
         if now_ms == self._ticked_at_ms:
             return
         self._ticked_at_ms = now_ms
-        self.replicas.tick(now_ms)
-        self.raft.tick(now_ms)
-        self.controller.tick(now_ms)
-        if not self._has_registered and self.metadata.offset >= 0:
-            self._register()
-        self._lifecycle.tick(now_ms)
-        self.groups.tick(now_ms)
-        self._snapshots.tick(now_ms)
+        for part in self._parts:
+            part.tick(now_ms)
         self.logs.tick(now_ms)
-        self.gateway.tick(now_ms)
+        if self._shutdown is not None:
+            self._shutdown.tick(now_ms)
+        elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
+            self._become_ready()
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is to be called next at the latest, by the monotonic clock."""
-        deadlines = [
-            self.replicas.next_deadline_ms(),
-            self.raft.next_deadline_ms(),
-            self.controller.next_deadline_ms(),
-            self._lifecycle.next_deadline_ms(),
-            self.groups.next_deadline_ms(),
-            self._snapshots.next_deadline_ms(),
-            self.logs.next_tick_ms(self.clock.monotonic_ms()),
-            self.gateway.next_deadline_ms(),
-        ]
+        deadlines = [part.next_deadline_ms() for part in self._parts]
+        deadlines.append(self.logs.next_tick_ms(self.clock.monotonic_ms()))
+        if self._shutdown is not None:
+            deadlines.append(self._shutdown.next_deadline_ms())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # --- between the parts ---------------------------------------------------------------------------------------
 
     def _allocate_producer_ids(self) -> Delayed[AllocateProducerIdsResponse]:
-        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self._lifecycle.broker_epoch)
-        return self._channel.send(request)  # type: ignore[return-value]
+        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self.broker_epoch)
+        return self.channel.send(request)  # type: ignore[return-value]
+
+    def _on_heartbeats_ended(self, broker_id: NodeId, broker_epoch: Offset) -> None:
+        if self.controller is not None:
+            self.controller.on_broker_connection_lost(broker_id, broker_epoch)
 
     def _on_directory_failure(self, path: str, error: StorageError) -> None:
         logger.error("log directory %s failed and is offline from now on: %s", path, error)

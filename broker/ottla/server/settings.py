@@ -18,11 +18,15 @@ from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
+from ottla.peers.client import PeerClientConfig
 from ottla.ports import Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
+from ottla.replication.config import ReplicationConfig
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
+
+NEVER_MS = (1 << 62) - 1
 
 
 def gateway_config(config: NodeConfig) -> GatewayConfig:
@@ -66,6 +70,41 @@ def raft_config(config: NodeConfig) -> RaftConfig:
         segment_ms=config.metadata_log_segment_ms,
         retention_size_bytes=config.metadata_max_retention_bytes,
         retention_ms=config.metadata_max_retention_ms,
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        election_backoff_ms_max=config.controller_quorum_election_backoff_max_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        auto_join=config.controller_quorum_auto_join_enable,
+    )
+
+
+def peer_client_config(config: NodeConfig) -> PeerClientConfig:
+    idle_ms = config.connections_max_idle_ms
+    return PeerClientConfig(
+        client_id=f"ottla-node-{config.node_id}",
+        connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+        # Below what the peers, configured alike, allow: so that it is this side that closes.
+        idle_ms_max=idle_ms - idle_ms // 10 if idle_ms >= 0 else NEVER_MS,
+    )
+
+
+def replication_config(config: NodeConfig) -> ReplicationConfig:
+    return ReplicationConfig(
+        inter_broker_listener=config.inter_broker_listener_name,
+        fetcher_count=config.num_replica_fetchers,
+        lag_time_max_ms=config.replica_lag_time_max_ms,
+        fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+        fetch_min_bytes=config.replica_fetch_min_bytes,
+        fetch_max_bytes=config.replica_fetch_max_bytes,
+        fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+        fetch_backoff_ms=config.replica_fetch_backoff_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
+        selector_class=config.replica_selector_class or "",
+        leader_throttled_rate=config.leader_replication_throttled_rate,
+        follower_throttled_rate=config.follower_replication_throttled_rate,
+        quota_window_count=config.replication_quota_window_num,
+        quota_window_size_seconds=config.replication_quota_window_size_seconds,
     )
 
 
@@ -122,6 +161,10 @@ def controller_config(config: NodeConfig) -> ControllerConfig:
         default_replication_factor=config.default_replication_factor,
         static=config.originals,
         listeners=registered_listeners(config.advertised_controller_listeners),
+        inter_broker_listener_name=config.inter_broker_listener_name,
+        unclean_election_interval_ms=config.unclean_leader_election_interval_ms,
+        leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
     )
 
 

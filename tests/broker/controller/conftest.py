@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.channel import LocalControllerChannel
 from ottla.controller.controller import Controller, ControllerConfig
-from ottla.errors import ErrorCode
+from ottla.controller.error_response import error_response
+from ottla.errors import ErrorCode, KafkaError
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cluster import Listener
@@ -16,6 +16,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch
 from ottla.simulator.chance import SeededRandom
@@ -46,6 +47,19 @@ class Recorder:
 
     def on_leader_change(self, leader: Any) -> None:
         """Nothing."""
+
+
+class NextDoor:
+    """The way to the controller without a network: its answers, and its refusals as responses."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def send(self, request: Message) -> Delayed[Message]:
+        def answer(decided: Message | KafkaError) -> Message:
+            return error_response(request, decided) if isinstance(decided, KafkaError) else decided
+
+        return self._controller.handle(request).then(answer)
 
 
 class ControllerNode:
@@ -112,7 +126,7 @@ class ControllerNode:
         )
         self.loader = MetadataLoader()
         self.recorder = Recorder()
-        self.channel = LocalControllerChannel(self.controller)
+        self.channel = NextDoor(self.controller)
         for listener in (self.controller, self.loader, self.recorder):
             self.raft.register(listener)
         self.raft.initialize()

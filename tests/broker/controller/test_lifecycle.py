@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.channel import LocalControllerChannel
+from ottla.controller.error_response import error_response
 from ottla.controller.lifecycle import BrokerLifecycle, BrokerLifecycleConfig, BrokerState
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import Listener
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
@@ -25,15 +25,14 @@ class Channel:
 
     def __init__(self, node: Any) -> None:
         self.sent: list[Message] = []
-        self._channel = LocalControllerChannel(node.controller)
-
-    @property
-    def active_controller_id(self) -> int | None:
-        return self._channel.active_controller_id
+        self._controller = node.controller
 
     def send(self, request: Message) -> Delayed[Message]:
+        def answer(decided: Message | KafkaError) -> Message:
+            return error_response(request, decided) if isinstance(decided, KafkaError) else decided
+
         self.sent.append(request)
-        return self._channel.send(request)
+        return self._controller.handle(request).then(answer)
 
     def take(self) -> list[type[Message]]:
         sent, self.sent = self.sent, []
@@ -43,8 +42,9 @@ class Channel:
 class LivingBroker:
     """A broker next to its controller, with time in the test's hand."""
 
-    def __init__(self, node: Any, previous_broker_epoch: int = -1) -> None:
+    def __init__(self, node: Any, previous_broker_epoch: int = -1, cluster_id: str = "4L6g3nShT-eMCtK--X86sw") -> None:
         self.node = node
+        self.failures: list[str] = []
         self.channel = Channel(node)
         self.states: list[BrokerState] = []
         self.lifecycle = BrokerLifecycle(
@@ -52,7 +52,7 @@ class LivingBroker:
             random=SeededRandom(7),
             channel=self.channel,
             node_id=1,
-            cluster_id="4L6g3nShT-eMCtK--X86sw",
+            cluster_id=cluster_id,
             listeners={"PLAINTEXT": Listener("localhost", 9092, 0)},
             rack="r",
             metadata_offset=lambda: node.loader.applied_offset,
@@ -61,6 +61,7 @@ class LivingBroker:
             previous_broker_epoch=previous_broker_epoch,
             config=BrokerLifecycleConfig(heartbeat_interval_ms=HEARTBEAT_MS, initial_registration_timeout_ms=1_000),
             on_state=self.states.append,
+            on_failure=self.failures.append,
         )
 
     def tick(self, elapsed_ms: int = 0) -> list[type[Message]]:
@@ -115,10 +116,10 @@ def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> N
     broker.lifecycle.tick(broker.node.clock.monotonic_ms())
     broker.channel.take()
 
-    broker.lifecycle.tick(broker.node.clock.monotonic_ms() + 60_000)
+    broker.lifecycle.tick(broker.node.clock.monotonic_ms() + 999)
 
     assert broker.channel.take() == []
-    assert broker.lifecycle.next_deadline_ms() is None
+    assert broker.lifecycle.next_deadline_ms() == broker.node.clock.monotonic_ms() + 1_000, "when it gives up"
 
 
 def test_a_refused_registration_is_tried_again_ever_more_slowly(new_controller: Callable[..., Any]) -> None:
@@ -139,12 +140,24 @@ def test_a_refused_registration_is_tried_again_ever_more_slowly(new_controller: 
     assert broker.lifecycle.registration_error is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-@pytest.mark.parametrize(("elapsed_ms", "timed_out"), [(999, False), (1_000, True)])
-def test_it_gives_up_when_it_cannot_register_in_time(broker: LivingBroker, elapsed_ms: int, timed_out: bool) -> None:
+@pytest.mark.parametrize(("elapsed_ms", "gave_up"), [(999, False), (1_000, True)])
+def test_it_gives_up_when_it_cannot_register_in_time(broker: LivingBroker, elapsed_ms: int, gave_up: bool) -> None:
     broker.lifecycle.start()
-    broker.node.clock.advance(elapsed_ms)
+    broker.tick(elapsed_ms)
 
-    assert broker.lifecycle.registration_timed_out == timed_out
+    assert bool(broker.failures) == gave_up
+    if gave_up:
+        assert "initial.broker.registration.timeout.ms=1000" in broker.failures[0]
+        assert "controller.quorum.bootstrap.servers" in broker.failures[0]
+
+
+def test_a_broker_of_another_cluster_stops_at_once(running: LivingBroker) -> None:
+    stranger = LivingBroker(running.node, cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+    stranger.lifecycle.start()
+    stranger.tick(0)
+
+    assert "belong to another cluster" in stranger.failures[0]
+    assert stranger.lifecycle.state is BrokerState.SHUTTING_DOWN
 
 
 def test_an_unregistered_broker_enters_anew(running: LivingBroker) -> None:

@@ -11,9 +11,6 @@ from ottla.wire.messages.registry import ApiKey, request_type, response_type
 KEYS = pytest.mark.parametrize("api_key", sorted(CATALOG), ids=lambda key: key.name.lower())
 EVERY_KEY = pytest.mark.parametrize("api_key", list(ApiKey), ids=lambda key: key.name.lower())
 
-QUORUM_APIS = {ApiKey.FETCH, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER}
-"""What Kafka's controllers answer too, and ours will once the quorum has more than one voter."""
-
 
 @KEYS
 def test_a_row_agrees_with_its_handler(api_key: ApiKey) -> None:
@@ -56,8 +53,7 @@ def test_listeners_serve_what_the_definitions_say(api_key: ApiKey) -> None:
     served_on = request_type(api_key).served_on
 
     assert is_served_to(ListenerRole.BROKER, api_key) == ("broker" in served_on)
-    if api_key not in QUORUM_APIS:
-        assert is_served_to(ListenerRole.CONTROLLER, api_key) == ("controller" in served_on)
+    assert is_served_to(ListenerRole.CONTROLLER, api_key) == ("controller" in served_on)
 
 
 def test_controllers_only_is_a_part_of_controllers() -> None:

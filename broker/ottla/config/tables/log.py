@@ -3,7 +3,7 @@
 ROWS = """
 auto.create.topics.enable BOOLEAN true - - read-only acted-on
     Make a topic when a client asks for one that is missing.
-auto.leader.rebalance.enable BOOLEAN true - - read-only known
+auto.leader.rebalance.enable BOOLEAN true - - read-only acted-on
     Give leadership back to preferred replicas from time to time.
 compression.gzip.level INT -1 1..9|-1 - cluster-wide acted-on
     Level for gzip where the broker compresses.
@@ -27,7 +27,7 @@ fetch.max.bytes INT 57671680 1024.. bytes read-only acted-on
     Most record bytes in one Fetch answer.
 fetch.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
-leader.imbalance.check.interval.seconds LONG 300 1.. s read-only known
+leader.imbalance.check.interval.seconds LONG 300 1.. s read-only acted-on
     How often leadership is given back to preferred replicas.
 log.cleaner.backoff.ms LONG 15000 0.. ms cluster-wide known
     Rest of the compactor when nothing needs it.
@@ -123,36 +123,36 @@ num.recovery.threads.per.data.dir INT 2 1.. - cluster-wide known
     Kafka's recovery threads; ours recovers on one.
 num.replica.alter.log.dirs.threads INT - - - read-only known
     Threads that move replicas between directories.
-num.replica.fetchers INT 1 1.. - cluster-wide known
-    Connections to a leader that a follower fetches on; ours uses one.
+num.replica.fetchers INT 1 1.. - cluster-wide acted-on
+    Connections to each leader that a follower fetches on.
 producer.id.expiration.check.interval.ms INT 600000 1.. ms read-only acted-on unlisted
     How often silent producers are forgotten.
 producer.id.expiration.ms INT 86400000 1.. ms cluster-wide acted-on
     A silent idempotent producer is forgotten after this long.
 producer.purgatory.purge.interval.requests INT 1000 - - read-only known
     Kafka's purgatory housekeeping; ours needs none.
-replica.fetch.backoff.ms INT 1000 0.. ms read-only known
+replica.fetch.backoff.ms INT 1000 0.. ms read-only acted-on
     Rest of a follower after a failed fetch.
-replica.fetch.max.bytes INT 1048576 0.. bytes read-only known
+replica.fetch.max.bytes INT 1048576 0.. bytes read-only acted-on
     A follower asks for this much of a partition.
-replica.fetch.min.bytes INT 1 - bytes read-only known
+replica.fetch.min.bytes INT 1 - bytes read-only acted-on
     A follower's fetch waits for this much.
-replica.fetch.response.max.bytes INT 10485760 0.. bytes read-only known
+replica.fetch.response.max.bytes INT 10485760 0.. bytes read-only acted-on
     A follower asks for this much in all.
-replica.fetch.wait.max.ms INT 500 - ms read-only known
+replica.fetch.wait.max.ms INT 500 - ms read-only acted-on
     A follower's fetch waits this long.
 replica.high.watermark.checkpoint.interval.ms LONG 5000 - ms read-only acted-on
     How often high watermarks are written.
-replica.lag.time.max.ms LONG 30000 - ms read-only known
+replica.lag.time.max.ms LONG 30000 - ms read-only acted-on
     A follower behind for longer leaves the in-sync replicas.
-replica.selector.class STRING - - - read-only known
-    A Java class that sends consumers to near replicas; consumers read from leaders here.
+replica.selector.class STRING - - - read-only acted-on
+    Empty, or RackAwareReplicaSelector by its full name: consumers may read from a replica in their rack.
 replica.socket.receive.buffer.bytes INT 65536 - bytes read-only known
     Receive buffer of a follower's socket.
-replica.socket.timeout.ms INT 30000 - ms read-only known
+replica.socket.timeout.ms INT 30000 - ms read-only acted-on
     How long a follower waits for its leader's answer.
 unclean.leader.election.enable BOOLEAN false - - cluster-wide acted-on
     Let a replica that is not in sync lead when nobody else can; loses records.
-unclean.leader.election.interval.ms LONG 300000 1.. ms read-only known unlisted
+unclean.leader.election.interval.ms LONG 300000 1.. ms read-only acted-on unlisted
     How often unclean elections are tried.
 """

@@ -37,8 +37,8 @@ request.timeout.ms INT 30000 - ms read-only acted-on
     How long this node waits for another node's answer.
 socket.connection.setup.timeout.max.ms LONG 30000 - ms read-only known
     Longest wait for a connection to another node, after back-off.
-socket.connection.setup.timeout.ms LONG 10000 - ms read-only known
-    First wait for a connection to another node.
+socket.connection.setup.timeout.ms LONG 10000 - ms read-only acted-on
+    How long this node waits for a connection to another to come up.
 socket.listen.backlog.size INT 50 1.. - read-only acted-on
     Connections that the operating system queues before they are accepted.
 socket.receive.buffer.bytes INT 102400 - bytes read-only acted-on

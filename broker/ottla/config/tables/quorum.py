@@ -9,23 +9,23 @@ controller.performance.sample.period.ms LONG 60000 100.. ms read-only known unli
     Kafka's log of slow controller events.
 controller.quorum.append.linger.ms INT 25 0.. ms read-only known
     How long the leader gathers metadata records before it writes them.
-controller.quorum.auto.join.enable BOOLEAN false - - read-only known
-    Join the voters on start; use kafka-metadata-quorum add-controller.
+controller.quorum.auto.join.enable BOOLEAN false - - read-only acted-on
+    A controller that is no voter asks to become one when it starts.
 controller.quorum.bootstrap.servers LIST "" list - read-only acted-on
     Where to find the quorum, as host:port,...
-controller.quorum.election.backoff.max.ms INT 1000 0.. ms read-only known
+controller.quorum.election.backoff.max.ms INT 1000 0.. ms read-only acted-on
     Longest rest after a lost election.
-controller.quorum.election.timeout.ms INT 1000 0.. ms read-only known
+controller.quorum.election.timeout.ms INT 1000 0.. ms read-only acted-on
     How long an election may take.
 controller.quorum.fetch.max.bytes INT 1048576 1.. bytes read-only known
     Most bytes in one fetch of the metadata log.
 controller.quorum.fetch.snapshot.max.bytes INT 1048576 1.. bytes read-only known
     Most bytes in one piece of a snapshot.
-controller.quorum.fetch.timeout.ms INT 2000 0.. ms read-only known
+controller.quorum.fetch.timeout.ms INT 2000 0.. ms read-only acted-on
     Silence of the leader after which a voter stands for election.
-controller.quorum.request.timeout.ms INT 2000 0.. ms read-only known
+controller.quorum.request.timeout.ms INT 2000 0.. ms read-only acted-on
     How long a voter waits for another's answer.
-controller.quorum.retry.backoff.ms INT 20 0.. ms read-only known
+controller.quorum.retry.backoff.ms INT 20 0.. ms read-only acted-on
     Rest before a quorum request is sent again.
 controller.quorum.voters LIST "" list - read-only acted-on
     Voters by id, as id@host:port,...; where the voter set is fixed.

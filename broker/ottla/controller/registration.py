@@ -1,0 +1,75 @@
+"""`ControllerRegistrationPublisher`: a standby controller makes itself known to the active one.
+
+Whenever the metadata does not show this process's registration, it is sent; the active controller writes its own when
+it takes over. Source: ControllerRegistrationManager of Apache Kafka 4.3 (KIP-919).
+"""
+
+import logging
+from typing import Final
+
+from ottla.controller.channel import ControllerChannel
+from ottla.controller.controller import Controller
+from ottla.controller.controllers import MIN_METADATA_VERSION
+from ottla.errors import ErrorCode
+from ottla.metadata.cluster import ControllerRegistration
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.ports import Clock
+from ottla.wire.codec import Message
+from ottla.wire.messages import controller_registration as api
+
+RETRY_MS: Final = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+class ControllerRegistrationPublisher:
+    """A publisher of the metadata loader, driven by `tick`."""
+
+    def __init__(self, *, clock: Clock, controller: Controller, channel: ControllerChannel) -> None:
+        self._clock = clock
+        self._controller = controller
+        self._channel = channel
+        self._is_missing = False
+        self._is_asking = False
+        self._next_ms = 0
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See whether the metadata shows this process."""
+        mine = self._controller.registration
+        registered = image.cluster.controllers.get(mine.controller_id)
+        is_shown = registered is not None and registered.incarnation_id == mine.incarnation_id
+        self._is_missing = not is_shown and image.features.metadata_version >= MIN_METADATA_VERSION
+
+    def tick(self, now_ms: int) -> None:
+        """Register where that is needed; the active controller does it by itself."""
+        if not self._is_missing or self._is_asking or now_ms < self._next_ms or self._controller.is_active:
+            return
+        self._is_asking = True
+        self._channel.send(_request(self._controller.registration)).on_complete(self._on_answer)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._next_ms if self._is_missing and not self._is_asking and not self._controller.is_active else None
+
+    def _on_answer(self, response: Message) -> None:
+        assert isinstance(response, api.ControllerRegistrationResponse)
+        self._is_asking = False
+        self._next_ms = self._clock.monotonic_ms() + RETRY_MS
+        if response.error_code != ErrorCode.NONE:
+            name = ErrorCode(response.error_code).name
+            logger.info("the active controller did not register this one: %s; asking again", name)
+
+
+def _request(mine: ControllerRegistration) -> api.ControllerRegistrationRequest:
+    return api.ControllerRegistrationRequest(
+        controller_id=mine.controller_id,
+        incarnation_id=mine.incarnation_id,
+        listeners=[
+            api.Listener(name=name, host=host, port=port, security_protocol=protocol)
+            for name, (host, port, protocol) in mine.listeners.items()
+        ],
+        features=[
+            api.Feature(name=name, min_supported_version=first, max_supported_version=last)
+            for name, (first, last) in mine.features.items()
+        ],
+    )

@@ -1,0 +1,118 @@
+"""Envelope (api key 58, v0): a broker passes a client's request on, with who the client is (KIP-590).
+
+The request inside is served as if the client had asked this controller, in its own version, and the response goes
+back in its own version. NOT_CONTROLLER anywhere in it becomes the envelope's own error, so that the broker looks for
+the active controller.
+Not done: authorization of the broker that forwards.
+Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel of Apache Kafka 4.3.
+"""
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Final
+
+from ottla.controller.channel import PRINCIPAL_VERSION, is_not_controller
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.catalog import find
+from ottla.purgatory import Delayed
+from ottla.types import Endpoint
+from ottla.wire.codec import Message
+from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.wire.messages.headers import RequestHeader, ResponseHeader
+from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
+from ottla.wire.messages.stored_data import DefaultPrincipalData
+
+FORWARDABLE: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""What a broker may pass on for its clients (ApiKeys.forwardable)."""
+
+
+@serves(api_key=58, versions=range(0, 1))
+def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Delayed[EnvelopeResponse]:
+    """Open the envelope, serve the request in it, and put the response into another."""
+    try:
+        inner, inner_request = _open(context, request)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The envelope cannot be opened: {error}") from error
+    served = find(inner.api_key, inner.api_version)
+    if served is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    answer = served.handler(inner, inner_request)
+    if isinstance(answer, Message):
+        return _close(inner, answer)
+    if isinstance(answer, Delayed):
+        return answer.then(lambda response: _close(inner, response))
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "The request in the envelope has no answer.")
+
+
+def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestContext, Message]:
+    data = memoryview(request.request_data)
+    key, version = int.from_bytes(data[:2], "big", signed=True), int.from_bytes(data[2:4], "big", signed=True)
+    if key not in ApiKey.__members__.values():
+        raise ProtocolError(f"there is no API key {key}")
+    api_key = ApiKey(key)
+    if api_key not in FORWARDABLE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api_key.name} is no request to be passed on.")
+    if version not in request_type(api_key).versions:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    header, position = RequestHeader.decode_from(data, request_header_version(api_key, version))
+    principal = _principal(request.request_principal)
+    connection = replace(context.connection, principal=principal, peer=Endpoint(_host(request.client_host_address), 0))
+    inner = replace(
+        context,
+        api_key=key,
+        api_version=version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        connection=connection,
+    )
+    opened, _ = request_type(api_key).decode_from(data, version, position)
+    return inner, opened
+
+
+def _principal(data: bytes | None) -> str:
+    if data is None:
+        raise ProtocolError("it names no principal")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version != PRINCIPAL_VERSION:
+        raise ProtocolError(f"its principal has version {version}, not {PRINCIPAL_VERSION}")
+    principal = DefaultPrincipalData.decode(data, version, 2)
+    return f"{principal.type}:{principal.name}"
+
+
+def _host(address: bytes) -> str:
+    try:
+        return str(ip_address(bytes(address)))
+    except ValueError as error:
+        raise ProtocolError(f"its client address has {len(address)} bytes") from error
+
+
+def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
+    if is_not_controller(response):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    header = ResponseHeader(correlation_id=inner.correlation_id)
+    header_version = response_header_version(ApiKey(inner.api_key), inner.api_version)
+    return EnvelopeResponse(response_data=header.encode(header_version) + response.encode(inner.api_version))

@@ -1,0 +1,76 @@
+"""An orderly shutdown, step by step and bounded in time: leaders move away, then this node leaves the quorum.
+
+Source: BrokerServer.shutdown and KafkaRaftClient.shutdown of Apache Kafka 4.3, which wait for five minutes and more.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla.ports import Clock
+from ottla.purgatory import Delayed
+
+TIME_MAX_MS: Final = 60_000
+"""Whoever stops a node would kill it at some time; better to end a step early and close the logs cleanly."""
+WITHOUT_CONTROLLER_MAX_MS: Final = 3_000
+"""An election takes less; when all nodes are stopped at once, the last ones never find a controller again."""
+CHECK_INTERVAL_MS: Final = 100
+
+logger = logging.getLogger(__name__)
+
+
+class OrderlyShutdown:
+    """See the module.
+
+    Args of the constructor:
+        move_leaders: has the controller move leaders away from this node; complete when it may go.
+        leave_quorum: resigns and tells the other voters; complete when they know.
+        has_controller: whether an active controller is known.
+        on_done: called once, at the end.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        move_leaders: Callable[[], Delayed[None]],
+        leave_quorum: Callable[[], Delayed[None]],
+        has_controller: Callable[[], bool],
+        on_done: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._leave_quorum = leave_quorum
+        self._has_controller = has_controller
+        self._on_done = on_done
+        now_ms = clock.monotonic_ms()
+        self._end_ms = now_ms + TIME_MAX_MS
+        self._had_controller_ms = now_ms
+        self._is_leaving = False
+        self._is_done = False
+        move_leaders().on_complete(lambda _: self._leave())
+
+    def tick(self, now_ms: int) -> None:
+        """Cut a step short that waits in vain or for too long."""
+        if self._is_done:
+            return
+        if self._has_controller():
+            self._had_controller_ms = now_ms
+        elif now_ms - self._had_controller_ms >= WITHOUT_CONTROLLER_MAX_MS and not self._is_leaving:
+            logger.warning("shutting down without handing leadership over: no controller is left to ask")
+            self._leave()
+        if now_ms >= self._end_ms:
+            logger.warning("shutting down now: handing leadership over took more than %d ms", TIME_MAX_MS)
+            self._finish()
+
+    def next_deadline_ms(self) -> int | None:
+        return None if self._is_done else self._clock.monotonic_ms() + CHECK_INTERVAL_MS
+
+    def _leave(self) -> None:
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._leave_quorum().on_complete(lambda _: self._finish())
+
+    def _finish(self) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self._on_done()
