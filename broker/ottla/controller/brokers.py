@@ -3,15 +3,17 @@
 Source: KIP-631, KIP-841, KIP-866, KIP-966; ClusterControlManager and ReplicationControlManager of Apache Kafka 4.3.
 """
 
+import logging
+
 from ottla.controller.heartbeats import BrokerControlState, BrokerHeartbeats
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.cluster import BrokerRegistration, Listener
-from ottla.metadata.metadata_version import FeatureRange
+from ottla.metadata.cluster import RESERVED_DIRECTORIES_END, BrokerRegistration, Listener
+from ottla.metadata.metadata_version import METADATA_VERSION, FeatureRange
 from ottla.metadata.records import MetadataRecord
-from ottla.types import NodeId, Offset, Uuid
+from ottla.types import Offset, Uuid, format_uuid
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ottla.wire.messages.metadata_log import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
@@ -21,6 +23,9 @@ FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1
 _CHANGE_WITH_DIRECTORIES = 2
 _CHANGE_WITH_SHUTDOWN = 1
+_CHANGE_WITH_CORDONED = 3
+
+logger = logging.getLogger(__name__)
 
 
 class BrokerControl:
@@ -54,12 +59,13 @@ class BrokerControl:
         epoch = next_offset
         if existing is not None and is_same_incarnation:
             epoch = existing.epoch
-        elif existing is not None:
-            records += self._replace_incarnation(existing, request.previous_broker_epoch)
+        else:
+            records += self._end_previous_incarnation(request, existing)
         registration = _registration(request, epoch, keeps=existing if is_same_incarnation else None)
         records.append(registration.to_record(self._state.image.features.record_versions))
+        logger.info("registering broker %d, epoch %d; %d partitions change", request.broker_id, epoch, len(records) - 1)
         self._heartbeats.forget(request.broker_id)
-        return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records)
+        return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
 
     def _refuse_duplicate(self, existing: BrokerRegistration, now_ms: int) -> None:
         has_session = self._heartbeats.has_valid_session(existing.broker_id, existing.epoch, now_ms)
@@ -70,11 +76,17 @@ class BrokerControl:
                 "self-resolve once the heartbeat manager expires the broker's session.",
             )
 
-    def _replace_incarnation(self, existing: BrokerRegistration, previous_epoch: Offset) -> list[MetadataRecord]:
-        """Take from the broker what it held before it restarted; all trust in its data unless it stopped cleanly."""
-        if previous_epoch != existing.epoch and self._state.image.features.is_elr_enabled:
-            return self._leadership.on_unclean_shutdown(existing.broker_id)
-        return [] if existing.is_fenced else self._leadership.on_fenced(existing.broker_id)
+    def _end_previous_incarnation(
+        self, request: BrokerRegistrationRequest, existing: BrokerRegistration | None
+    ) -> list[MetadataRecord]:
+        """Take from the broker what it held before it restarted; all trust in its data unless it stopped cleanly.
+
+        The epoch that it held then is the proof: it was written down as the last thing before the process ended.
+        """
+        stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
+        if self._state.image.features.is_elr_enabled and not stopped_cleanly:
+            return self._leadership.on_unclean_shutdown(request.broker_id)
+        return self._leadership.on_fenced(request.broker_id)
 
     def _check_registration(self, request: BrokerRegistrationRequest) -> None:
         if request.cluster_id != self._cluster_id:
@@ -86,9 +98,10 @@ class BrokerControl:
         if versions.supports_directories:
             if not request.log_dirs:
                 raise KafkaError(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
-            if len(set(request.log_dirs)) < len(request.log_dirs):
-                raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+            self._check_directories(request)
         offered = {feature.name: feature for feature in request.features}
+        if METADATA_VERSION not in offered:
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
         for name, level in sorted(self._state.image.features.levels.items()):
             feature = offered.get(name)
             first, last = (feature.min_supported_version, feature.max_supported_version) if feature else (0, 0)
@@ -97,6 +110,20 @@ class BrokerControl:
                     ErrorCode.UNSUPPORTED_VERSION,
                     f"Unable to register because the broker does not support finalized version {level} of {name}. The "
                     f"broker wants a version between {first} and {last}, inclusive.",
+                )
+
+    def _check_directories(self, request: BrokerRegistrationRequest) -> None:
+        if any(directory < RESERVED_DIRECTORIES_END for directory in request.log_dirs):
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
+        if len(set(request.log_dirs)) < len(request.log_dirs):
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+        wanted = frozenset(request.log_dirs)
+        for broker_id, broker in sorted(self._state.image.cluster.brokers.items()):
+            taken = wanted.intersection(broker.directories)
+            if taken and broker_id != request.broker_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REGISTRATION,
+                    f"Broker {broker_id} is already registered with directory {format_uuid(min(taken))}",
                 )
 
     def unregister(self, request: UnregisterBrokerRequest) -> ControllerResult[UnregisterBrokerResponse]:
@@ -115,7 +142,8 @@ class BrokerControl:
             MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
         )
         self._heartbeats.forget(request.broker_id)
-        return ControllerResult(UnregisterBrokerResponse(error_message=None), records)
+        logger.info("broker %d is unregistered; %d partitions change", request.broker_id, len(records) - 1)
+        return ControllerResult(UnregisterBrokerResponse(error_message=None), records, is_atomic=False)
 
     # --- heartbeats
 
@@ -135,13 +163,19 @@ class BrokerControl:
             self._heartbeats.begin_controlled_shutdown(broker.broker_id, next_offset + len(records) - 1)
         if following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW) and not broker.is_fenced:
             self._heartbeats.forget(broker.broker_id)
+        if records:
+            logger.info(
+                "broker %d goes from %s to %s; %d partitions change",
+                *(broker.broker_id, current.value, following.value, len(records) - 1),
+            )
         records += self._directories_offline(broker, request.offline_log_dirs)
+        records += self._directories_cordoned(broker, request.cordoned_log_dirs)
         response = BrokerHeartbeatResponse(
             is_caught_up=request.current_metadata_offset >= broker.epoch,
             is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
             should_shut_down=following is BrokerControlState.SHUTDOWN_NOW,
         )
-        return ControllerResult(response, records)
+        return ControllerResult(response, records, is_atomic=False)
 
     def _next_state(
         self, broker: BrokerRegistration, request: BrokerHeartbeatRequest
@@ -177,42 +211,54 @@ class BrokerControl:
                 _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN),
                 *self._leadership.on_fenced(broker.broker_id),
             ]
-        return [] if broker.is_fenced else self.fence(broker)
+        return [] if broker.is_fenced else self._fence(broker)
 
-    def fence(self, broker: BrokerRegistration) -> list[MetadataRecord]:
-        """Return the records that take the broker out of service."""
+    def fence(self, broker: BrokerRegistration, reason: str) -> ControllerResult[None]:
+        """Take the broker out of service; ``reason`` is for the log, after "fencing broker 1: "."""
+        records = self._fence(broker)
+        logger.info("fencing broker %d: %s; %d partitions change", broker.broker_id, reason, len(records) - 1)
+        return ControllerResult(None, records, is_atomic=False)
+
+    def _fence(self, broker: BrokerRegistration) -> list[MetadataRecord]:
         return [*self._leadership.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
 
     def fence_stale(self, now_ms: int) -> ControllerResult[None] | None:
-        """Fence the first broker whose session has ended; None when every session goes on."""
+        """Fence the first broker whose session has ended; None when every session goes on.
+
+        One at a time, so that each decision sees what became of the one before.
+        """
         for broker_id in self._heartbeats.stale(now_ms):
             self._heartbeats.forget(broker_id)
             broker = self._state.image.cluster.brokers.get(broker_id)
             if broker is not None and not broker.is_fenced:
-                return ControllerResult(None, self.fence(broker))
+                return self.fence(broker, "it was silent for a whole session")
         return None
-
-    def fence_previous_incarnation(self, broker_id: NodeId) -> ControllerResult[None] | None:
-        """Fence this node's own broker as it was before the restart; None when it was fenced already.
-
-        Its process is gone: this one holds the lock of its log directories. Kafka waits for the session to end.
-        """
-        broker = self._state.image.cluster.brokers.get(broker_id)
-        if broker is None or broker.is_fenced:
-            return None
-        self._heartbeats.forget(broker_id)
-        return ControllerResult(None, self.fence(broker))
 
     def _directories_offline(self, broker: BrokerRegistration, offline: list[Uuid]) -> list[MetadataRecord]:
         newly_offline = frozenset(offline) & frozenset(broker.directories)
         if not newly_offline:
             return []
         online = [directory for directory in broker.directories if directory not in newly_offline]
+        logger.warning(
+            "broker %d has lost %d of %d log directories", broker.broker_id, len(newly_offline), len(broker.directories)
+        )
         record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
         return [
             MetadataRecord(record, _CHANGE_WITH_DIRECTORIES),
             *self._leadership.on_directories_offline(broker.broker_id, newly_offline),
         ]
+
+    def _directories_cordoned(self, broker: BrokerRegistration, cordoned: list[Uuid] | None) -> list[MetadataRecord]:
+        """Note which directories are to take no new replicas (KIP-1066); None says nothing about it."""
+        versions = self._state.image.features.record_versions
+        if cordoned is None or not versions.supports_cordoned_directories:
+            return []
+        if sorted(cordoned) == sorted(broker.cordoned_directories):
+            return []
+        record = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
+        )
+        return [MetadataRecord(record, _CHANGE_WITH_CORDONED)]
 
 
 def _change(broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0) -> MetadataRecord:

@@ -11,22 +11,24 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ottla.controller.brokers import BrokerControl
-from ottla.controller.configs import ConfigControl
-from ottla.controller.controllers import QuorumMemberControl
+from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
+from ottla.controller.controllers import MIN_METADATA_VERSION, QuorumMemberControl
 from ottla.controller.directories import DirectoryControl
-from ottla.controller.features import FeatureControl, min_isr_default_records
+from ottla.controller.features import FeatureControl, min_isr_records
 from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.leader_elections import ElectionControl
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
 from ottla.controller.partitions import PartitionControl
+from ottla.controller.periodic_elections import PeriodicElections
 from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
 from ottla.controller.reassignments import ReassignmentControl
-from ottla.controller.result import ControllerResult
+from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import TopicControl
 from ottla.errors import ErrorCode, KafkaError, StorageError
@@ -36,6 +38,7 @@ from ottla.metadata.metadata_version import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
+    TRANSACTIONS_LEVEL,
 )
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Clock, Random
@@ -64,8 +67,6 @@ from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 __all__ = ["Controller", "ControllerConfig"]
-
-_MIN_VERSION_WITH_CONTROLLER_REGISTRATION: Final = 15
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,8 @@ class Controller:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
         has_broker: this process is also a broker (process.roles=broker,controller).
         probe: finds out whether a broker's process still listens; None: only sessions tell that a broker is gone.
+        upgrade_kraft_version: has the quorum that is led in an epoch raise kraft.version to a level, or only check it
+            where the last argument is true; raises KafkaError. None where the quorum cannot.
     """
 
     def __init__(
@@ -128,6 +131,7 @@ class Controller:
         has_broker: bool,
         config: ControllerConfig | None = None,
         probe: ProbeBroker | None = None,
+        upgrade_kraft_version: Callable[[LeaderEpoch, int, bool], None] | None = None,
     ) -> None:
         self._config = config or ControllerConfig()
         self._raft = raft
@@ -161,13 +165,30 @@ class Controller:
             default_partition_count=self._config.default_partition_count,
             default_replication_factor=self._config.default_replication_factor,
         )
-        self._features = FeatureControl(self.state, node_id=node_id)
+        self._default_min_isr = self._config.static.get(MIN_INSYNC_REPLICAS, "1")
+        self._upgrade_kraft_version = upgrade_kraft_version
+        self._features = FeatureControl(
+            self.state,
+            node_id=node_id,
+            default_min_isr=self._default_min_isr,
+            upgrade_kraft_version=self._ask_kraft_version,
+        )
         self._producer_ids = ProducerIdControl(self.state)
         self._elections = ElectionControl(self.state, leadership)
         self._partitions = PartitionControl(self.state, leadership)
         self._reassignments = ReassignmentControl(self.state, self._configs, leadership)
         self._directories = DirectoryControl(self.state, leadership)
         self._members = QuorumMemberControl(self.state)
+        self._periodic = PeriodicElections(
+            self.state,
+            self._configs,
+            leadership,
+            balance_interval_ms=(
+                self._config.leader_imbalance_check_interval_ms if self._config.leader_rebalance_enable else None
+            ),
+            unclean_interval_ms=self._config.unclean_election_interval_ms,
+        )
+        self._start_offset: Offset | None = None
         self._decisions = self._list_decisions()
 
     def _list_decisions(self) -> dict[type[Message], Callable[[Any], ControllerResult[Any]]]:
@@ -183,12 +204,20 @@ class Controller:
                 logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
             return decided
 
+        def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:
+            decided = alter(request)
+            if any(getattr(each.message, "name", "") == UNCLEAN_LEADER_ELECTION_ENABLE for each in decided.records):
+                self._periodic.elect_unclean_soon(self._clock.monotonic_ms())
+            return decided
+
         def update_features(request: UpdateFeaturesRequest) -> ControllerResult[Any]:
-            return self._features.update(request, kraft_version=self._raft.kraft_version)
+            return self._features.update(
+                request, kraft_version=self._raft.kraft_version, voter_ids=self._raft.voters.node_ids
+            )
 
         return {
             AllocateProducerIdsRequest: self._producer_ids.allocate,
-            AlterConfigsRequest: self._configs.alter_fully,
+            AlterConfigsRequest: partial(alter_configs, self._configs.alter_fully),
             AlterPartitionReassignmentsRequest: self._reassignments.alter,
             AlterPartitionRequest: self._partitions.alter_partition,
             AssignReplicasToDirsRequest: self._directories.assign,
@@ -199,11 +228,20 @@ class Controller:
             CreateTopicsRequest: self._topics.create_topics,
             DeleteTopicsRequest: self._topics.delete_topics,
             ElectLeadersRequest: self._elections.elect_leaders,
-            IncrementalAlterConfigsRequest: self._configs.alter_incrementally,
+            IncrementalAlterConfigsRequest: partial(alter_configs, self._configs.alter_incrementally),
             ListPartitionReassignmentsRequest: self._reassignments.list,
             UnregisterBrokerRequest: self._brokers.unregister,
             UpdateFeaturesRequest: update_features,
         }
+
+    def _ask_kraft_version(self, level: int, validate_only: bool) -> None:
+        assert self._epoch is not None
+        if self._upgrade_kraft_version is None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {level} for feature kraft.version. This quorum cannot change it.",
+            )
+        self._upgrade_kraft_version(self._epoch, level, validate_only)
 
     # --- requests
 
@@ -235,31 +273,50 @@ class Controller:
 
         Without records the response waits for what was appended before: it was decided on it.
         """
-        assert self._epoch is not None
-        if result.records:
-            offset = self._raft.log_end_offset + len(result.records) - 1
-            self.state.replay(result.records, Provenance(offset, self._epoch, self._clock.wall_ms()))
-            self._uncommitted_images.append(self.state.image)
-        else:
-            offset = _last_offset(self.state.image)
-        delayed: Delayed[Any] = Delayed()
+        records = result.records
+        size = max(len(records), 1) if result.is_atomic else RECORDS_PER_BATCH_MAX
+        for start in range(0, len(records), size):
+            error = self._append(records[start : start + size])
+            if error is not None:
+                return Delayed.of(error)
+        offset = _last_offset(self.state.image)
         if offset <= self._committed_offset:
-            delayed.complete(result.response)
-            return delayed
+            return Delayed.of(result.response)
+        delayed: Delayed[Any] = Delayed()
         self._waiting.append(_Waiting(offset, result.response, delayed))
-        if result.records:
-            self._restart_idle()
-            try:
-                self._raft.append(self._epoch, result.records)
-            except (StorageError, KafkaError) as error:
-                # The state is ahead of the log: it must not be used again.
-                self._resign(error)
         return delayed
+
+    def _append(self, records: list[MetadataRecord]) -> KafkaError | None:
+        """Replay and append one batch; return why it was not appended."""
+        if self._epoch is None:
+            return _not_controller()
+        before = self.state.image
+        offset = self._raft.log_end_offset + len(records) - 1
+        self.state.replay(records, Provenance(offset, self._epoch, self._clock.wall_ms()))
+        self._uncommitted_images.append(self.state.image)
+        self._restart_idle()
+        try:
+            appended_at = self._raft.append(self._epoch, records)
+        except KafkaError as error:
+            if error.code is not ErrorCode.RECORD_LIST_TOO_LARGE:
+                self._resign(error)
+                return _not_controller()
+            # Nothing was appended, and this controller goes on from where it was.
+            self._uncommitted_images.pop()
+            self.state.reset(before)
+            return error
+        except StorageError as error:
+            # The state is ahead of the log: it must not be used again.
+            self._resign(error)
+            return _not_controller()
+        assert appended_at == offset, "the quorum appended elsewhere than at its end"
+        return None
 
     # --- the quorum
 
     def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
         """Replay what another controller decided; release the answers to what this one decided."""
+        self._note_start()
         for batch in batches:
             self._committed_offset = batch.last_offset
             provenance = Provenance(batch.last_offset, batch.epoch, batch.append_timestamp_ms)
@@ -275,6 +332,7 @@ class Controller:
     def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
         """Start again from the snapshot."""
         assert self._epoch is None, "a leader never loads a snapshot"
+        self._note_start()
         self.state.reset(EMPTY_IMAGE)
         provenance = Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms)
         self.state.replay((record for batch in reader.batches() for record in batch.records), provenance)
@@ -283,31 +341,55 @@ class Controller:
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Become active, or cease to be."""
+        self._note_start()
         if self._epoch is not None:
             self._resign(_not_controller())
         if leader.leader_id == self._node_id:
             self._activate(leader.epoch)
 
+    def _note_start(self) -> None:
+        """Remember where the log ended when this process began to follow it."""
+        if self._start_offset is None:
+            self._start_offset = self._raft.log_end_offset
+
     def _activate(self, epoch: LeaderEpoch) -> None:
         logger.info("node %d is the active controller in epoch %d", self._node_id, epoch)
         self._epoch = epoch
-        image = self.state.image
+        now_ms = self._clock.monotonic_ms()
         self._probes.start()
-        self._heartbeats.start(list(image.cluster.brokers.values()), self._clock.monotonic_ms())
-        if METADATA_VERSION not in image.features.levels:
+        self._periodic.start(now_ms)
+        self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
+        if self.state.in_transaction:
+            aborted = metadata_log.AbortTransactionRecord(reason="The controller that began it is gone.")
+            self._carry_out(ControllerResult(None, [MetadataRecord(aborted, 0)]))
+        if METADATA_VERSION not in self.state.image.features.levels:
             self._carry_out(ControllerResult(None, self._bootstrap_records()))
-        if self._has_broker:
-            fenced = self._brokers.fence_previous_incarnation(self._node_id)
-            if fenced is not None:
-                self._carry_out(fenced)
+        self._fence_previous_incarnation()
         registration = self._registration_record()
         if registration is not None:
             self._carry_out(ControllerResult(None, [registration]))
         self._restart_idle()
+        for broker_id, broker in sorted(self.state.image.cluster.brokers.items()):
+            # The former controller's node may have ended with its broker, whose connection was to itself.
+            if broker_id != self._node_id or not self._has_broker:
+                self.on_broker_connection_lost(broker_id, broker.epoch)
+
+    def _fence_previous_incarnation(self) -> None:
+        """Fence this node's own broker as it was before the process started: it is gone.
+
+        This process holds the lock of its log directories. Kafka waits for the session to end.
+        """
+        broker = self.state.image.cluster.brokers.get(self._node_id)
+        if not self._has_broker or broker is None or broker.is_fenced:
+            return
+        assert self._start_offset is not None
+        if broker.epoch < self._start_offset:
+            self._heartbeats.forget(self._node_id)
+            self._carry_out(self._brokers.fence(broker, "it is this node's, of before its restart"))
 
     def _bootstrap_records(self) -> list[MetadataRecord]:
         """The first records of a cluster, in a transaction, as Kafka writes them."""
-        records = [MetadataRecord(metadata_log.BeginTransactionRecord(name="Bootstrap records"), 0), *self._bootstrap]
+        records = list(self._bootstrap)
         for record in self._bootstrap:
             message = record.message
             if (
@@ -315,20 +397,28 @@ class Controller:
                 and message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
                 and message.feature_level > 0
             ):
-                records += min_isr_default_records(self.state, self._config.static.get("min.insync.replicas", "1"))
-        records.append(MetadataRecord(metadata_log.EndTransactionRecord(), 0))
+                records += min_isr_records(self.state, self._default_min_isr)
+        levels = [each.message for each in self._bootstrap if isinstance(each.message, metadata_log.FeatureLevelRecord)]
+        if any(each.name == METADATA_VERSION and each.feature_level >= TRANSACTIONS_LEVEL for each in levels):
+            begin = metadata_log.BeginTransactionRecord(name="Bootstrap records")
+            end = metadata_log.EndTransactionRecord()
+            records = [MetadataRecord(begin, 0), *records, MetadataRecord(end, 0)]
         return records
 
-    def _registration_record(self) -> MetadataRecord | None:
-        if self.state.image.features.metadata_version < _MIN_VERSION_WITH_CONTROLLER_REGISTRATION:
-            return None
-        registration = ControllerRegistration(
+    @property
+    def registration(self) -> ControllerRegistration:
+        """What the metadata is to say of this process."""
+        return ControllerRegistration(
             controller_id=self._node_id,
             incarnation_id=self._incarnation_id,
             listeners=self._config.listeners,
             features=SUPPORTED_FEATURES,
         )
-        return registration.to_record()
+
+    def _registration_record(self) -> MetadataRecord | None:
+        if self.state.image.features.metadata_version < MIN_METADATA_VERSION:
+            return None
+        return self.registration.to_record()
 
     def _resign(self, error: KafkaError) -> None:
         """Forget what is not committed, and let those who wait for it go."""
@@ -360,10 +450,9 @@ class Controller:
                 return False
             if self._heartbeats.count(broker_id, broker_epoch) != heartbeats_before:
                 return False
-            logger.info("fencing broker %d at once: its process has ended, nobody listens there any more", broker_id)
             self._heartbeats.forget(broker_id)
             self._counters.refused_probes += 1
-            self._carry_out(ControllerResult(None, self._brokers.fence(now)))
+            self._carry_out(self._brokers.fence(now, "its process has ended, nobody listens there any more"))
             return True
 
         self._probes.ask(broker, self._clock.monotonic_ms(), fence)
@@ -381,25 +470,28 @@ class Controller:
     # --- time
 
     def tick(self, now_ms: int) -> None:
-        """Fence brokers that were silent for too long, and show followers that this controller is there."""
+        """Fence brokers that were silent for too long, elect what is due, show followers that somebody is there."""
         if self._epoch is None:
             return
         if self._promised_tick_ms is not None and now_ms > self._promised_tick_ms:
             # This process was busy or stopped and read no heartbeats meanwhile.
             self._heartbeats.extend(now_ms - self._promised_tick_ms)
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
+            self._counters.ended_sessions += 1
             self._carry_out(fenced)
+        if self._epoch is not None and (elected := self._periodic.round(now_ms)) is not None:
+            self._carry_out(elected)
         if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
             self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))
             self._restart_idle()
         self._promised_tick_ms = self.next_deadline_ms()
 
     def next_deadline_ms(self) -> int | None:
-        """The next session end or NoOpRecord; None while not active."""
+        """The next session end, election or NoOpRecord; None while not active."""
         if self._epoch is None:
             return None
-        deadlines = [each for each in (self._heartbeats.next_deadline_ms(), self._next_idle_ms) if each is not None]
-        return min(deadlines, default=None)
+        deadlines = (self._heartbeats.next_deadline_ms(), self._periodic.next_deadline_ms(), self._next_idle_ms)
+        return min((each for each in deadlines if each is not None), default=None)
 
     def _restart_idle(self) -> None:
         if self._config.idle_interval_ms > 0:

@@ -3,20 +3,17 @@
 Source: ClusterControlManager.registerController of Apache Kafka 4.3.
 """
 
-from typing import Final
-
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import ControllerRegistration, Listener
-from ottla.metadata.metadata_version import FeatureRange
+from ottla.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL, FeatureRange
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
 
-MIN_METADATA_VERSION: Final = 15
-"""3.7-IV0."""
+MIN_METADATA_VERSION = CONTROLLER_REGISTRATION_LEVEL
 
 
 class QuorumMemberControl:
@@ -32,7 +29,7 @@ class QuorumMemberControl:
             KafkaError: UNSUPPORTED_VERSION.
         """
         features = self._state.image.features
-        if features.metadata_version < MIN_METADATA_VERSION:
+        if features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "The current MetadataVersion is too old to support controller registrations.",

@@ -108,6 +108,8 @@ class PartitionChange:
             record.leader = leader
         if (target.isr or self.elr_enabled) and tuple(target.isr) != before.isr:
             record.isr = target.isr
+        if not self.elr_enabled and target.isr:
+            elr = []
         if set(elr) != set(before.elr):
             record.eligible_leader_replicas = elr
         self._bump_leader_epoch(record, target, versions)
@@ -129,9 +131,14 @@ class PartitionChange:
         )
 
     def _next_elr(self, target: _Target) -> list[NodeId]:
-        """Return who has every committed record without being in sync: those that left while too few were left."""
+        """Return who has every committed record without being in sync: those that left while too few were left.
+
+        Where the feature was switched off, those that are known still count until somebody is in sync again.
+        """
         before = self.partition
-        if not self.elr_enabled or len(target.isr) >= min(self.min_isr, len(before.replicas)):
+        if not self.elr_enabled:
+            return [replica for replica in before.elr if replica not in self.unclean_shutdown]
+        if len(target.isr) >= min(self.min_isr, len(before.replicas)):
             return []
         candidates = set(before.elr) | set(before.isr)
         return sorted((candidates & set(target.replicas)) - set(target.isr) - self.unclean_shutdown)

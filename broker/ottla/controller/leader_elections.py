@@ -52,7 +52,7 @@ class ElectionControl:
                         continue
                     answer.error_code, answer.error_message = error.code, error.message
                 result.partition_result.append(answer)
-        return ControllerResult(ElectLeadersResponse(replica_election_results=results), records)
+        return ControllerResult(ElectLeadersResponse(replica_election_results=results), records, is_atomic=False)
 
     def _wanted(self, request: ElectLeadersRequest) -> list[tuple[str, list[int]]]:
         if request.topic_partitions is None:

@@ -33,7 +33,7 @@ class ControllerMetrics:
         offline_replicas: on a broker that is fenced or gone, or in a directory that is.
         unclean_leader_elections: UncleanLeaderElectionsPerSec's count, since this process started.
         elr_leader_elections: ElectionFromEligibleLeaderReplicasPerSec's count, since this process started.
-        timed_out_heartbeats: TimedOutBrokerHeartbeatCount: sessions that ended.
+        ended_sessions: brokers fenced because they were silent for a session (not in Kafka).
         refused_probes: brokers fenced because their listener refused a connection (not in Kafka).
         last_applied_offset: LastAppliedRecordOffset.
         last_committed_offset: LastCommittedRecordOffset.
@@ -54,7 +54,7 @@ class ControllerMetrics:
     offline_replicas: int
     unclean_leader_elections: int
     elr_leader_elections: int
-    timed_out_heartbeats: int
+    ended_sessions: int
     refused_probes: int
     last_applied_offset: int
     last_committed_offset: int
@@ -65,9 +65,7 @@ class ControllerMetrics:
 class ControllerCounters:
     """What the active controller counts while it decides; the metadata does not say it. See `ControllerMetrics`."""
 
-    unclean_leader_elections: int = 0
-    elr_leader_elections: int = 0
-    timed_out_heartbeats: int = 0
+    ended_sessions: int = 0
     refused_probes: int = 0
 
 
@@ -101,9 +99,9 @@ def controller_metrics(
         under_min_isr_partitions=under_min_isr,
         reassigning_partitions=len(index.reassigning),
         offline_replicas=_offline_replicas(state),
-        unclean_leader_elections=counters.unclean_leader_elections,
-        elr_leader_elections=counters.elr_leader_elections,
-        timed_out_heartbeats=counters.timed_out_heartbeats,
+        unclean_leader_elections=state.unclean_elections,
+        elr_leader_elections=state.elr_elections,
+        ended_sessions=counters.ended_sessions,
         refused_probes=counters.refused_probes,
         last_applied_offset=state.image.provenance.last_contained_offset,
         last_committed_offset=committed_offset,

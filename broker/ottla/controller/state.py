@@ -14,18 +14,24 @@ from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.loader import BatchReplayer
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsDelta
+from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsDelta
 from ottla.types import NodeId, Offset
 
 
 class ControllerState:
-    """``image`` is the newest, ``index`` follows it; only `replay` and `reset` change them."""
+    """``image`` is the newest, ``index`` follows it; only `replay` and `reset` change them.
 
-    __slots__ = ("_replayer", "image", "index")
+    ``unclean_elections`` counts leaders that were neither in sync nor eligible, ``elr_elections`` those that were
+    eligible only, among what was replayed since this process started.
+    """
+
+    __slots__ = ("_replayer", "elr_elections", "image", "index", "unclean_elections")
 
     def __init__(self) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
         self.index = PartitionIndex()
+        self.unclean_elections = 0
+        self.elr_elections = 0
         self._replayer = BatchReplayer(EMPTY_IMAGE)
 
     def replay(self, records: Iterable[MetadataRecord], provenance: Provenance) -> None:
@@ -106,3 +112,11 @@ class ControllerState:
             for partition, after in changed.partition_changes.items():
                 before_change = None if present is None else present.partitions.get(partition)
                 self.index.update(TopicIdPartition(topic_id, partition), before_change, after)
+                if before_change is not None and after.leader not in (before_change.leader, NO_LEADER):
+                    self._count_election(before_change, after.leader)
+
+    def _count_election(self, before: PartitionRegistration, leader: NodeId) -> None:
+        if leader in before.elr:
+            self.elr_elections += 1
+        elif leader not in before.isr:
+            self.unclean_elections += 1

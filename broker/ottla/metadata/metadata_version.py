@@ -58,6 +58,10 @@ _MIGRATION_LEVEL: Final = 8
 _ISR_SHRINK_WITHOUT_EPOCH_LEVEL: Final = 12
 TRANSACTIONS_LEVEL: Final = 13
 """From here on the log may hold transactions of metadata records (KIP-868)."""
+CONTROLLER_REGISTRATION_LEVEL: Final = 15
+"""From here on controllers register (KIP-919)."""
+METADATA_CHANGED_LEVELS: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels that brought records or fields that those below cannot read: no way back over them."""
 _DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
 _ELR_LEVEL: Final = 23
 _CORDONED_DIRECTORIES_LEVEL: Final = 30

@@ -68,12 +68,22 @@ def test_a_registration_that_contradicts_itself_is_refused(
     assert node.image.cluster.brokers == {}
 
 
-def test_a_broker_without_the_cluster_s_features_is_refused(new_controller: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        pytest.param("metadata.version", ErrorCode.INVALID_REGISTRATION, id="no-metadata-version"),
+        pytest.param("group.version", ErrorCode.UNSUPPORTED_VERSION, id="a-finalized-feature"),
+        pytest.param("kraft.version", ErrorCode.NONE, id="one-that-is-not-finalized"),
+    ],
+)
+def test_a_broker_without_the_cluster_s_features_is_refused(
+    new_controller: Callable[..., Any], missing: str, code: ErrorCode
+) -> None:
     node = new_controller()
     registration = node.registration(1)
-    registration.features = [each for each in registration.features if each.name != "metadata.version"]
+    registration.features = [each for each in registration.features if each.name != missing]
 
-    assert node.ask(registration).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert node.ask(registration).error_code == code
 
 
 def test_a_second_incarnation_waits_for_the_first_one_s_session(node: Any) -> None:

@@ -1,0 +1,115 @@
+"""`PeriodicElections`: elections that nobody asked for, at most so many at a time that requests are not held up.
+
+- Leaders go back to the first replica of their partition, where it is in sync again (auto.leader.rebalance.enable).
+  Like Kafka's KRaft controller this moves every leader that can be moved; leader.imbalance.per.broker.percentage, which
+  was the ZooKeeper controller's, has no meaning.
+- Partitions without a leader get one at the price of records, where unclean.leader.election.enable says so. They get
+  it when their last leader goes; this is for those whose configuration was changed later.
+
+Source: ReplicationControlManager.maybeBalancePartitionLeaders and maybeElectUncleanLeaders of Apache Kafka 4.3.
+"""
+
+import logging
+from typing import Final
+
+from ottla.controller.configs import ConfigControl
+from ottla.controller.elections import Election
+from ottla.controller.leadership import LeadershipControl
+from ottla.controller.partition_index import NOWHERE
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
+
+ELECTIONS_MAX: Final = 1_000
+"""In one round; the next follows at once where there is more to do."""
+
+logger = logging.getLogger(__name__)
+
+
+class PeriodicElections:
+    """Soft state of the active controller: when which round is due.
+
+    Args of the constructor:
+        balance_interval_ms: leader.imbalance.check.interval.seconds; None without auto.leader.rebalance.enable.
+        unclean_interval_ms: unclean.leader.election.interval.ms.
+    """
+
+    def __init__(
+        self,
+        state: ControllerState,
+        configs: ConfigControl,
+        leadership: LeadershipControl,
+        *,
+        balance_interval_ms: int | None,
+        unclean_interval_ms: int,
+    ) -> None:
+        self._state = state
+        self._configs = configs
+        self._leadership = leadership
+        self._balance_interval_ms = balance_interval_ms
+        self._unclean_interval_ms = unclean_interval_ms
+        self._next_balance_ms: int | None = None
+        self._next_unclean_ms: int | None = None
+
+    def start(self, now_ms: int) -> None:
+        """Begin to count: this controller has just become active."""
+        self._next_balance_ms = None if self._balance_interval_ms is None else now_ms + self._balance_interval_ms
+        self._next_unclean_ms = now_ms + self._unclean_interval_ms
+
+    def elect_unclean_soon(self, now_ms: int) -> None:
+        """Look at the partitions without a leader at the next `round`: what they may do was configured anew."""
+        self._next_unclean_ms = now_ms
+
+    def round(self, now_ms: int) -> ControllerResult[None] | None:
+        """Return the elections that are due; None when none is."""
+        if self._next_unclean_ms is not None and now_ms >= self._next_unclean_ms:
+            records = self._elect_unclean()
+            self._next_unclean_ms = now_ms if len(records) >= ELECTIONS_MAX else now_ms + self._unclean_interval_ms
+            return ControllerResult(None, records)
+        if self._next_balance_ms is not None and now_ms >= self._next_balance_ms:
+            assert self._balance_interval_ms is not None
+            records = self._balance()
+            self._next_balance_ms = now_ms if len(records) >= ELECTIONS_MAX else now_ms + self._balance_interval_ms
+            return ControllerResult(None, records)
+        return None
+
+    def next_deadline_ms(self) -> int | None:
+        deadlines = [each for each in (self._next_balance_ms, self._next_unclean_ms) if each is not None]
+        return min(deadlines, default=None)
+
+    def _balance(self) -> list[MetadataRecord]:
+        is_active = self._state.image.cluster.is_active
+        versions = self._state.image.features.record_versions
+        records: list[MetadataRecord] = []
+        for topic, partition_id, partition in self._state.at(self._state.index.imbalanced):
+            if len(records) >= ELECTIONS_MAX:
+                break
+            preferred = partition.preferred_replica
+            if preferred not in partition.isr or not is_active(preferred):
+                continue
+            change = self._leadership.change(topic, partition_id)
+            change.election = Election.PREFERRED
+            record = change.to_record(versions)
+            records += [] if record is None else [record]
+        if records:
+            logger.info("giving %d partitions back to their preferred leaders", len(records))
+        return records
+
+    def _elect_unclean(self) -> list[MetadataRecord]:
+        versions = self._state.image.features.record_versions
+        records: list[MetadataRecord] = []
+        for topic, partition_id, _ in self._state.at(self._state.index.led.get(NO_LEADER, NOWHERE)):
+            if len(records) >= ELECTIONS_MAX:
+                break
+            if not self._configs.unclean_election_enabled(topic.name):
+                continue
+            record = self._leadership.change(topic, partition_id).to_record(versions)
+            if record is not None:
+                logger.warning(
+                    "electing a leader of %s-%d that may lack records: unclean.leader.election.enable allows it",
+                    topic.name,
+                    partition_id,
+                )
+                records.append(record)
+        return records
