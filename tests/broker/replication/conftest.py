@@ -1,0 +1,557 @@
+"""Some brokers that replicate, in one thread: real replica managers, handlers and logs; a scripted controller and wire.
+
+Nothing happens by itself: `Cluster.settle` carries what is on its way until everybody waits, `Cluster.run` lets time
+pass. The controller's decisions are records in one list, which each broker applies when it is told to.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
+from ottla.handlers.catalog import find
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.log.meta_properties import MetaProperties, write_meta_properties
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
+from ottla.metadata.topics import PartitionRegistration
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.purgatory import Delayed
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.fetch_session import FetchSessions
+from ottla.replication.neighbours import Neighbours
+from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.disk import SimulatedDisk
+from ottla.types import Endpoint, TopicPartition, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ottla.wire.messages.metadata_log import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.registry import ApiKey, request_type, response_type
+from ottla.wire.records import Record, RecordBatch, build_batch, iterate_batches, read_records
+
+DIRECTORY_ID = Uuid(b"d" * 16)
+VERSIONS = {ApiKey.FETCH: 18, ApiKey.LIST_OFFSETS: 10, ApiKey.PRODUCE: 11}
+
+
+class Controller:
+    """The metadata log as a list of records, and AlterPartition as the real one decides it."""
+
+    def __init__(self) -> None:
+        self.records: list[Message] = []
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.requests: list[AlterPartitionRequest] = []
+        self.assigned_directories: list[AssignReplicasToDirsRequest] = []
+        self.refuses_with: dict[int, ErrorCode] = {}
+        """By partition: answered instead of a decision, once."""
+        self.is_reachable = True
+        self._epoch = 100
+
+    def write(self, *records: Message) -> None:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self.records += records
+        self.image = delta.apply(Provenance(len(self.records) - 1, 1, 0))
+
+    def register(self, broker_id: int, *, rack: str | None = None) -> int:
+        self._epoch += 1
+        end_points = [BrokerEndpoint(name="PLAINTEXT", host=f"node{broker_id}", port=9092)]
+        self.write(
+            RegisterBrokerRecord(
+                broker_id=broker_id,
+                broker_epoch=self._epoch,
+                incarnation_id=Uuid(self._epoch.to_bytes(16)),
+                end_points=end_points,
+                rack=rack,
+                fenced=False,
+                log_dirs=[DIRECTORY_ID],
+            )
+        )
+        return self._epoch
+
+    def _change_broker(self, broker_id: int, **changes: int) -> None:
+        epoch = self.image.cluster.brokers[broker_id].epoch
+        self.write(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, **changes))
+
+    def fence(self, broker_id: int) -> None:
+        self._change_broker(broker_id, fenced=1)
+
+    def unfence(self, broker_id: int) -> None:
+        self._change_broker(broker_id, fenced=-1)
+
+    def begin_shutdown(self, broker_id: int) -> None:
+        self._change_broker(broker_id, in_controlled_shutdown=1)
+
+    def create_topic(self, name: str, *assignments: tuple[int, ...], isr: tuple[int, ...] | None = None) -> Uuid:
+        topic_id = Uuid(bytes(12) + len(self.records).to_bytes(4))
+        records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
+        for index, replicas in enumerate(assignments):
+            records.append(
+                PartitionRecord(
+                    partition_id=index,
+                    topic_id=topic_id,
+                    replicas=list(replicas),
+                    isr=list(isr or replicas),
+                    leader=replicas[0],
+                    leader_epoch=0,
+                    partition_epoch=0,
+                    directories=[DIRECTORY_ID] * len(replicas),
+                )
+            )
+        self.write(*records)
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        self.write(RemoveTopicRecord(topic_id=self.image.topics.by_name[name].topic_id))
+
+    def configure(self, topic: str, key: str, value: str | None) -> None:
+        self.write(ConfigRecord(resource_type=2, resource_name=topic, name=key, value=value))
+
+    def partition(self, index: int = 0, topic: str = "t") -> PartitionRegistration:
+        return self.image.topics.by_name[topic].partitions[index]
+
+    def change(self, index: int = 0, topic: str = "t", **changes: Any) -> None:
+        topic_id = self.image.topics.by_name[topic].topic_id
+        self.write(PartitionChangeRecord(partition_id=index, topic_id=topic_id, **changes))
+
+    def decide(self, request: Message) -> Message:
+        if isinstance(request, AssignReplicasToDirsRequest):
+            self.assigned_directories.append(request)
+            return AssignReplicasToDirsResponse()
+        assert isinstance(request, AlterPartitionRequest)
+        self.requests.append(request)
+        if not self.is_reachable:
+            return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        response = AlterPartitionResponse()
+        for topic in request.topics:
+            answers = []
+            for wanted in topic.partitions:
+                answer = AlterPartitionResponsePartitionData(partition_index=wanted.partition_index)
+                answers.append(answer)
+                isr = [(state.broker_id, state.broker_epoch) for state in wanted.new_isr_with_epochs]
+                answer.error_code = self._check(topic.topic_id, wanted.partition_index, wanted, request.broker_id, isr)
+                if answer.error_code == ErrorCode.NONE:
+                    name = self.image.topics.by_id[topic.topic_id].name
+                    self.change(wanted.partition_index, name, isr=[broker_id for broker_id, _ in isr])
+                    now = self.partition(wanted.partition_index, name)
+                    answer.leader_id, answer.leader_epoch = now.leader, now.leader_epoch
+                    answer.isr, answer.partition_epoch = list(now.isr), now.partition_epoch
+            response.topics.append(AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=answers))
+        return response
+
+    def _check(self, topic_id: Uuid, index: int, wanted: Any, broker_id: int, isr: list[tuple[int, int]]) -> ErrorCode:
+        refused = self.refuses_with.pop(index, None)
+        topic = self.image.topics.by_id.get(topic_id)
+        if refused is not None:
+            return refused
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        known = topic.partitions[index]
+        if known.leader != broker_id or known.leader_epoch > wanted.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if known.partition_epoch != wanted.partition_epoch:
+            return ErrorCode.INVALID_UPDATE_VERSION
+        brokers = self.image.cluster.brokers
+        for replica, epoch in isr:
+            broker = brokers[replica]
+            if replica not in known.isr and (not broker.is_active or epoch not in (-1, broker.epoch)):
+                return ErrorCode.INELIGIBLE_REPLICA
+        return ErrorCode.NONE
+
+
+class Broker:
+    """One broker: its disk outlives it; `start` and `stop` are a process's life."""
+
+    def __init__(self, cluster: "Cluster", node_id: int, config: LogConfig, replication: ReplicationConfig) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.log_config = config
+        self.replication = replication
+        self.disk = SimulatedDisk()
+        self.disk.make_directory("/data")
+        write_meta_properties(
+            self.disk, "/data", MetaProperties(cluster_id="cluster", node_id=node_id, directory_id=DIRECTORY_ID)
+        )
+        self.is_up = False
+        self.lives = 0
+        self.applied = 0
+        self.broker_epoch = -1
+        self.sent: list[Message] = []
+
+    def start(self) -> None:
+        cluster = self.cluster
+        self.is_up = True
+        self.lives += 1
+        self.applied = 0
+        self.cache = MetadataCache()
+        self.logs = LogManager(
+            disk=self.disk,
+            clock=cluster.clock,
+            random=cluster.random,
+            log_directories=["/data"],
+            node_id=self.node_id,
+            cluster_id="cluster",
+            on_directory_failure=lambda path, _: self.replicas.on_directory_failure(self.logs.lost_partitions(path)),
+        )
+        self.logs.start(config_of_topic=self.config_of)
+        neighbours = Neighbours(
+            channel=Channel(cluster, self),
+            endpoint_of=lambda node_id: self.cache.broker_endpoint(node_id, "PLAINTEXT"),
+            send_to_controller=lambda request: cluster.ask_controller(self, request),
+            broker_epoch=lambda: self.broker_epoch,
+        )
+        self.replicas = ReplicaManager(
+            node_id=self.node_id,
+            logs=self.logs,
+            clock=cluster.clock,
+            config_of_topic=self.config_of,
+            neighbours=neighbours,
+            config=self.replication,
+        )
+        self.services: Any = SimpleNamespace(
+            clock=cluster.clock,
+            config=SimpleNamespace(fetch_max_bytes=57671680, ottla_advertise_dialled_address=False),
+            metadata=self.cache,
+            fetch_sessions=FetchSessions(random=cluster.random),
+            replicas=self.replicas,
+            logs=self.logs,
+        )
+
+    def config_of(self, topic: str) -> LogConfig:
+        values = self.cache.topic_config(topic) if self.is_up else {}
+        if "min.insync.replicas" in values:
+            return replace(self.log_config, min_insync_replicas=int(values["min.insync.replicas"]))
+        return self.log_config
+
+    def learn(self, upto: int | None = None) -> None:
+        """Apply the controller's records up to a number of them, all by default."""
+        end = len(self.cluster.controller.records) if upto is None else upto
+        if end <= self.applied:
+            return
+        delta = MetadataDelta(self.cache.image)
+        for record in self.cluster.controller.records[self.applied : end]:
+            delta.replay(record)
+        self.applied = end
+        image = delta.apply(Provenance(end - 1, 1, 0))
+        self.cache.publish(delta, image)
+        self.replicas.publish(delta, image)
+
+    def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
+        api_key = ApiKey(request.api_key)
+        served = find(api_key, version)
+        assert served is not None
+        context = RequestContext(
+            api_key=api_key,
+            api_version=version,
+            correlation_id=1,
+            client_id=None,
+            connection=ConnectionInfo(
+                connection=1,
+                peer=Endpoint("127.0.0.1", 40000),
+                listener="PLAINTEXT",
+                role=ListenerRole.BROKER,
+                security_protocol="PLAINTEXT",
+                dialled=Endpoint("localhost", 9092),
+            ),
+            services=self.services,
+            received_at_ms=self.cluster.clock.monotonic_ms(),
+        )
+        decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
+        answer = served.handler(context, decoded)
+        delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
+        delayed.on_complete(
+            lambda response: done(
+                response_type(api_key).decode(memoryview(response.encode(version)), version)
+                if isinstance(response, Message)
+                else response
+            )
+        )
+
+    def ask(self, request: Message, version: int) -> list[Any]:
+        """Ask as a client would; return a list that the answer will be in."""
+        answers: list[Any] = []
+        self.handle(request, version, answers.append)
+        return answers
+
+    # --- what tests look at
+
+    def partition(self, index: int = 0, topic: str = "t") -> Partition:
+        found = self.replicas.find(topic, index)
+        assert found is not None, f"node {self.node_id} has no {topic}-{index}"
+        return found
+
+    def batches(self, index: int = 0, topic: str = "t") -> list[RecordBatch]:
+        log = self.partition(index, topic).log
+        batches: list[RecordBatch] = []
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            found = log.read(offset, size_bytes_max=1 << 20).records
+            assert found is not None
+            batches += [batch for batch in iterate_batches(bytearray(found.read())) if batch.last_offset >= offset]
+            offset = batches[-1].next_offset
+        return batches
+
+    def values(self, index: int = 0, topic: str = "t") -> list[bytes]:
+        return [
+            record.value or b""
+            for batch in self.batches(index, topic)
+            for record in read_records(batch, size_bytes_max=1 << 20)
+        ]
+
+    def log_bytes(self, index: int = 0, topic: str = "t") -> bytes:
+        """Every segment's bytes, one after the other."""
+        directory = self.partition(index, topic).log.directory
+        paths = [path for path in self.disk.paths() if path.startswith(f"{directory}/") and path.endswith(".log")]
+        return b"".join(self.disk.contents(path) for path in paths)
+
+    # --- what clients do
+
+    def produce(self, *values: bytes, acks: int = -1, index: int = 0, topic: str = "t", timeout_ms: int = 5_000) -> Any:
+        """Produce one batch; return a list that the partition's answer will be in."""
+        now_ms = self.cluster.clock.wall_ms()
+        batch = build_batch([Record(offset, now_ms, None, value) for offset, value in enumerate(values)])
+        data = PartitionProduceData(index=index, records=batch)
+        request = ProduceRequest(
+            acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+        )
+        answers: list[Any] = []
+        self.handle(
+            request,
+            11,
+            lambda response: answers.append(response and response.responses[0].partition_responses[0]),  # type: ignore[attr-defined]
+        )
+        return answers
+
+    def fetch(
+        self, offset: int, *, index: int = 0, topic: str = "t", version: int = 12, **wanted: Any
+    ) -> PartitionData:
+        """Read as a consumer that does not wait."""
+        rack = wanted.pop("rack", "")
+        asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20, **wanted)
+        topics = [FetchTopic(topic=topic, partitions=[asked])]
+        (answer,) = self.ask(FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics, rack_id=rack), version)
+        data: PartitionData = answer.responses[0].partitions[0]
+        return data
+
+
+@dataclass
+class _Lane:
+    """What travels to one node over one connection: one request at a time is with the node."""
+
+    queue: deque[tuple[Message, Delayed[PeerAnswer]]] = field(default_factory=deque)
+    in_hand: Delayed[PeerAnswer] | None = None
+
+
+class Channel:
+    """`PeerChannel` of one broker in the cluster."""
+
+    def __init__(self, cluster: "Cluster", broker: Broker) -> None:
+        self.cluster = cluster
+        self.broker = broker
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        assert listener == "PLAINTEXT"
+        self.broker.sent.append(request)
+        answer: Delayed[PeerAnswer] = Delayed()
+        to = int(endpoint.host.removeprefix("node"))
+        self.cluster.lanes.setdefault((self.broker.node_id, to, lane), _Lane()).queue.append((request, answer))
+        return answer
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        raise AssertionError("replication does not probe")
+
+
+class Cluster:
+    """See the module. Brokers are numbered from 1, registered and up."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        config: LogConfig | None = None,
+        replication: ReplicationConfig | None = None,
+        racks: dict[int, str] | None = None,
+    ) -> None:
+        self.clock = SimulatedClock()
+        self.random = SeededRandom(7)
+        self.controller = Controller()
+        self.lanes: dict[tuple[int, int, str], _Lane] = {}
+        self.cuts: set[tuple[int, int]] = set()
+        self.answers: deque[Callable[[], object]] = deque()
+        self.tamper: Callable[[int, Message], Message] = lambda to, answer: answer
+        """May change what a node is answered."""
+        self.brokers = {
+            node_id: Broker(self, node_id, config or LogConfig(), replication or ReplicationConfig())
+            for node_id in range(1, count + 1)
+        }
+        for node_id, broker in self.brokers.items():
+            broker.start()
+            broker.broker_epoch = self.controller.register(node_id, rack=(racks or {}).get(node_id))
+
+    def __getitem__(self, node_id: int) -> Broker:
+        return self.brokers[node_id]
+
+    def up(self) -> list[Broker]:
+        return [broker for broker in self.brokers.values() if broker.is_up]
+
+    # --- time
+
+    def learn(self) -> None:
+        """Let every broker apply everything the controller has written."""
+        for broker in self.up():
+            broker.learn()
+
+    def settle(self) -> None:
+        """Carry what is on its way, at this moment of time, until everybody waits; everybody hears the controller."""
+        for _ in range(10_000):
+            self.learn()
+            for broker in self.up():
+                broker.disk.complete_syncs()
+                broker.replicas.tick(self.clock.monotonic_ms())
+            if not self.step():
+                return
+        raise AssertionError("the cluster does not come to rest")
+
+    def step(self) -> bool:
+        """Carry one request or one answer; return whether there was any."""
+        if self.answers:
+            self.answers.popleft()()
+            return True
+        for (source, to, _), lane in list(self.lanes.items()):
+            if lane.in_hand is None and lane.queue:
+                self._carry(source, to, lane)
+                return True
+        return False
+
+    def _carry(self, source: int, to: int, lane: _Lane) -> None:
+        request, answer = lane.queue.popleft()
+        broker = self.brokers[to]
+        if not broker.is_up or (source, to) in self.cuts:
+            failure = PeerFailure.DISCONNECTED if broker.is_up else PeerFailure.REFUSED
+            self._later(source, lambda: answer.complete(failure))
+            return
+        lane.in_hand = answer
+
+        def answered(response: Message | None) -> None:
+            if lane.in_hand is answer and response is not None:
+                lane.in_hand = None
+                tampered = self.tamper(source, response)
+                self._later(source, lambda: answer.complete(tampered))
+
+        broker.handle(request, VERSIONS[ApiKey(request.api_key)], answered)
+
+    def ask_controller(self, broker: Broker, request: Message) -> Delayed[Message]:
+        answer: Delayed[Message] = Delayed()
+        self._later(broker.node_id, lambda: answer.complete(self.controller.decide(request)))
+        return answer
+
+    def _later(self, node_id: int, deliver: Callable[[], object]) -> None:
+        """Deliver to a broker, unless its process has ended by then."""
+        broker = self.brokers[node_id]
+        lives = broker.lives
+        self.answers.append(lambda: deliver() if broker.is_up and broker.lives == lives else None)
+
+    def run(self, milliseconds: int) -> None:
+        """Let time pass in steps of at most 50 ms, everything due done on time."""
+        end_ms = self.clock.monotonic_ms() + milliseconds
+        while True:
+            self.settle()
+            left_ms = end_ms - self.clock.monotonic_ms()
+            if left_ms <= 0:
+                return
+            self.clock.advance(min(left_ms, 50))
+
+    # --- faults
+
+    def stop(self, node_id: int, *, power: bool = False, cleanly: bool = False) -> None:
+        """End a broker's process, or its machine's power: then only what was synced is left."""
+        broker = self.brokers[node_id]
+        if cleanly:
+            broker.logs.close(broker_epoch=broker.broker_epoch)
+        broker.is_up = False
+        if power:
+            broker.disk.crash()
+        else:
+            broker.disk.kill()
+        self._break(lambda source, to: node_id in (source, to))
+
+    def start(self, node_id: int) -> None:
+        broker = self.brokers[node_id]
+        broker.start()
+        rack = self.controller.image.cluster.brokers[node_id].rack
+        broker.broker_epoch = self.controller.register(node_id, rack=rack)
+
+    def cut(self, one: int, other: int) -> None:
+        """Break the connections between two brokers, and let no new ones come up."""
+        self.cuts |= {(one, other), (other, one)}
+        self._break(lambda source, to: (source, to) in self.cuts)
+
+    def heal(self) -> None:
+        self.cuts.clear()
+
+    def _break(self, is_broken: Callable[[int, int], bool]) -> None:
+        for (source, to, name), lane in list(self.lanes.items()):
+            if not is_broken(source, to):
+                continue
+            lost = [answer for _, answer in lane.queue] + ([lane.in_hand] if lane.in_hand else [])
+            self.lanes[source, to, name] = _Lane()
+            for answer in lost:
+                self._later(source, lambda answer=answer: answer.complete(PeerFailure.DISCONNECTED))  # type: ignore[misc]
+
+
+@pytest.fixture
+def new_cluster() -> Callable[..., Cluster]:
+    """``new_cluster(count, config=..., replication=..., racks=...)``."""
+    return Cluster
+
+
+@pytest.fixture
+def pair() -> Cluster:
+    """Two brokers; topic t has one partition, led by node 1, in sync on both."""
+    cluster = Cluster(2)
+    cluster.controller.create_topic("t", (1, 2))
+    cluster.settle()
+    return cluster
+
+
+@pytest.fixture
+def trio() -> Cluster:
+    """Three brokers; topic t has one partition, led by node 1, in sync on all, with min.insync.replicas 2."""
+    cluster = Cluster(3, config=LogConfig(min_insync_replicas=2))
+    cluster.controller.create_topic("t", (1, 2, 3))
+    cluster.settle()
+    return cluster
+
+
+@pytest.fixture
+def t0() -> TopicPartition:
+    return TopicPartition("t", 0)
