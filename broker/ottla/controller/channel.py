@@ -130,7 +130,7 @@ class NodeToControllerChannel:
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
         self._waiting: list[_Asked] = []
-        self._asked_leader: LeaderAndEpoch | None = None
+        self._was_active = False
 
     # --- ControllerChannel
 
@@ -158,8 +158,8 @@ class NodeToControllerChannel:
 
     def tick(self, now_ms: int) -> None:
         """Send again what is due, to a new leader at once; end what has waited long enough."""
-        if not self._waiting:
-            return
+        became_active = self._is_active and not self._was_active
+        self._was_active = self._is_active
         leader = self._leader()
         for asked in list(self._waiting):
             if asked.answer.is_complete:
@@ -169,7 +169,7 @@ class NodeToControllerChannel:
             elif asked.sent_to is not None and asked.sent_to != leader and leader.leader_id is not None:
                 # Whatever the former leader does with it cannot be committed any more.
                 self._attempt(asked, now_ms)
-            elif not asked.is_under_way and now_ms >= asked.next_attempt_ms:
+            elif not asked.is_under_way and (became_active or now_ms >= asked.next_attempt_ms):
                 self._attempt(asked, now_ms)
 
     def next_deadline_ms(self) -> int | None:
@@ -179,6 +179,10 @@ class NodeToControllerChannel:
              for asked in self._waiting),
             default=None,
         )  # fmt: skip
+
+    @property
+    def _is_active(self) -> bool:
+        return self._controller is not None and self._controller.is_active
 
     # --- one request
 
@@ -192,7 +196,7 @@ class NodeToControllerChannel:
         attempt = asked.attempt
         asked.is_under_way = True
         asked.sent_to = self._leader()
-        if self._controller is not None and self._controller.is_active:
+        if self._is_active:
             self._attempt_here(asked, attempt)
             return
         endpoint = self._leader_endpoint()

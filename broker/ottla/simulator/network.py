@@ -1,12 +1,14 @@
 """Connections of one node without sockets: bytes go in by call, answers are collected; as `ports.Network`.
 
-The peer of a connection is whoever holds its `Peer`: a test, or a simulated client. A peer may read slowly
-(``takes_bytes``), which is what makes the core wait.
+The peer of a connection that was opened by `open` is whoever holds its `Peer`: a test, or a simulated client. A peer
+may read slowly (``takes_bytes``), which is what makes the core wait. Connections between nodes go through an
+`Internet`; without one, nothing ever answers what this node dials.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.ports import Chunk, ConnectionId, FileSlice
+from ottla.simulator.internet import Core, Internet, Socket
 from ottla.types import Endpoint
 
 
@@ -30,48 +32,108 @@ class SimulatedNetwork:
 
     queued_size_bytes_max = 1024 * 1024
 
-    def __init__(self) -> None:
+    def __init__(self, internet: Internet | None = None, host: str = "localhost") -> None:
+        self._internet = internet
+        self._host = host
+        self._core: Core | None = None
         self._peers: dict[ConnectionId, Peer] = {}
+        self._sockets: dict[ConnectionId, Socket] = {}
         self._next_id = 1
+
+    # --- between nodes
+
+    def attach(self, core: Core, doors: Iterable[tuple[str, int]]) -> None:
+        """Let ``core`` dial others, and let them dial its ``doors``: listeners by name, with their ports."""
+        assert self._internet is not None, "this network is not joined to others"
+        self._core = core
+        for listener, port in doors:
+            self._internet.listen(
+                Endpoint(self._host, port), listener, core, new_connection=self._take_id, adopt=self._adopt
+            )
+
+    def vanish(self) -> None:
+        """The process has ended: its doors and connections close, what was queued is lost."""
+        if self._internet is None or self._core is None:
+            return
+        self._internet.stop_listening(self._core)
+        for socket in list(self._sockets.values()):
+            self._internet.close(socket, "Connection reset by peer")
+        self._sockets.clear()
+        for peer in self._peers.values():
+            peer.is_closed = True
+        self._peers.clear()
+
+    # --- clients that a test holds
 
     def open(self) -> Peer:
         """Make a connection; the caller tells the node of it (`Node.accepted`)."""
-        peer = self._peers[self._next_id] = Peer(self._next_id)
-        self._next_id += 1
+        connection = self._take_id()
+        peer = self._peers[connection] = Peer(connection)
         return peer
-
-    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
-        peer = self._peers.get(connection)
-        if peer is None or peer.is_closed:
-            return True
-        for chunk in chunks:
-            peer.queued += chunk.read() if isinstance(chunk, FileSlice) else chunk
-        if peer.takes_bytes:
-            self.take(peer)
-        return len(peer.queued) <= self.queued_size_bytes_max
 
     def take(self, peer: Peer) -> None:
         """Let the peer take everything that is queued; the caller then tells the node (`Node.drained`)."""
         peer.received += peer.queued
         peer.queued.clear()
 
+    # --- ports.Network
+
+    def send(self, connection: ConnectionId, chunks: Sequence[Chunk]) -> bool:
+        socket = self._sockets.get(connection)
+        if socket is not None:
+            assert self._internet is not None
+            return self._internet.send(socket, b"".join(map(_bytes_of, chunks)))
+        peer = self._peers.get(connection)
+        if peer is None or peer.is_closed:
+            return True
+        for chunk in chunks:
+            peer.queued += _bytes_of(chunk)
+        if peer.takes_bytes:
+            self.take(peer)
+        return len(peer.queued) <= self.queued_size_bytes_max
+
     def close_connection(self, connection: ConnectionId) -> None:
+        socket = self._sockets.pop(connection, None)
+        if socket is not None:
+            assert self._internet is not None
+            self._internet.close(socket)
+            return
         peer = self._peers.pop(connection, None)
         if peer is not None:
             self.take(peer)
             peer.is_closed = True
 
     def pause_reading(self, connection: ConnectionId) -> None:
-        self._set_reading(connection, is_read_from=False)
+        if connection in self._sockets:
+            self._sockets[connection].is_read_from = False
+        elif connection in self._peers:
+            self._peers[connection].is_read_from = False
 
     def resume_reading(self, connection: ConnectionId) -> None:
-        self._set_reading(connection, is_read_from=True)
+        if connection in self._sockets:
+            assert self._internet is not None
+            self._internet.resume(self._sockets[connection])
+        elif connection in self._peers:
+            self._peers[connection].is_read_from = True
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """Make an outgoing connection; nothing answers until the caller says so."""
-        return self.open().connection
+        """Dial ``endpoint``; the listener's name decides nothing here."""
+        connection = self._take_id()
+        if self._internet is not None:
+            assert self._core is not None, "a node that dials is attached"
+            socket = self._sockets[connection] = Socket(self._core, self._host, connection)
+            self._internet.dial(socket, endpoint)
+        return connection
 
-    def _set_reading(self, connection: ConnectionId, *, is_read_from: bool) -> None:
-        peer = self._peers.get(connection)
-        if peer is not None:
-            peer.is_read_from = is_read_from
+    # --- bookkeeping
+
+    def _take_id(self) -> ConnectionId:
+        self._next_id += 1
+        return self._next_id - 1
+
+    def _adopt(self, socket: Socket) -> None:
+        self._sockets[socket.connection] = socket
+
+
+def _bytes_of(chunk: Chunk) -> bytes:
+    return chunk.read() if isinstance(chunk, FileSlice) else bytes(chunk)

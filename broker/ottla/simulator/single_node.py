@@ -6,7 +6,7 @@ messages over a simulated connection.
 
 import struct
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.config.node_config import NodeConfig
 from ottla.metadata.format import FormatOptions, format_storage
@@ -42,10 +42,23 @@ PROPERTIES = {
 }
 
 
+class Place(Protocol):
+    """A node that runs, and the time around it."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def clock(self) -> SimulatedClock: ...
+
+    def run(self, milliseconds: int) -> None:
+        """Let time pass."""
+
+
 class Client:
     """One connection to the node, spoken in messages."""
 
-    def __init__(self, node: "RunningNode", peer: Peer) -> None:
+    def __init__(self, node: Place, peer: Peer) -> None:
         self.node = node
         self.peer = peer
         self._correlation_id = 0

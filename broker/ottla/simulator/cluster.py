@@ -1,0 +1,286 @@
+"""Several nodes in one thread: their disks, clock, chance and the network between them in memory, all else real.
+
+Time passes only in `Cluster.run`, from one event to the next. The same seed gives the same run, to the byte.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ottla.config.node_config import NodeConfig
+from ottla.metadata.format import FormatOptions, format_storage
+from ottla.raft.voter_set import Voter
+from ottla.server.node import Node
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.internet import Internet, Weather
+from ottla.simulator.network import SimulatedNetwork
+from ottla.simulator.single_node import Client
+from ottla.types import Endpoint, NodeId, Uuid
+
+DIRECTORY = "/data"
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+STEP_MS_MAX = 1_000
+"""Time never jumps further at once, so that a test's condition is looked at now and then."""
+
+DEFAULTS = {
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": DIRECTORY,
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class SimulatedNode:
+    """One node's place in the cluster: its disk outlives the process that `Node` stands for."""
+
+    def __init__(self, cluster: "Cluster", node_id: NodeId, roles: str, directory_id: Uuid) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.roles = roles
+        self.host = f"node{node_id}"
+        self.directory_id = directory_id
+        self.disk = SimulatedDisk()
+        self.network = SimulatedNetwork()
+        self.process: Node | None = None
+        self.is_ready = False
+        self.stopped: list[str | None] = []
+        """What the process gave as the reason of its end; empty while it runs."""
+
+    @property
+    def node(self) -> Node:
+        """The running process."""
+        assert self.process is not None, f"node {self.node_id} is not running"
+        return self.process
+
+    @property
+    def clock(self) -> SimulatedClock:
+        return self.cluster.clock
+
+    @property
+    def controller_endpoint(self) -> Endpoint:
+        return Endpoint(self.host, CONTROLLER_PORT)
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    def properties(self) -> dict[str, str]:
+        """Return what is peculiar to this node."""
+        doors = []
+        if "broker" in self.roles:
+            doors.append(f"PLAINTEXT://{self.host}:{CLIENT_PORT}")
+        if self.is_controller:
+            doors.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
+        return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(doors)}
+
+    def run(self, milliseconds: int) -> None:
+        """Let time pass, for the whole cluster."""
+        self.cluster.run(milliseconds)
+
+
+class Cluster:
+    """See the module.
+
+    Args of the constructor:
+        controllers: how many nodes are voters of the quorum.
+        brokers: how many nodes are brokers. The first ``min(controllers, brokers)`` nodes are both, unless
+            ``combined`` is False: then the brokers come behind the controllers.
+        weather: how the network is; see `simulator.internet`.
+        overrides: further properties of every node.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        *,
+        brokers: int = 3,
+        controllers: int | None = None,
+        combined: bool = True,
+        weather: Weather | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        self.clock = SimulatedClock()
+        self.random = SeededRandom(seed)
+        self.internet = Internet(self.clock, weather)
+        self._overrides = dict(overrides or {})
+        self._has_happened = False
+        self.nodes: dict[NodeId, SimulatedNode] = {}
+        voters = brokers if controllers is None else controllers
+        for node_id, roles in enumerate(_roles(voters, brokers, combined=combined), 1):
+            self.nodes[node_id] = SimulatedNode(self, node_id, roles, self.random.uuid())
+        for place in self.nodes.values():
+            self.format(place.node_id)
+
+    # --- nodes
+
+    def format(self, node_id: NodeId) -> None:
+        """Format the node's disk, which must be empty, as a first member of the cluster."""
+        place = self.nodes[node_id]
+        place.disk.make_directory(DIRECTORY)
+        voters = [
+            Voter(each.node_id, each.directory_id, {"CONTROLLER": each.controller_endpoint})
+            for each in self.nodes.values()
+            if each.is_controller
+        ]
+        options = FormatOptions(
+            cluster_id=CLUSTER_ID,
+            node_id=node_id,
+            log_directories=[DIRECTORY],
+            metadata_log_directory=DIRECTORY,
+            is_controller=place.is_controller,
+            initial_controllers=voters if place.is_controller else (),
+        )
+        format_storage(place.disk, self.clock, self.random, options)
+
+    def start(self, *node_ids: NodeId) -> None:
+        """Start these nodes, or all that do not run; `run_until_ready` waits for them."""
+        for node_id in node_ids or [each for each, place in self.nodes.items() if place.process is None]:
+            self._start(self.nodes[node_id])
+
+    def _start(self, place: SimulatedNode) -> None:
+        assert place.process is None, f"node {place.node_id} runs already"
+        bootstrap = ",".join(str(each.controller_endpoint) for each in self.nodes.values() if each.is_controller)
+        config = NodeConfig.from_properties(
+            {
+                **DEFAULTS,
+                "controller.quorum.bootstrap.servers": bootstrap,
+                **place.properties(),
+                **self._overrides,
+            }
+        )
+        place.network = SimulatedNetwork(self.internet, place.host)
+        place.is_ready = False
+        place.stopped = []
+
+        def ready() -> None:
+            place.is_ready = True
+
+        place.process = Node(
+            config=config,
+            clock=self.clock,
+            disk=place.disk,
+            network=place.network,
+            random=self.random,
+            advertised=config.advertised_listeners,
+            on_ready=ready,
+            on_stopped=place.stopped.append,
+        )
+        place.network.attach(place.process, [(door.name, door.port) for door in config.listeners])
+        place.process.start()
+
+    def kill(self, node_id: NodeId, *, power_loss: bool = False) -> None:
+        """End the process at once; ``power_loss`` also loses what was not synced."""
+        place = self.nodes[node_id]
+        place.network.vanish()
+        place.process = None
+        if power_loss:
+            place.disk.crash()
+        else:
+            place.disk.kill()
+
+    def stop(self, node_id: NodeId, *, limit_ms: int = 60_000) -> None:
+        """Stop the node in order, and wait for its end."""
+        place = self.nodes[node_id]
+        place.node.begin_shutdown()
+        self.run_until(lambda: place.process is None, limit_ms=limit_ms)
+
+    def wipe(self, node_id: NodeId) -> None:
+        """Replace the disk of a node that does not run by an empty one."""
+        self.nodes[node_id].disk = SimulatedDisk()
+
+    # --- time
+
+    def run(self, milliseconds: int) -> None:
+        """Let time pass."""
+        end_ms = self.clock.monotonic_ms() + milliseconds
+        while True:
+            self._do_due()
+            now_ms = self.clock.monotonic_ms()
+            if now_ms >= end_ms:
+                return
+            self.clock.advance(max(1, min(self._next_event_ms(now_ms), end_ms) - now_ms))
+
+    def run_until(self, condition: Callable[[], bool], *, limit_ms: int = 60_000) -> None:
+        """Let time pass until ``condition`` holds; it is looked at after every event."""
+        end_ms = self.clock.monotonic_ms() + limit_ms
+        while True:
+            self._do_due()
+            if condition():
+                return
+            now_ms = self.clock.monotonic_ms()
+            if now_ms >= end_ms:
+                raise AssertionError(f"not within {limit_ms} ms: {self.describe()}")
+            self.clock.advance(max(1, min(self._next_event_ms(now_ms), end_ms) - now_ms))
+
+    def run_until_ready(self, *, limit_ms: int = 60_000) -> None:
+        """Let time pass until every node that runs serves."""
+        self.run_until(
+            lambda: all(place.is_ready for place in self.nodes.values() if place.process is not None), limit_ms=limit_ms
+        )
+
+    def _do_due(self) -> None:
+        """Let everything happen that is due now, as often as something follows from it."""
+        self._has_happened = self.internet.run_due() > 0
+        for place in list(self.nodes.values()):
+            if place.process is None:
+                continue
+            place.process.tick()
+            self._has_happened |= place.disk.complete_syncs() > 0
+            if place.stopped:
+                self._end(place)
+
+    def _end(self, place: SimulatedNode) -> None:
+        """The process has stopped by itself: close it as the runtime does."""
+        process = place.node
+        process.close()
+        place.network.vanish()
+        place.process = None
+        place.disk.kill()
+
+    def _next_event_ms(self, now_ms: int) -> int:
+        if self._has_happened:
+            return now_ms + 1  # nodes tick once in a millisecond, and have not seen the end of this one
+        times = [self.internet.next_event_ms(), now_ms + STEP_MS_MAX]
+        times += [place.process.next_deadline_ms() for place in self.nodes.values() if place.process is not None]
+        return min(time_ms for time_ms in times if time_ms is not None)
+
+    # --- looking
+
+    def leader_id(self) -> NodeId | None:
+        """Return the node whose controller is active."""
+        for place in self.nodes.values():
+            if (
+                place.process is not None
+                and place.process.controller is not None
+                and place.process.controller.is_active
+            ):
+                return place.node_id
+        return None
+
+    def connect(self, node_id: NodeId, listener: str = "PLAINTEXT") -> Client:
+        """Return a client of one node."""
+        place = self.nodes[node_id]
+        peer = place.network.open()
+        port = CONTROLLER_PORT if listener == "CONTROLLER" else CLIENT_PORT
+        assert place.node.accepted(
+            peer.connection, listener=listener, peer=Endpoint("10.0.1.7", 5000), dialled=Endpoint(place.host, port)
+        )
+        return Client(place, peer)
+
+    def describe(self) -> str:
+        """Say how every node is, for the message of a test that fails."""
+        return "; ".join(
+            f"node {place.node_id} "
+            + ("is down" if place.process is None else ", ".join(place.process.readiness()) or "is ready")
+            + (f" (stopped: {place.stopped})" if place.stopped else "")
+            for place in self.nodes.values()
+        )
+
+
+def _roles(controllers: int, brokers: int, *, combined: bool) -> list[str]:
+    if not combined:
+        return ["controller"] * controllers + ["broker"] * brokers
+    both = min(controllers, brokers)
+    return ["broker,controller"] * both + ["controller"] * (controllers - both) + ["broker"] * (brokers - both)
