@@ -1,7 +1,8 @@
 """Keeps the in-sync sets of the partitions that this node leads as they ought to be.
 
 A follower that has caught up is proposed at once; one that the controller could not take yet is proposed again while it
-stays caught up. Who lags is looked for every half replica.lag.time.max.ms, some partitions per tick.
+stays caught up. One that has just fallen behind, outside the set, no longer holds up the high watermark after the lag
+time. Who lags is looked for every half replica.lag.time.max.ms, some partitions per tick.
 
 Source: ReplicaManager.maybeShrinkIsr and Partition.submitAlterPartition of Apache Kafka 4.3.
 """
@@ -84,9 +85,22 @@ class IsrManager:
 
     def consider_expansion(self, partition: Partition) -> None:
         """Propose the first follower that is out of sync and has caught up, if there is one."""
-        change = partition.propose_expansion(own_broker_epoch=self._neighbours.broker_epoch())
+        heard_since_ms = self._clock.monotonic_ms() - 2 * max(
+            self._config().fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS
+        )
+        change = partition.propose_expansion(
+            heard_since_ms=heard_since_ms, own_broker_epoch=self._neighbours.broker_epoch()
+        )
         if change is not None:
             self._propose(partition, change)
+
+    def look_again(self) -> None:
+        """Look at the partitions whose in-sync sets are not whole: who may join, and what they hold up, has changed."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in list(self._incomplete.values()):
+            self.consider_expansion(partition)
+            if partition.advance_high_watermark(now_ms):
+                self._changed(partition)
 
     def _propose(self, partition: Partition, change: IsrChange) -> None:
         self._alter_partition.propose(
@@ -107,16 +121,16 @@ class IsrManager:
                 else:
                     self.shrinks += 1
                 self._note_completeness(partition)
-                self.consider_expansion(partition)
             self._changed(partition)
+            if outcome is IsrOutcome.COMMITTED:
+                self.consider_expansion(partition)
 
     # --- time
 
     def tick(self, now_ms: int) -> None:
         if now_ms >= self._next_expansion_check_ms and self._incomplete:
             self._next_expansion_check_ms = now_ms + EXPANSION_CHECK_INTERVAL_MS
-            for partition in self._incomplete.values():
-                self.consider_expansion(partition)
+            self.look_again()
         if now_ms >= self._next_shrink_check_ms and self._led:
             self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
             self._unchecked = deque(self._led.values())

@@ -304,10 +304,11 @@ class Partition:
         )
         return offset != before and self.advance_high_watermark(now_ms)
 
-    def propose_expansion(self, *, own_broker_epoch: int) -> IsrChange | None:
+    def propose_expansion(self, *, heard_since_ms: int, own_broker_epoch: int) -> IsrChange | None:
         """Return the change that lets the first follower in that has caught up; None when there is none, or one pends.
 
-        It has caught up when it has everything that is committed and everything from before this leader's epoch.
+        It has caught up when it has everything that is committed and everything from before this leader's epoch; and it
+        must have been heard of since ``heard_since_ms``, lest one that is away come and go all the time.
         """
         if self.pending is not None or len(self.in_sync) == len(self.replicas) or not self.is_leader:
             return None
@@ -316,6 +317,7 @@ class Partition:
             if (
                 replica.broker_id not in self.in_sync
                 and replica.log_end_offset >= enough
+                and replica.heard_ms >= heard_since_ms
                 and self.brokers.may_join_isr(replica.broker_id, replica.broker_epoch)
             ):
                 isr = (*self.in_sync, replica.broker_id)

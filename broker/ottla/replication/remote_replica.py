@@ -36,6 +36,11 @@ class RemoteReplica:
     last_caught_up_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
 
+    @property
+    def heard_ms(self) -> int:
+        """When it last fetched, be it without a word about this partition."""
+        return self.last_fetch_ms if self.session is None else max(self.last_fetch_ms, self.session.last_used_ms)
+
     def begin_epoch(self, *, is_new_leader: bool, is_in_sync: bool, leader_end_offset: Offset, now_ms: int) -> None:
         """Start anew in another leader epoch: who is in sync has the full lag time from now on."""
         self.session = None

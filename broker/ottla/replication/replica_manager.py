@@ -311,6 +311,8 @@ class ReplicaManager:
                     self._unassigned[topic_partition] = local
         self._assign_some()
         self._publish_configs(delta, image)
+        if self.isr is not None and delta.cluster.changed_brokers:
+            self.isr.look_again()
         if self.fetchers is not None:
             if delta.cluster.changed_brokers:
                 self.fetchers.retry_now()
