@@ -1,38 +1,55 @@
 """`RaftClient`: one replica of the metadata quorum.
 
-It owns the metadata log and its snapshots, keeps the election state on disk, appends what the controller decides
-while it leads, moves the high watermark when a majority has it on disk, and tells its listeners.
+It owns the metadata log and its snapshots, stands for election, votes, appends what the controller decides while it
+leads, fetches what others append while it does not, and tells its listeners what is committed. The work is done by its
+parts; this file puts them together, and decides which of them is to do something now:
 
-Source: KIP-595, KIP-630, KIP-853; KafkaRaftClient of Apache Kafka.
+============ ==========================================================================================================
+part         what it does
+============ ==========================================================================================================
+Replica      what all share: the log, the voters, the state and its transitions
+Elections    pre-votes and votes, asked for and given
+Leadership   appends, syncs, commits; tells the voters who leads; resigns when it is cut off
+FetchService answers the fetches of the others
+Fetching     gets the log while another replica leads
+Resignation  tells the voters when this replica stops leading
+CommitFeed   tells the listeners
+============ ==========================================================================================================
+
+Source: KIP-595, KIP-630, KIP-853, KIP-996; KafkaRaftClient of Apache Kafka.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
-from ottla.errors import ConfigurationError, CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
 from ottla.peers.channel import PeerChannel
 from ottla.ports import Clock, Disk, Random
 from ottla.purgatory import Delayed
+from ottla.raft.candidate import CandidateState
+from ottla.raft.commit_feed import CommitFeed, RaftListener
 from ottla.raft.config import RaftConfig
-from ottla.raft.control_batch import build_control_batch, read_control_batch
+from ottla.raft.elections import Elections
+from ottla.raft.fetch_service import FetchService
+from ottla.raft.fetching import Fetching
+from ottla.raft.leader import LeaderState
+from ottla.raft.leadership import Leadership
 from ottla.raft.metadata_log import MetadataLog
-from ottla.raft.quorum_state import QuorumState
+from ottla.raft.prospective import ProspectiveState
+from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.quorum_state_file import QuorumStateFile
 from ottla.raft.records import Batch, LeaderAndEpoch, RecordSerde, ReplicaKey
-from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter, read_batch
+from ottla.raft.replica import Replica
+from ottla.raft.requests import Learned, begin_quorum_epoch_response, only_partition
+from ottla.raft.resignation import Resignation
+from ottla.raft.resigned import ResignedState
+from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter
+from ottla.raft.voter_history import VoterHistory
 from ottla.raft.voter_set import VoterSet
 from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, Uuid
-from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-from ottla.wire.messages.control_records import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeMessageVoter,
-    VotersRecord,
-)
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -44,23 +61,12 @@ from ottla.wire.records import Record, build_batch
 __all__ = ["RaftClient", "RaftConfig", "RaftListener"]
 
 RecordT = TypeVar("RecordT")
+AnswerT = TypeVar("AnswerT")
 
 CLEAN_INTERVAL_MS: Final = 60_000
 """How often snapshots and log are checked against their retention; Kafka's figure, which is not configurable."""
 
 logger = logging.getLogger(__name__)
-
-
-class RaftListener(Protocol[RecordT]):
-    """Whoever follows the log: it sees every committed record once, in order, from a snapshot or from batches."""
-
-    def on_committed(self, batches: Sequence[Batch[RecordT]]) -> None: ...
-
-    def on_snapshot(self, reader: SnapshotReader[RecordT]) -> None:
-        """Forget everything and load the snapshot."""
-
-    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Learn of a new leader or epoch; for the leader itself, after it has seen every record before its epoch."""
 
 
 class RaftClient(Generic[RecordT]):
@@ -103,74 +109,106 @@ class RaftClient(Generic[RecordT]):
         self._disk = disk
         self._clock = clock
         self._directory = directory
-        self._local = ReplicaKey(node_id, directory_id)
         self._serde = serde
-        self._static_voters = static_voters
-        self._config = config or RaftConfig()
         self._random = random
-        self._channel = channel
-        self._cluster_id = cluster_id
-        self._listener_endpoints = dict(listeners or {})
-        self._listener_name = listener_name
-        self._bootstrap_servers = tuple(bootstrap_servers)
         self._is_controller = is_controller
-        self._on_failure = on_failure
-        self._listeners: list[RaftListener[RecordT]] = []
-        self._failure: StorageError | None = None
-        self._uncommitted: deque[Batch[RecordT]] = deque()
-        self._next_offset: Offset = 0
-        self._told: LeaderAndEpoch | None = None
-        self._is_syncing = False
+        self._config = config or RaftConfig()
+        self._voters = VoterHistory(static_voters)
+        self._feed: CommitFeed[RecordT] = CommitFeed(serde)
         self._next_clean_ms = 0
-        self.committed_size_bytes = 0
-        """Bytes of the batches told to the listeners since the newest snapshot that was loaded."""
-        self.voters: VoterSet = static_voters or VoterSet({})
-        self.kraft_version = 0
-        self._voters_in_log = False
-        self._log: MetadataLog
-        self._quorum: QuorumState
+        self._is_initialized = False
+        self._is_polling = False
+        self._is_woken = False
+        self._shutdown: Delayed[None] | None = None
+        self._shutdown_deadline_ms = 0
+        self._replica = Replica(
+            disk=disk,
+            clock=clock,
+            channel=channel,
+            local=ReplicaKey(node_id, directory_id),
+            cluster_id=cluster_id,
+            config=self._config,
+            voters=self._voters,
+            listeners=listeners or {},
+            listener_name=listener_name,
+            bootstrap_servers=bootstrap_servers,
+            wake=self._poll,
+            on_transition=self._on_transition,
+            keep_appended=self._feed.on_appended,
+            on_failure=on_failure,
+        )
+        self._leadership = Leadership(self._replica)
+        self._elections = Elections(self._replica, on_elected=self._leadership.begin)
+        self._fetch_service = FetchService(self._replica, on_fetch=self._leadership.on_fetch)
+        self._fetching = Fetching(self._replica)
+        self._resignation = Resignation(self._replica)
 
     # --- what it is
 
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
-        return self._quorum.leader_and_epoch
+        return self._replica.leader_and_epoch
 
     @property
     def is_leader(self) -> bool:
-        return self._quorum.leader is not None
+        return self._replica.quorum.leader is not None
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
         """Where the leader's controller listener is; None while no leader is known."""
-        return self._listener_endpoints.get(self._listener_name) if self.is_leader else None
+        return self._replica.leader_endpoint
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest, whether committed or not."""
+        return self._voters.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self._voters.kraft_version
 
     @property
     def node_id(self) -> NodeId:
-        return self._local.node_id
+        return self._replica.local.node_id
+
+    @property
+    def state(self) -> EpochState:
+        """Where this replica stands in the election."""
+        return self._replica.quorum.state
 
     @property
     def high_watermark(self) -> Offset | None:
-        """The first offset that is not committed; None while no leader has committed anything in its epoch."""
-        leader = self._quorum.leader
-        return None if leader is None else leader.high_watermark
+        """The first offset that is not committed; None while this replica, or the leader that it is, knows of none."""
+        leader = self._replica.quorum.leader
+        return self._replica.high_watermark if leader is None else leader.high_watermark
 
     @property
     def log_end_offset(self) -> Offset:
-        return self._log.end_offset
+        return self._replica.log.end_offset
+
+    @property
+    def log_epoch(self) -> LeaderEpoch:
+        """The newest epoch that the log, or its newest snapshot, has records of."""
+        return self._replica.log.latest_epoch
+
+    @property
+    def committed_size_bytes(self) -> int:
+        """Bytes of all the batches that were told to the listeners."""
+        return self._feed.committed_size_bytes
 
     @property
     def local(self) -> ReplicaKey:
-        return self._local
+        return self._replica.local
 
     @property
     def failure(self) -> StorageError | None:
         """What made this replica stop; None while it works."""
-        return self._failure
+        return self._replica.failure
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        return self._log.snapshots[-1] if self._log.snapshots else None
+        snapshots = self._replica.log.snapshots
+        return snapshots[-1] if snapshots else None
 
     # --- life
 
@@ -179,58 +217,76 @@ class RaftClient(Generic[RecordT]):
 
         Listeners are told in order of registration.
         """
-        self._listeners.append(listener)
+        self._feed.register(listener)
 
     def initialize(self) -> None:
-        """Open and recover the log, load the newest snapshot, and stand for election where this replica is a voter.
+        """Open and recover the log, load the newest snapshot, and take up the place in the election.
+
+        The only voter leads when this returns; all else takes time and `tick`.
 
         Raises:
-            ConfigurationError: the quorum is one that this release cannot be part of.
             StorageError: the disk refused.
         """
-        self._log = MetadataLog(
+        replica = self._replica
+        now_ms = replica.now_ms
+        replica.log = MetadataLog(
             disk=self._disk,
             clock=self._clock,
             metadata_log_directory=self._directory,
             config=self._config,
-            on_storage_error=self.fail,
+            on_storage_error=replica.fail,
         )
         snapshot = self._load_snapshot()
         self._load_control_records()
-        if len(self.voters.voters) > 1:
-            raise ConfigurationError(
-                f"the metadata quorum has the voters {self.voters.node_ids}; this release runs a quorum of one: "
-                "name only this node in controller.quorum.voters, or format with --standalone"
-            )
-        self._quorum = QuorumState(
-            file=QuorumStateFile(self._disk, self._log.directory),
-            local=self._local,
-            voters=self.voters,
-            kraft_version=self.kraft_version,
+        replica.quorum = QuorumState(
+            file=QuorumStateFile(self._disk, replica.log.directory),
+            local=replica.local,
+            voters=self._voters,
+            is_controller=self._is_controller,
+            listener_name=replica.listener_name,
+            random=self._random,
+            config=self._config,
         )
-        self._quorum.initialize(self._log.latest_epoch)
+        replica.quorum.initialize(replica.log.latest_epoch, now_ms)
         if snapshot is not None and snapshot.snapshot_id.offset > 0:
-            for listener in self._listeners:
-                listener.on_snapshot(snapshot)
-        self._next_clean_ms = self._clock.monotonic_ms() + CLEAN_INTERVAL_MS
-        if self.voters.is_only_voter(self._local):
-            self._become_leader()
-        else:
-            self._tell_leader()
+            self._feed.tell_snapshot(snapshot)
+            replica.raise_high_watermark(snapshot.snapshot_id.offset)
+        self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
+        self._is_initialized = True
+        is_only_voter = replica.quorum.is_voter and len(self.voters.voters) == 1
+        if is_only_voter and not isinstance(replica.quorum.state, CandidateState):
+            replica.become_prospective()
+        self._poll()
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: retention of snapshots and log."""
+        """Do what is due."""
+        if self.failure is not None or self._replica.is_closed:
+            return
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
-            try:
-                for snapshot_id in self._log.clean(self._clock.wall_ms()):
-                    logger.info("removed metadata snapshot %s and the log below the next one", snapshot_id)
-            except StorageError as error:
-                self.fail(error)
-        self._log.log.tick(self._clock.wall_ms())
+            self._clean()
+        self._replica.log.log.tick(self._clock.wall_ms())
+        self._fetch_service.tick(now_ms)
+        self._poll()
 
     def next_deadline_ms(self) -> int | None:
-        return self._next_clean_ms
+        """Return when `tick` is due; None when nothing ever is."""
+        if self.failure is not None or self._replica.is_closed:
+            return None
+        deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._state_deadline_ms()]
+        if self._shutdown is not None:
+            deadlines.append(self._shutdown_deadline_ms)
+        return min(deadline for deadline in deadlines if deadline is not None)
+
+    def begin_shutdown(self) -> Delayed[None]:
+        """Stop leading, and complete when another replica leads, or when waiting for that makes no sense."""
+        if self._shutdown is None:
+            self._shutdown = Delayed()
+            self._shutdown_deadline_ms = self._replica.now_ms + self._config.request_timeout_ms
+            if self.is_leader and self.failure is None:
+                self._replica.resign("it shuts down")
+            self._poll()
+        return self._shutdown
 
     def close(self) -> None:
         """Stop leading, flush and close the log.
@@ -238,33 +294,120 @@ class RaftClient(Generic[RecordT]):
         Raises:
             StorageError: the disk refused.
         """
-        if self._quorum.leader is not None:
-            self._quorum.to_resigned()
-        self._listeners.clear()
-        if self._failure is None:
-            self._log.close()
+        if self._replica.is_closed:
+            return
+        self._feed.clear()
+        if self.is_leader and self.failure is None:
+            self._replica.resign("it shuts down")
+        self._replica.is_closed = True
+        if self.failure is None:
+            self._replica.log.close()
+
+    def fail(self, error: StorageError) -> None:
+        """Stop for good: a metadata log that failed once is never trusted again."""
+        self._replica.fail(error)
+
+    def _clean(self) -> None:
+        try:
+            for snapshot_id in self._replica.log.clean(self._clock.wall_ms()):
+                logger.info("removed metadata snapshot %s and the log below the next one", snapshot_id)
+        except StorageError as error:
+            self.fail(error)
+
+    # --- what is to be done now
+
+    def _poll(self) -> None:
+        """Let the part that the state calls for do what is due, then tell the listeners what came of it.
+
+        Whatever happens meanwhile (an answer, a listener that appends) is taken up before this returns, never inside:
+        so listeners are told one thing after the other.
+        """
+        if self._is_polling or not self._is_initialized:
+            self._is_woken = True
+            return
+        self._is_polling = True
+        try:
+            self._is_woken = True
+            while self._is_woken and self.failure is None and not self._replica.is_closed:
+                self._is_woken = False
+                self._poll_state()
+                if not self._is_woken:
+                    self._fetch_service.on_news()
+                    self._tell_listeners()
+        except StorageError as error:
+            self.fail(error)
+        finally:
+            self._is_polling = False
+
+    def _poll_state(self) -> None:
+        state, now_ms = self._replica.quorum.state, self._replica.now_ms
+        if self._shutdown is not None:
+            self._poll_shutdown(state, now_ms)
+        if isinstance(state, ProspectiveState | CandidateState):
+            self._elections.poll(now_ms)
+        elif isinstance(state, LeaderState):
+            self._leadership.poll(now_ms)
+        elif isinstance(state, ResignedState):
+            self._resignation.poll(now_ms)
+        else:
+            self._fetching.poll(now_ms)
+
+    def _poll_shutdown(self, state: EpochState, now_ms: int) -> None:
+        assert self._shutdown is not None
+        has_left = isinstance(state, ResignedState) and self._resignation.is_told
+        if not has_left:
+            has_left = not isinstance(state, ResignedState | LeaderState) and state.leader_id is not None
+        if has_left or not self._replica.quorum.is_voter or now_ms >= self._shutdown_deadline_ms:
+            self._shutdown.complete(None)
+
+    def _state_deadline_ms(self) -> int | None:
+        state = self._replica.quorum.state
+        if isinstance(state, ProspectiveState | CandidateState):
+            return self._elections.deadline_ms()
+        if isinstance(state, LeaderState):
+            return self._leadership.deadline_ms()
+        if isinstance(state, ResignedState):
+            return self._resignation.deadline_ms()
+        return self._fetching.deadline_ms()
+
+    def _on_transition(self, before: EpochState) -> None:
+        state = self._replica.quorum.state
+        if isinstance(before, LeaderState):
+            self._feed.on_stopped_leading()
+        self._elections.on_transition(state)
+        self._leadership.on_transition()
+        self._fetching.on_transition()
+        self._resignation.on_transition()
+
+    def _tell_listeners(self) -> None:
+        replica = self._replica
+        if replica.high_watermark is not None:
+            self._feed.tell_committed(replica.log, replica.high_watermark)
+        leader = replica.quorum.leader
+        if leader is None or leader.high_watermark is not None:
+            self._feed.tell_leader(replica.leader_and_epoch)
 
     # --- what other replicas and administrators ask
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
         """Grant or refuse a vote or pre-vote (KIP-595, KIP-996)."""
-        raise NotImplementedError
+        return self._answer(lambda: self._elections.handle_vote(request))
 
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         """Learn of a leader from itself."""
-        raise NotImplementedError
+        return self._answer(lambda: self._handle_begin_quorum_epoch(request))
 
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Learn that the leader has resigned."""
-        raise NotImplementedError
+        return self._answer(lambda: self._resignation.handle_end_quorum_epoch(request))
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
         """Answer a fetch of ``__cluster_metadata`` by a voter or observer; waits up to its max_wait_ms for news."""
-        raise NotImplementedError
+        return self._answer(lambda: self._fetch_service.handle_fetch(request))
 
     def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """Return a piece of a snapshot."""
-        raise NotImplementedError
+        return self._answer(lambda: self._fetch_service.handle_fetch_snapshot(request))
 
     def handle_add_voter(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
         """Add a voter (KIP-853)."""
@@ -278,17 +421,44 @@ class RaftClient(Generic[RecordT]):
         """Note a voter's new endpoints or versions (KIP-853)."""
         raise NotImplementedError
 
+    def _answer(self, answer: Callable[[], AnswerT]) -> AnswerT:
+        """Return what ``answer`` says, then do what follows from the request.
+
+        Raises:
+            StorageError: the disk refused; this replica has stopped.
+        """
+        if self.failure is not None:
+            raise self.failure
+        try:
+            response = answer()
+        except StorageError as error:
+            self.fail(error)
+            raise
+        self._poll()
+        return response
+
+    def _handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+        replica = self._replica
+        if not replica.knows_cluster(request.cluster_id):
+            return BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        told = only_partition(request.topics)
+        if told is None:
+            return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
+        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
+        if error is None:
+            endpoints = {each.name: Endpoint(each.host, each.port) for each in request.leader_endpoints}
+            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoints.get(replica.listener_name)))
+            if not replica.is_meant(request.voter_id, told.voter_directory_id):
+                error = ErrorCode.INVALID_VOTER_KEY
+        return begin_quorum_epoch_response(error or 0, replica.leader_and_epoch, replica.leader_endpoint)
+
     # --- the leader's part
 
     def resign(self, epoch: LeaderEpoch) -> None:
         """Stop leading ``epoch``; nothing when this replica does not lead it any more."""
-        if self._quorum.leader is not None and self._quorum.leader.epoch == epoch:
-            self._quorum.to_resigned()
-            self._tell_leader()
-
-    def begin_shutdown(self) -> Delayed[None]:
-        """Stop leading and see to it that others learn of it; complete when they have, or cannot be told."""
-        return Delayed.of(None)
+        leader = self._replica.quorum.leader
+        if leader is not None and leader.epoch == epoch:
+            self._replica.resign("its controller asks for it")
 
     def append(self, epoch: LeaderEpoch, records: Sequence[RecordT]) -> Offset:
         """Append ``records`` as one atomic batch; return the last one's offset. It is committed later.
@@ -298,11 +468,11 @@ class RaftClient(Generic[RecordT]):
                 when the records do not fit one batch of 8 MiB.
             StorageError: the disk refused.
         """
-        leader = self._quorum.leader
+        leader = self._replica.quorum.leader
         if leader is None or leader.epoch != epoch:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._local.node_id} does not lead epoch {epoch}")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.node_id} does not lead epoch {epoch}")
         assert records, "a batch needs records"
-        base_offset = self._log.end_offset
+        base_offset = self._replica.log.end_offset
         timestamp_ms = self._clock.wall_ms()
         encode = self._serde.encode
         data = build_batch(
@@ -315,101 +485,15 @@ class RaftClient(Generic[RecordT]):
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{len(records)} metadata records take {len(data)} bytes; one change may take {BATCH_SIZE_BYTES_MAX}",
             )
-        return self._append(data, epoch, timestamp_ms, tuple(records), len(records))
-
-    def _append(
-        self, data: bytes, epoch: LeaderEpoch, timestamp_ms: int, records: tuple[RecordT, ...], record_count: int
-    ) -> Offset:
-        base_offset = self._log.end_offset
+        last_offset = base_offset + len(records) - 1
+        batch = Batch(base_offset, epoch, timestamp_ms, len(data), tuple(records), last_offset)
         try:
-            last_offset = self._log.append(data, epoch)
+            self._leadership.append(leader, data, batch)
         except StorageError as error:
             self.fail(error)
             raise
-        assert last_offset == base_offset + record_count - 1, "the log gave other offsets than the batch has"
-        self._uncommitted.append(Batch(base_offset, epoch, timestamp_ms, len(data), records, last_offset))
-        self._sync()
+        self._poll()
         return last_offset
-
-    def _become_leader(self) -> None:
-        """Be elected by the only vote there is, and open the epoch with its control records."""
-        candidate = self._quorum.to_candidate()
-        assert candidate.is_elected, "the only voter's own vote is the majority"
-        leader = self._quorum.to_leader(self._log.end_offset)
-        logger.info("node %d leads the metadata quorum in epoch %d", self._local.node_id, leader.epoch)
-        self._log.log.assign_epoch_start_offset(leader.epoch, leader.epoch_start_offset)
-        messages: list[Message] = [
-            LeaderChangeMessage(
-                version=0,
-                leader_id=self._local.node_id,
-                voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in self.voters.node_ids],
-                granting_voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in sorted(leader.granted_by)],
-            )
-        ]
-        if self.kraft_version > 0 and not self._voters_in_log:
-            # The first leader copies them from the snapshot that `format` wrote into the log (KIP-853).
-            messages.append(KRaftVersionRecord(version=0, kraft_version=self.kraft_version))
-            messages.append(self.voters.to_message())
-            self._voters_in_log = True
-        timestamp_ms = self._clock.wall_ms()
-        data = build_control_batch(
-            messages, base_offset=self._log.end_offset, epoch=leader.epoch, timestamp_ms=timestamp_ms
-        )
-        self._append(data, leader.epoch, timestamp_ms, (), len(messages))
-
-    # --- committing
-
-    def _sync(self) -> None:
-        """Have everything appended so far synced; what is appended meanwhile shares the next sync."""
-        if self._is_syncing:
-            return
-        self._is_syncing = True
-        self._log.log.flush_later(self._on_synced)
-
-    def _on_synced(self, error: StorageError | None) -> None:
-        self._is_syncing = False
-        if error is not None:
-            self.fail(error)
-            return
-        leader = self._quorum.leader
-        if leader is None:
-            return
-        synced_offset = self._log.log.recovery_point
-        if leader.on_synced(self._local.node_id, synced_offset):
-            assert leader.high_watermark is not None
-            self._log.log.update_high_watermark(leader.high_watermark)
-            self._tell_committed(leader.high_watermark)
-            self._tell_leader()
-        if synced_offset < self._log.end_offset and self._failure is None:
-            self._sync()
-
-    def _tell_committed(self, high_watermark: Offset) -> None:
-        batches: list[Batch[RecordT]] = []
-        first_in_memory = self._uncommitted[0].base_offset if self._uncommitted else high_watermark
-        if self._next_offset < first_in_memory:
-            batches += self._read_batches(self._next_offset, min(first_in_memory, high_watermark))
-        while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
-            batches.append(self._uncommitted.popleft())
-        if not batches:
-            return
-        self._next_offset = batches[-1].last_offset + 1
-        self.committed_size_bytes += sum(batch.size_bytes for batch in batches)
-        for listener in self._listeners:
-            listener.on_committed(batches)
-
-    def _tell_leader(self) -> None:
-        leader = self.leader_and_epoch
-        if leader == self._told:
-            return
-        self._told = leader
-        for listener in self._listeners:
-            listener.on_leader_change(leader)
-
-    def _read_batches(self, start_offset: Offset, end_offset: Offset) -> list[Batch[RecordT]]:
-        try:
-            return [read_batch(batch, self._serde) for batch in self._log.batches(start_offset, end_offset)]
-        except (CorruptRecordError, ProtocolError) as error:
-            raise StorageError(f"the metadata log in {self._log.directory} cannot be read: {error}") from error
 
     # --- snapshots
 
@@ -426,15 +510,16 @@ class RaftClient(Generic[RecordT]):
         latest = self.latest_snapshot
         if latest is not None and latest.offset >= end.offset:
             return None
+        kraft_version = self._voters.kraft_version_below(end.offset)
         return SnapshotWriter(
             disk=self._disk,
             clock=self._clock,
-            directory=self._log.directory,
+            directory=self._replica.log.directory,
             snapshot_id=end,
             serde=self._serde,
             last_contained_log_time_ms=last_contained_log_time_ms,
-            kraft_version=self.kraft_version,
-            voters=self.voters if self.kraft_version > 0 else None,
+            kraft_version=kraft_version,
+            voters=self._voters.voters_below(end.offset) if kraft_version > 0 else None,
         )
 
     def finish_snapshot(self, writer: SnapshotWriter[RecordT]) -> None:
@@ -446,7 +531,7 @@ class RaftClient(Generic[RecordT]):
                 return
             logger.info("metadata snapshot %s is done: %d bytes", writer.snapshot_id, writer.size_bytes)
             try:
-                self._log.add_snapshot(writer.snapshot_id)
+                self._replica.log.add_snapshot(writer.snapshot_id)
             except StorageError as roll_error:
                 self.fail(roll_error)
 
@@ -456,33 +541,16 @@ class RaftClient(Generic[RecordT]):
         snapshot_id = self.latest_snapshot
         if snapshot_id is None:
             return None
-        reader = SnapshotReader.open(self._disk, self._log.snapshot_path(snapshot_id), snapshot_id, self._serde)
-        self._next_offset = snapshot_id.offset
-        if reader.voters is not None and reader.kraft_version > 0:
-            self.voters, self.kraft_version = reader.voters, reader.kraft_version
-            self._voters_in_log = snapshot_id.offset > 0
+        path = self._replica.log.snapshot_path(snapshot_id)
+        reader = SnapshotReader.open(self._disk, path, snapshot_id, self._serde)
+        self._feed.next_offset = snapshot_id.offset
+        self._voters.load_snapshot(snapshot_id.offset, reader.kraft_version, reader.voters)
         return reader
 
     def _load_control_records(self) -> None:
-        """Find the newest voter set in the log above the snapshot."""
+        """Find the voters in the log above the snapshot."""
+        log = self._replica.log
         try:
-            for batch in self._log.batches(self._next_offset, self._log.end_offset):
-                if not batch.is_control:
-                    continue
-                for _, message in read_control_batch(batch):
-                    if isinstance(message, KRaftVersionRecord):
-                        self.kraft_version = message.kraft_version
-                    elif isinstance(message, VotersRecord):
-                        self.voters = VoterSet.from_message(message)
-                        self._voters_in_log = True
+            self._voters.read(log.batches(self._feed.next_offset, log.end_offset))
         except (CorruptRecordError, ProtocolError) as error:
-            raise StorageError(f"the metadata log in {self._log.directory} cannot be read: {error}") from error
-
-    def fail(self, error: StorageError) -> None:
-        """Stop for good: a metadata log that failed once is never trusted again."""
-        if self._failure is not None:
-            return
-        self._failure = error
-        logger.critical("the metadata log failed, this node cannot go on: %s", error)
-        if self._on_failure is not None:
-            self._on_failure(error)
+            raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error

@@ -8,8 +8,10 @@ Source: KafkaRaftLog of Apache Kafka.
 """
 
 from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import NamedTuple
 
-from ottla.errors import CorruptRecordError, StorageError
+from ottla.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from ottla.log.checkpoint import PARTITION_METADATA, format_partition_metadata, write_text
 from ottla.log.config import UNLIMITED, LogConfig
 from ottla.log.partition_log import AppendOrigin, PartitionLog
@@ -34,6 +36,21 @@ from ottla.wire.records import RecordBatch, iterate_batches
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 _READ_SIZE_BYTES = 1024 * 1024
+
+
+class Validity(Enum):
+    """How a reader's log stands to this one."""
+
+    VALID = auto()
+    DIVERGING = auto()
+    SNAPSHOT = auto()
+
+
+class ValidOffsetAndEpoch(NamedTuple):
+    """``at``: the position itself, where the reader's log parts from ours at the latest, or the snapshot to load."""
+
+    validity: Validity
+    at: OffsetAndEpoch
 
 
 class MetadataLog:
@@ -90,6 +107,45 @@ class MetadataLog:
         newest = self.snapshots[-1].epoch if self.snapshots else 0
         return max(self.log.latest_epoch, newest)
 
+    @property
+    def end(self) -> OffsetAndEpoch:
+        """The log end and the epoch of the record before it."""
+        return OffsetAndEpoch(self.end_offset, self.latest_epoch)
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> OffsetAndEpoch:
+        """Return the largest epoch at or below ``epoch``, and where it ends in this log or its snapshots."""
+        end = self.log.offset_for_leader_epoch(epoch)
+        if end is None:
+            return self.end
+        if self.snapshots:
+            earliest = self.snapshots[0]
+            if end.offset == earliest.offset == self.log.log_start_offset and end.epoch == epoch:
+                # The log knows of no such epoch, but of the one that its first record follows on.
+                return earliest
+        return end
+
+    def validate(self, offset: Offset, epoch: LeaderEpoch) -> ValidOffsetAndEpoch:
+        """Say how a log that ends at ``offset``, with ``epoch`` as its last one, stands to this one.
+
+        Source: RaftLog.validateOffsetAndEpoch of Apache Kafka.
+        """
+        start_offset = self.log.log_start_offset
+        latest = self.snapshots[-1] if self.snapshots else OffsetAndEpoch(0, 0)
+        if offset == 0 and latest.offset > 0:
+            # To an empty log the newest snapshot is the shortest way.
+            return ValidOffsetAndEpoch(Validity.SNAPSHOT, latest)
+        if start_offset == 0 and offset == 0:
+            return ValidOffsetAndEpoch(Validity.VALID, OffsetAndEpoch(0, 0))
+        if self.snapshots:
+            earliest = self.snapshots[0]
+            is_before = offset < start_offset or epoch < earliest.epoch
+            if is_before or (offset == start_offset and epoch != earliest.epoch):
+                return ValidOffsetAndEpoch(Validity.SNAPSHOT, latest)
+        end = self.end_offset_for_epoch(epoch)
+        if end.epoch != epoch or end.offset < offset:
+            return ValidOffsetAndEpoch(Validity.DIVERGING, end)
+        return ValidOffsetAndEpoch(Validity.VALID, OffsetAndEpoch(offset, epoch))
+
     def snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self.directory}/{snapshot_file_name(snapshot_id)}"
 
@@ -99,6 +155,52 @@ class MetadataLog:
             batch, leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER, now_ms=self._clock.wall_ms()
         )
         return result.last_offset
+
+    def append_as_follower(self, records: bytes, epoch_max: LeaderEpoch) -> list[RecordBatch]:
+        """Write the whole batches in ``records`` that are not from a later epoch; return them.
+
+        Raises:
+            CorruptRecordError: a batch is damaged.
+            KafkaError: the batches do not go on from the log end.
+            StorageError: the disk refused.
+        """
+        batches = []
+        for batch in iterate_batches(records):
+            if batch.leader_epoch > epoch_max:
+                break
+            batches.append(batch)
+        if not batches:
+            return []
+        if batches[0].base_offset != self.end_offset:
+            raise OffsetOutOfRangeError(
+                f"the leader sent the batch at offset {batches[0].base_offset} of {METADATA_PARTITION}, but the log "
+                f"ends at {self.end_offset}"
+            )
+        self.log.append_as_follower(memoryview(records)[: batches[-1].end_position], now_ms=self._clock.wall_ms())
+        return batches
+
+    def read(self, start_offset: Offset, *, size_bytes_max: int) -> bytes:
+        """Return whole batches from ``start_offset`` to the log end, the first one even when it is larger."""
+        records = self.log.read(start_offset, size_bytes_max=size_bytes_max).records
+        if records is None:
+            return b""
+        try:
+            return records.read()
+        except OSError as error:
+            raise StorageError(f"cannot read {self.directory} at offset {start_offset}: {error}") from error
+
+    def truncate_to_end_offset(self, leader_end: OffsetAndEpoch) -> Offset:
+        """Cut off what the leader does not have, by epoch; return the new log end.
+
+        ``leader_end``: the largest epoch of the leader at or below ours, and where it ends there.
+        Source: RaftLog.truncateToEndOffset of Apache Kafka.
+        """
+        offset = min(leader_end.offset, self.end_offset)
+        if leader_end.epoch > 0:
+            end = self.end_offset_for_epoch(leader_end.epoch)
+            offset = min(end.offset, leader_end.offset) if end.epoch == leader_end.epoch else end.offset
+        self.log.truncate_to(offset)
+        return self.end_offset
 
     def batches(self, start_offset: Offset, end_offset: Offset) -> Iterator[RecordBatch]:
         """Yield the batches from ``start_offset`` up to, not including, ``end_offset``.

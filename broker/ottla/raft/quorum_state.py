@@ -1,43 +1,80 @@
 """`QuorumState`: where this replica stands in the election, in memory and on disk.
 
-Transitions, each on disk before it counts:
+Transitions of a voter; those marked with * are on disk before they count:
 
-- (start) -> Unattached: it led and voted in no epoch, or voted for another replica.
-- (start) -> Resigned: the file says that it led the epoch.
-- (start) -> Candidate: the file says that it voted for itself.
-- Unattached, Resigned, Candidate -> Candidate in the next epoch: it stands for election.
-- Candidate -> Leader: a majority voted for it.
-- Leader -> Resigned: it stops leading.
+=========== ========================================================================================================
+from        to
+=========== ========================================================================================================
+(start)     Unattached: it knows no leader that it could reach; Resigned: it led the epoch of the file; Candidate: it
+            had voted for itself; Follower: the file names a leader whose endpoint is known
+Unattached  Unattached*: a higher epoch, or it voted; Prospective: nobody led before the election timeout; Follower*
+Prospective Unattached*: a higher epoch, it voted, or it lost and knew no leader; Candidate*: a majority would vote for
+            it; Follower*: a leader was found, or it lost and knew one
+Candidate   Unattached*: a higher epoch; Prospective: it lost, or time was up; Leader*: a majority voted for it;
+            Follower*: another was elected
+Leader      Unattached*: a higher epoch; Follower*: a leader of a higher epoch; Resigned: it stops leading
+Follower    Unattached*: a higher epoch; Follower*: a leader of a higher epoch; Prospective: it lost the leader
+Resigned    Unattached*: a higher epoch, or time was up; Follower*: a leader was found
+=========== ========================================================================================================
+
+An observer is only ever Unattached or Follower (or Resigned, when it was removed while it led).
 
 Source: QuorumState of Apache Kafka.
 """
 
+from dataclasses import replace
 from typing import TypeAlias
 
+from ottla.ports import Random
 from ottla.raft.candidate import CandidateState
+from ottla.raft.config import RaftConfig
+from ottla.raft.epoch_election import EpochElection
+from ottla.raft.follower import FollowerState
 from ottla.raft.leader import LeaderState
+from ottla.raft.prospective import ProspectiveState
 from ottla.raft.quorum_state_file import ElectionState, QuorumStateFile
 from ottla.raft.records import LeaderAndEpoch, ReplicaKey
 from ottla.raft.resigned import ResignedState
 from ottla.raft.unattached import UnattachedState
-from ottla.raft.voter_set import VoterSet
-from ottla.types import LeaderEpoch, Offset
+from ottla.raft.voter_history import VoterHistory
+from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset
 
-EpochState: TypeAlias = UnattachedState | ResignedState | CandidateState | LeaderState
+EpochState: TypeAlias = (
+    UnattachedState | ProspectiveState | CandidateState | LeaderState | FollowerState | ResignedState
+)
 
 
 class QuorumState:
-    """See the module. ``state`` is the current one."""
+    """See the module. ``state`` is the current one; ``now_ms`` is monotonic everywhere.
 
-    def __init__(self, *, file: QuorumStateFile, local: ReplicaKey, voters: VoterSet, kraft_version: int) -> None:
+    A method that writes the file raises StorageError when the disk refuses; the state has not changed then.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: QuorumStateFile,
+        local: ReplicaKey,
+        voters: VoterHistory,
+        is_controller: bool,
+        listener_name: str,
+        random: Random | None,
+        config: RaftConfig,
+    ) -> None:
         self._file = file
         self._local = local
         self._voters = voters
-        self._kraft_version = kraft_version
+        self._is_controller = is_controller
+        self._listener_name = listener_name
+        self._random = random
+        self._config = config
         self.state: EpochState = UnattachedState(0)
 
-    def initialize(self, log_epoch: LeaderEpoch) -> None:
+    def initialize(self, log_epoch: LeaderEpoch, now_ms: int) -> None:
         """Take up what the file says; ``log_epoch`` is the newest in the log, which may be newer than a lost file.
+
+        A voter that starts without a leader does not wait out a whole election timeout: it asks with a pre-vote, which
+        disturbs no quorum that has a leader.
 
         Raises:
             StorageError: the file cannot be read.
@@ -45,16 +82,30 @@ class QuorumState:
         election = self._file.read() or ElectionState(0)
         if election.epoch < log_epoch:
             election = ElectionState(log_epoch)
-        if election.leader_id == self._local.node_id:
-            self.state = ResignedState(election.epoch, self._local.node_id)
-        elif election.voted_key == self._local and self._voters.is_voter(self._local):
-            self.state = CandidateState(election.epoch, self._local, self._voters)
+        deadline_ms = now_ms + self.election_timeout_ms()
+        leader_id = election.leader_id
+        if leader_id == self._local.node_id:
+            # A voter that was taken out while it led is told of nothing and tells nobody.
+            remote = [voter for voter in self._voters.voters.node_ids if voter != leader_id]
+            self.state = ResignedState(election.epoch, leader_id, deadline_ms, (), remote if self.is_voter else [])
+        elif self.is_voter and election.voted_key in (self._local, ReplicaKey(self._local.node_id, ZERO_UUID)):
+            self.state = CandidateState(election.epoch, self._local, self._new_election(), deadline_ms)
+        elif leader_id is not None and (endpoint := self._endpoint_of(leader_id)) is not None:
+            fetch_deadline_ms = now_ms + self._config.fetch_timeout_ms
+            self.state = FollowerState(election.epoch, leader_id, endpoint, election.voted_key, fetch_deadline_ms)
         else:
-            self.state = UnattachedState(election.epoch)
+            soon_ms = now_ms + self.random_ms(self._config.election_timeout_ms // 5)
+            self.state = UnattachedState(election.epoch, leader_id, election.voted_key, soon_ms)
+
+    # --- what it is
 
     @property
     def epoch(self) -> LeaderEpoch:
         return self.state.epoch
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        return self.state.leader_id
 
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
@@ -65,29 +116,137 @@ class QuorumState:
         """The leader's state, when this replica is the leader."""
         return self.state if isinstance(self.state, LeaderState) else None
 
-    def to_candidate(self) -> CandidateState:
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where another replica that leads listens, as far as it is known."""
+        return self.state.leader_endpoint if isinstance(self.state, FollowerState | ProspectiveState) else None
+
+    @property
+    def is_voter(self) -> bool:
+        return self._is_controller and self._voters.voters.is_voter(self._local)
+
+    def election_timeout_ms(self) -> int:
+        """Return a new one: between once and twice the configured time."""
+        return self._config.election_timeout_ms + self.random_ms(self._config.election_timeout_ms)
+
+    def random_ms(self, stop_ms: int) -> int:
+        return 0 if self._random is None else self._random.randrange(max(stop_ms, 1))
+
+    # --- transitions
+
+    def to_unattached(
+        self, epoch: LeaderEpoch, leader_id: NodeId | None, now_ms: int, *, election_deadline_ms: int | None = None
+    ) -> None:
+        """Go on in ``epoch`` without a leader to follow.
+
+        The time that was left until an election stays what it was, so that a candidate that cannot win does not put off
+        everybody else's election.
+        """
+        state = self.state
+        assert epoch > state.epoch or (epoch == state.epoch and isinstance(state, ProspectiveState)), (
+            f"{state} cannot become unattached in epoch {epoch}"
+        )
+        if election_deadline_ms is None:
+            election_deadline_ms = now_ms + self.election_timeout_ms()
+            if isinstance(state, UnattachedState | CandidateState | ResignedState | ProspectiveState):
+                election_deadline_ms = state.election_deadline_ms
+                if election_deadline_ms <= now_ms:
+                    election_deadline_ms = now_ms + self.election_timeout_ms()
+        voted_key = state.voted_key if epoch == state.epoch else None
+        self._become(UnattachedState(epoch, leader_id, voted_key, election_deadline_ms))
+
+    def vote_for(self, candidate: ReplicaKey) -> None:
+        """Vote for ``candidate`` in the present epoch."""
+        state = self.state
+        assert isinstance(state, UnattachedState | ProspectiveState), f"{state} does not vote"
+        if state.voted_key is not None:
+            return
+        assert state.leader_id is None, f"{state} knows a leader"
+        self._become(replace(state, voted_key=candidate))
+
+    def to_follower(self, epoch: LeaderEpoch, leader_id: NodeId, endpoint: Endpoint, now_ms: int) -> FollowerState:
+        """Follow ``leader_id`` in ``epoch``."""
+        state = self.state
+        assert leader_id != self._local.node_id, "a replica does not follow itself"
+        assert epoch > state.epoch or (epoch == state.epoch and not isinstance(state, LeaderState)), (
+            f"{state} cannot follow {leader_id} in epoch {epoch}"
+        )
+        voted_key = state.voted_key if epoch == state.epoch else None
+        follower = FollowerState(epoch, leader_id, endpoint, voted_key, now_ms + self._config.fetch_timeout_ms)
+        self._become(follower)
+        return follower
+
+    def to_prospective(self, now_ms: int) -> ProspectiveState:
+        """Ask who would vote for this replica. Nothing of it is on disk: it changes nothing for others."""
+        state = self.state
+        assert self.is_voter, "only a voter stands for election"
+        # The only voter stands at once when it starts, also where it had led before.
+        assert not isinstance(state, LeaderState | ProspectiveState), f"{state} does not stand"
+        prospective = ProspectiveState(
+            state.epoch,
+            state.leader_id,
+            self.leader_endpoint,
+            state.voted_key,
+            self._new_election(),
+            now_ms + self.election_timeout_ms(),
+        )
+        self.state = prospective
+        return prospective
+
+    def to_candidate(self, now_ms: int) -> CandidateState:
         """Stand for election in the next epoch."""
-        assert not isinstance(self.state, LeaderState), "a leader does not stand for election"
-        candidate = CandidateState(self.state.epoch + 1, self._local, self._voters)
-        self._write(candidate.election())
-        self.state = candidate
+        assert self.is_voter, "only a voter stands for election"
+        state = self.state
+        assert isinstance(state, ProspectiveState), f"{state} has not asked before"
+        assert state.votes.is_won, "a candidate needs the pre-votes of a majority"
+        deadline_ms = now_ms + self.election_timeout_ms()
+        candidate = CandidateState(state.epoch + 1, self._local, self._new_election(), deadline_ms)
+        self._become(candidate)
         return candidate
 
-    def to_leader(self, epoch_start_offset: Offset) -> LeaderState:
+    def to_leader(self, epoch_start_offset: Offset, now_ms: int) -> LeaderState:
         """Lead the epoch that this replica was elected for."""
-        assert isinstance(self.state, CandidateState), "only a candidate becomes leader"
-        assert self.state.is_elected, "a leader needs the votes of a majority"
+        state = self.state
+        assert isinstance(state, CandidateState), "only a candidate becomes leader"
+        assert state.votes.is_won, "a leader needs the votes of a majority"
+        timeout_ms = self._config.fetch_timeout_ms * 3 // 2
         leader = LeaderState(
-            self.state.epoch, self._local, self._voters, frozenset(self.state.granted_by), epoch_start_offset
+            state.epoch,
+            self._local,
+            self._voters.voters,
+            tuple(state.votes.granted_by),
+            epoch_start_offset,
+            check_quorum_timeout_ms=timeout_ms,
+            check_quorum_deadline_ms=now_ms + timeout_ms,
         )
-        self._write(leader.election())
-        self.state = leader
+        self._become(leader)
         return leader
 
-    def to_resigned(self) -> None:
+    def to_resigned(self, now_ms: int) -> ResignedState:
         """Stop leading. The file keeps naming this replica: see `ResignedState`."""
-        assert isinstance(self.state, LeaderState), "only a leader resigns"
-        self.state = ResignedState(self.state.epoch, self._local.node_id)
+        leader = self.state
+        assert isinstance(leader, LeaderState), "only a leader resigns"
+        self.state = ResignedState(
+            leader.epoch,
+            self._local.node_id,
+            now_ms + self.election_timeout_ms(),
+            leader.voters_by_offset(),
+            leader.remote_voters(),
+        )
+        return self.state
 
-    def _write(self, election: ElectionState) -> None:
-        self._file.write(election, kraft_version=self._kraft_version, static_voters=self._voters.node_ids)
+    def _new_election(self) -> EpochElection:
+        election = EpochElection(tuple(self._voters.voters.node_ids))
+        election.record(self._local.node_id, is_granted=True)
+        return election
+
+    def _endpoint_of(self, node_id: NodeId) -> Endpoint | None:
+        return self._voters.voters.endpoint_of(node_id, self._listener_name)
+
+    def _become(self, state: EpochState) -> None:
+        self._file.write(
+            state.election(),
+            kraft_version=self._voters.kraft_version,
+            static_voters=self._voters.voters.node_ids,
+        )
+        self.state = state

@@ -1,24 +1,41 @@
 """Resigned: this replica led its epoch and does not any more. How a leader starts again after a restart.
 
-It must not lead the same epoch twice: what it had appended but not synced before it stopped may be gone.
+It must not lead the same epoch twice: what it had appended but not synced before it stopped may be gone. It tells the
+voters, so that they need not wait for their fetches to time out.
+
+Source: ResignedState of Apache Kafka.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.raft.quorum_state_file import ElectionState
+from ottla.raft.records import ReplicaKey
 from ottla.types import LeaderEpoch, NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResignedState:
+    """``preferred_successors``: the best first; ``unacknowledged``: voters that have not heard of it yet."""
+
     epoch: LeaderEpoch
     node_id: NodeId
+    election_deadline_ms: int = 0
+    preferred_successors: tuple[ReplicaKey, ...] = ()
+    unacknowledged: list[NodeId] = field(default_factory=list)
 
     @property
     def leader_id(self) -> NodeId | None:
         """Nobody, for those who look for a leader."""
         return None
 
+    @property
+    def voted_key(self) -> ReplicaKey | None:
+        return None
+
     def election(self) -> ElectionState:
         """The file still names this replica, so that nobody else is voted for in its epoch."""
         return ElectionState(self.epoch, self.node_id)
+
+    def grants_vote(self, candidate: ReplicaKey, *, is_log_up_to_date: bool, is_pre_vote: bool) -> bool:
+        del candidate
+        return is_pre_vote and is_log_up_to_date

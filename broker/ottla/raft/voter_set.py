@@ -48,6 +48,28 @@ class VoterSet:
         voter = self.voters.get(replica.node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, replica.directory_id)
 
+    def key_of(self, replica: ReplicaKey) -> ReplicaKey:
+        """Return the name under which ``replica`` is a voter, else ``replica``: a static voter has no directory id."""
+        voter = self.voters.get(replica.node_id)
+        return voter.key if voter is not None and self.is_voter(replica) else replica
+
+    def endpoint_of(self, node_id: NodeId, listener: str) -> Endpoint | None:
+        """Return where the voter is to be dialled; None when it is no voter or does not say."""
+        voter = self.voters.get(node_id)
+        return None if voter is None else voter.listeners.get(listener)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half."""
+        return len(self.voters) // 2 + 1
+
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        """Return the set with ``voter`` in it, in place of the one with its id."""
+        return VoterSet({**self.voters, voter.node_id: voter})
+
+    def without_voter(self, node_id: NodeId) -> "VoterSet":
+        return VoterSet({each: voter for each, voter in self.voters.items() if each != node_id})
+
     def is_only_voter(self, replica: ReplicaKey) -> bool:
         return len(self.voters) == 1 and self.is_voter(replica)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
+from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.raft.config import RaftConfig
 from ottla.raft.control_batch import read_control_batch
 from ottla.raft.voter_set import Voter, VoterSet
@@ -121,15 +121,6 @@ def test_a_replica_that_is_no_voter_waits(new_replica: Callable[..., Any]) -> No
 
     assert not replica.client.is_leader
     assert replica.listener.leaders == [(None, 1)]
-
-
-def test_a_quorum_of_several_is_refused_by_name(new_replica: Callable[..., Any]) -> None:
-    replica = new_replica(dynamic=False)
-    replica.static_voters = VoterSet.of([Voter(number, Uuid(bytes(16)), {}) for number in (1, 2, 3)])
-    replica.start(initialize=False)
-
-    with pytest.raises(ConfigurationError, match=r"\[1, 2, 3\]"):
-        replica.client.initialize()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,53 +1,92 @@
-"""The high watermark: what a majority has on disk, from the leader's own epoch on, and never backwards."""
+"""The leader: the high watermark is what a majority has on disk, and without a majority nobody leads for long."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.raft.leader import LeaderState
+from ottla.raft.leader import OBSERVER_SESSION_TIMEOUT_MS, LeaderState
 from ottla.raft.records import ReplicaKey
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.types import ZERO_UUID
+from ottla.types import ZERO_UUID, Uuid
 
 EPOCH_START = 10
+LOG_END = 100
+DIRECTORY = Uuid(b"d" * 16)
+
+
+def voters(count: int) -> VoterSet:
+    return VoterSet.of(Voter(number, ZERO_UUID, {}) for number in range(1, count + 1))
 
 
 def leader(voter_count: int) -> LeaderState:
-    voters = VoterSet.of(Voter(number, ZERO_UUID, {}) for number in range(1, voter_count + 1))
-    return LeaderState(5, ReplicaKey(1, ZERO_UUID), voters, frozenset({1}), EPOCH_START)
+    return LeaderState(5, ReplicaKey(1, DIRECTORY), voters(voter_count), (1,), EPOCH_START)
+
+
+def fetch(state: LeaderState, node_id: int, offset: int, now_ms: int = 0) -> bool:
+    return state.on_fetch(ReplicaKey(node_id, DIRECTORY), offset, LOG_END, now_ms)
 
 
 def test_it_is_unknown_until_the_epoch_s_first_record_is_committed() -> None:
     state = leader(1)
 
-    assert not state.on_synced(1, EPOCH_START)
+    assert not state.on_synced(EPOCH_START)
     assert state.high_watermark is None
-    assert state.on_synced(1, EPOCH_START + 1)
+    assert state.on_synced(EPOCH_START + 1)
     assert state.high_watermark == EPOCH_START + 1
 
 
 def test_two_of_three_are_a_majority() -> None:
     state = leader(3)
 
-    assert not state.on_synced(1, 20)
-    assert state.on_synced(3, 15)
+    assert not state.on_synced(20)
+    assert fetch(state, 3, 15)
     assert state.high_watermark == 15
 
 
 def test_two_of_four_are_not() -> None:
     state = leader(4)
-    state.on_synced(1, 20)
+    state.on_synced(20)
 
-    assert not state.on_synced(2, 20)
-    assert state.on_synced(3, 12)
+    assert not fetch(state, 2, 20)
+    assert fetch(state, 3, 12)
     assert state.high_watermark == 12
 
 
 def test_an_observer_does_not_count() -> None:
     state = leader(2)
-    state.on_synced(1, 20)
+    state.on_synced(20)
 
-    assert not state.on_synced(9, 20)
+    assert not fetch(state, 9, 20)
     assert state.high_watermark is None
+
+
+def test_a_voter_counts_by_its_directory_where_the_voters_have_them() -> None:
+    state = leader(2)
+    state.voters = VoterSet.of([Voter(1, DIRECTORY, {}), Voter(2, Uuid(b"e" * 16), {})])
+    state.on_synced(20)
+
+    assert not fetch(state, 2, 20)
+    assert state.on_fetch(ReplicaKey(2, Uuid(b"e" * 16)), 20, LOG_END, 0)
+
+
+def test_a_leader_that_was_removed_does_not_count_itself() -> None:
+    state = leader(3)
+    state.voters = state.voters.without_voter(1)
+    state.on_synced(20)
+
+    assert not fetch(state, 2, 20)
+    assert fetch(state, 3, 18)
+    assert state.high_watermark == 18
+
+
+def test_fewer_voters_may_commit_more_and_more_voters_take_nothing_back() -> None:
+    state = leader(3)
+    state.on_synced(20)
+
+    assert state.use_voters(voters(1))
+    assert state.high_watermark == 20
+    assert not state.use_voters(voters(5))
+    assert state.high_watermark == 20
 
 
 @given(
@@ -56,16 +95,74 @@ def test_an_observer_does_not_count() -> None:
 )
 def test_it_never_goes_back_and_always_has_a_majority(voter_count: int, syncs: list[tuple[int, int]]) -> None:
     state = leader(voter_count)
-    synced = dict.fromkeys(range(1, voter_count + 1), 0)
+    reached = dict.fromkeys(range(1, voter_count + 1), 0)
+    highest = dict(reached)
     before = 0
     for voter, offset in syncs:
-        advanced = state.on_synced(voter, offset)
-        if voter in synced:
-            synced[voter] = max(synced[voter], offset)
+        advanced = state.on_synced(offset) if voter == 1 else fetch(state, voter, offset)
+        if voter in reached:
+            reached[voter] = max(reached[voter], offset) if voter == 1 else offset
+            highest[voter] = max(highest[voter], offset)
         now = state.high_watermark or 0
 
         assert now >= before
         assert advanced == (now > before)
         if now:
-            assert 2 * sum(reached >= now for reached in synced.values()) > voter_count
+            assert 2 * sum(each >= now for each in highest.values()) > voter_count
         before = now
+
+
+# --- check quorum
+
+
+def test_the_only_voter_needs_nobody() -> None:
+    assert leader(1).cut_off_at_ms is None
+
+
+@pytest.mark.parametrize(("fetching", "cut_off_at_ms"), [((2,), 3_000), ((2, 2), 3_000), ((2, 3), 3_500)])
+def test_a_leader_of_five_lives_on_fetches_of_two_others(fetching: tuple[int, ...], cut_off_at_ms: int) -> None:
+    state = leader(5)
+
+    for voter in fetching:
+        fetch(state, voter, 0, now_ms=500)
+
+    assert state.cut_off_at_ms == cut_off_at_ms
+
+
+def test_observers_do_not_keep_a_leader_alive() -> None:
+    state = leader(3)
+
+    fetch(state, 9, 0, now_ms=500)
+
+    assert state.cut_off_at_ms == 3_000
+
+
+# --- what is described
+
+
+def test_a_replica_is_caught_up_when_it_has_what_there_was_when_it_fetched_before() -> None:
+    state = leader(3)
+    key = ReplicaKey(9, DIRECTORY)
+
+    state.on_fetch(key, 5, 10, now_ms=100)
+    assert state.progress[key].last_caught_up_ms is None
+    state.on_fetch(key, 10, 20, now_ms=200)
+    assert state.progress[key].last_caught_up_ms == 100
+    state.on_fetch(key, 20, 20, now_ms=300)
+    assert state.progress[key].last_caught_up_ms == 300
+
+
+@pytest.mark.parametrize(("silent_ms", "described"), [(OBSERVER_SESSION_TIMEOUT_MS - 1, [9]), (300_000, [])])
+def test_an_observer_that_has_gone_is_forgotten(silent_ms: int, described: list[int]) -> None:
+    state = leader(3)
+    fetch(state, 9, 0)
+
+    assert [key.node_id for key, _ in state.observers(silent_ms)] == described
+
+
+def test_successors_are_the_voters_with_the_longest_logs_first() -> None:
+    state = leader(4)
+    fetch(state, 2, 5)
+    fetch(state, 4, 7)
+
+    assert [key.node_id for key in state.voters_by_offset()] == [4, 2, 3]

@@ -1,22 +1,37 @@
-"""Where a replica stands after a start, and that no epoch is led twice."""
+"""Where a replica stands after a start, which moves are legal, and that no epoch is led or voted in twice."""
+
+from collections.abc import Callable
 
 import pytest
 
 from ottla.errors import StorageError
 from ottla.raft.candidate import CandidateState
+from ottla.raft.config import RaftConfig
+from ottla.raft.follower import FollowerState
 from ottla.raft.leader import LeaderState
+from ottla.raft.prospective import ProspectiveState
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.quorum_state_file import ElectionState, QuorumStateFile
 from ottla.raft.records import ReplicaKey
 from ottla.raft.resigned import ResignedState
 from ottla.raft.unattached import UnattachedState
+from ottla.raft.voter_history import VoterHistory
 from ottla.raft.voter_set import Voter, VoterSet
+from ottla.simulator.chance import SeededRandom
 from ottla.simulator.disk import SimulatedDisk
-from ottla.types import Uuid
+from ottla.types import Endpoint, Uuid
 
 LOCAL = ReplicaKey(1, Uuid(b"d" * 16))
 OTHER = ReplicaKey(2, Uuid(b"e" * 16))
-VOTERS = VoterSet.of([Voter(LOCAL.node_id, LOCAL.directory_id, {})])
+THIRD = ReplicaKey(3, Uuid(b"f" * 16))
+ENDPOINT = Endpoint("b", 2)
+
+
+def voter(key: ReplicaKey, *, has_endpoint: bool = True) -> Voter:
+    return Voter(key.node_id, key.directory_id, {"CONTROLLER": ENDPOINT} if has_endpoint else {})
+
+
+VOTERS = VoterSet.of([voter(LOCAL), voter(OTHER), voter(THIRD, has_endpoint=False)])
 
 
 def state_file(disk: SimulatedDisk) -> QuorumStateFile:
@@ -24,10 +39,33 @@ def state_file(disk: SimulatedDisk) -> QuorumStateFile:
     return QuorumStateFile(disk, "/q")
 
 
-def started(disk: SimulatedDisk, log_epoch: int = 0) -> QuorumState:
-    quorum = QuorumState(file=state_file(disk), local=LOCAL, voters=VOTERS, kraft_version=1)
-    quorum.initialize(log_epoch)
+def started(disk: SimulatedDisk, log_epoch: int = 0, *, voters: VoterSet = VOTERS) -> QuorumState:
+    history = VoterHistory(None)
+    history.load_snapshot(0, 1, voters)
+    quorum = QuorumState(
+        file=state_file(disk),
+        local=LOCAL,
+        voters=history,
+        is_controller=True,
+        listener_name="CONTROLLER",
+        random=SeededRandom(1),
+        config=RaftConfig(),
+    )
+    quorum.initialize(log_epoch, 0)
     return quorum
+
+
+def candidate(quorum: QuorumState) -> CandidateState:
+    quorum.to_prospective(0).votes.record(2, is_granted=True)
+    return quorum.to_candidate(0)
+
+
+def leader(quorum: QuorumState) -> LeaderState:
+    candidate(quorum).votes.record(2, is_granted=True)
+    return quorum.to_leader(5, 0)
+
+
+# --- starting
 
 
 @pytest.mark.parametrize(
@@ -35,7 +73,8 @@ def started(disk: SimulatedDisk, log_epoch: int = 0) -> QuorumState:
     [
         pytest.param(None, UnattachedState, id="first-start"),
         pytest.param(ElectionState(3), UnattachedState, id="nobody-led"),
-        pytest.param(ElectionState(3, 2), UnattachedState, id="another-led"),
+        pytest.param(ElectionState(3, 2), FollowerState, id="another-led"),
+        pytest.param(ElectionState(3, 3), UnattachedState, id="one-without-an-endpoint-led"),
         pytest.param(ElectionState(3, None, OTHER), UnattachedState, id="voted-for-another"),
         pytest.param(ElectionState(3, None, LOCAL), CandidateState, id="voted-for-itself"),
         pytest.param(ElectionState(3, 1), ResignedState, id="led-itself"),
@@ -45,7 +84,7 @@ def started(disk: SimulatedDisk, log_epoch: int = 0) -> QuorumState:
 def test_a_start_takes_up_what_the_file_says(written: ElectionState | None, state: type, kraft_version: int) -> None:
     disk = SimulatedDisk()
     if written is not None:
-        state_file(disk).write(written, kraft_version=1, static_voters=[1])
+        state_file(disk).write(written, kraft_version=kraft_version, static_voters=[1])
 
     quorum = started(disk)
 
@@ -53,39 +92,188 @@ def test_a_start_takes_up_what_the_file_says(written: ElectionState | None, stat
     assert quorum.epoch == (0 if written is None else 3)
 
 
+def test_a_vote_is_remembered_by_the_next_start() -> None:
+    disk = SimulatedDisk()
+    quorum = started(disk)
+    quorum.to_unattached(4, None, 0)
+    quorum.vote_for(OTHER)
+
+    disk.crash()
+
+    assert started(disk).state.voted_key == OTHER
+
+
 def test_a_log_that_is_ahead_of_a_lost_file_wins() -> None:
     quorum = started(SimulatedDisk(), log_epoch=7)
 
-    assert quorum.state == UnattachedState(7)
+    assert isinstance(quorum.state, UnattachedState)
+    assert quorum.epoch == 7
 
 
 def test_every_election_is_on_the_disk_before_it_counts() -> None:
     disk = SimulatedDisk()
-    quorum = started(disk)
-
-    quorum.to_candidate()
+    candidate(started(disk))
     disk.crash()
     assert state_file(disk).read() == ElectionState(1, None, LOCAL)
 
     quorum = started(disk)
-    quorum.to_candidate()
-    quorum.to_leader(0)
+    leader(quorum)
     disk.crash()
     assert state_file(disk).read() == ElectionState(2, 1)
 
 
-def test_a_leader_that_resigned_leads_only_a_later_epoch() -> None:
+def test_a_pre_vote_leaves_nothing_on_the_disk() -> None:
+    disk = SimulatedDisk()
+
+    started(disk).to_prospective(0)
+
+    assert state_file(disk).read() is None
+
+
+# --- moves
+
+
+def test_a_leader_that_resigned_waits_for_a_later_epoch() -> None:
     quorum = started(SimulatedDisk())
-    quorum.to_candidate()
-    quorum.to_leader(0)
-    quorum.to_resigned()
+    leader(quorum)
+    quorum.to_resigned(0)
     assert quorum.leader_and_epoch == (None, 1)
 
-    quorum.to_candidate()
-    quorum.to_leader(5)
+    quorum.to_unattached(2, None, 0)
+    leader(quorum)
 
-    assert isinstance(quorum.state, LeaderState)
-    assert quorum.leader_and_epoch == (1, 2)
+    assert quorum.leader_and_epoch == (1, 3)
+
+
+def test_a_candidate_that_lost_asks_first_again_and_keeps_its_vote() -> None:
+    quorum = started(SimulatedDisk())
+    candidate(quorum)
+
+    prospective = quorum.to_prospective(0)
+
+    assert prospective.epoch == 1
+    assert prospective.voted_key == LOCAL
+
+
+def test_a_pre_vote_that_was_lost_goes_back_to_the_leader_that_was_known() -> None:
+    quorum = started(SimulatedDisk())
+    quorum.to_follower(3, 2, ENDPOINT, 0)
+
+    prospective = quorum.to_prospective(0)
+
+    assert (prospective.epoch, prospective.leader_id, prospective.leader_endpoint) == (3, 2, ENDPOINT)
+
+
+def test_the_time_until_an_election_is_not_put_off_by_a_candidate() -> None:
+    quorum = started(SimulatedDisk())
+    quorum.to_unattached(1, None, 0)
+    assert isinstance(quorum.state, UnattachedState)
+    deadline_ms = quorum.state.election_deadline_ms
+
+    quorum.to_unattached(2, None, deadline_ms - 1)
+
+    assert quorum.state.election_deadline_ms == deadline_ms
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        pytest.param(lambda quorum: quorum.to_leader(0, 0), id="to-leader-without-an-election"),
+        pytest.param(lambda quorum: quorum.to_candidate(0), id="to-candidate-without-pre-votes"),
+        pytest.param(lambda quorum: quorum.to_resigned(0), id="to-resigned-without-leading"),
+        pytest.param(lambda quorum: quorum.to_unattached(0, None, 0), id="to-unattached-in-the-same-epoch"),
+        pytest.param(lambda quorum: quorum.to_follower(3, 1, ENDPOINT, 0), id="to-follower-of-itself"),
+        pytest.param(lambda quorum: (quorum.to_prospective(0), quorum.to_prospective(0)), id="to-prospective-twice"),
+        pytest.param(lambda quorum: (quorum.to_prospective(0), quorum.to_candidate(0)), id="to-candidate-by-one-vote"),
+        pytest.param(lambda quorum: (leader(quorum), quorum.to_prospective(0)), id="leader-to-prospective"),
+        pytest.param(lambda quorum: (leader(quorum), quorum.to_follower(1, 2, ENDPOINT, 0)), id="leader-to-follower"),
+    ],
+)
+def test_other_moves_are_mistakes(move: Callable[[QuorumState], object]) -> None:
+    quorum = started(SimulatedDisk())
+
+    with pytest.raises(AssertionError):
+        move(quorum)
+
+
+def test_an_observer_never_stands() -> None:
+    quorum = started(SimulatedDisk(), voters=VoterSet.of([voter(OTHER)]))
+
+    assert not quorum.is_voter
+    with pytest.raises(AssertionError):
+        quorum.to_prospective(0)
+
+
+# --- votes
+
+
+def in_state(name: str) -> QuorumState:
+    quorum = started(SimulatedDisk())
+    if name == "unattached":
+        quorum.to_unattached(1, None, 0)
+    elif name == "unattached-voted-for-other":
+        quorum.to_unattached(1, None, 0)
+        quorum.vote_for(OTHER)
+    elif name == "unattached-with-leader":
+        quorum.to_unattached(1, 3, 0)
+    elif name == "prospective":
+        quorum.to_prospective(0)
+    elif name == "candidate":
+        candidate(quorum)
+    elif name == "leader":
+        leader(quorum)
+    elif name == "resigned":
+        leader(quorum)
+        quorum.to_resigned(0)
+    else:
+        follower = quorum.to_follower(1, 3, ENDPOINT, 0)
+        if name != "follower-that-has-not-fetched":
+            follower.on_fetched(2_000)
+        if name == "follower-that-lost-its-leader":
+            follower.lose_leader(50)
+    return quorum
+
+
+@pytest.mark.parametrize(
+    ("name", "pre_vote", "vote"),
+    [
+        ("unattached", True, True),
+        ("unattached-voted-for-other", True, True),
+        ("unattached-with-leader", True, False),
+        ("prospective", True, True),
+        ("candidate", True, False),
+        ("leader", False, False),
+        ("resigned", True, False),
+        ("follower-that-has-not-fetched", True, False),
+        ("follower", False, False),
+        ("follower-that-lost-its-leader", True, False),
+    ],
+)
+def test_who_votes_for_a_candidate_of_its_epoch(name: str, pre_vote: bool, vote: bool) -> None:
+    state = in_state(name).state
+
+    assert state.grants_vote(OTHER, is_log_up_to_date=True, is_pre_vote=True) == pre_vote
+    assert state.grants_vote(OTHER, is_log_up_to_date=True, is_pre_vote=False) == vote
+    assert not state.grants_vote(THIRD, is_log_up_to_date=False, is_pre_vote=True)
+    assert not state.grants_vote(THIRD, is_log_up_to_date=False, is_pre_vote=False)
+
+
+def test_a_second_vote_in_an_epoch_is_for_the_same_disk() -> None:
+    state = in_state("unattached-voted-for-other").state
+
+    assert not state.grants_vote(THIRD, is_log_up_to_date=True, is_pre_vote=False)
+    assert not state.grants_vote(
+        ReplicaKey(OTHER.node_id, THIRD.directory_id), is_log_up_to_date=True, is_pre_vote=False
+    )
+
+
+def test_a_vote_does_not_end_a_pre_vote() -> None:
+    quorum = in_state("prospective")
+
+    quorum.vote_for(OTHER)
+
+    assert isinstance(quorum.state, ProspectiveState)
+    assert quorum.state.voted_key == OTHER
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"leaderId":1}', '{"leaderId":1,"leaderEpoch":"x","votedId":-1}'])

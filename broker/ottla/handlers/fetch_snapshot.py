@@ -1,0 +1,14 @@
+"""FetchSnapshot (api key 59, v0-v1): a replica that is behind the log's start reads a snapshot, piece by piece (KIP-630).
+
+Between nodes only. v1 the replica's directory id (KIP-853). Answered by `ottla.raft`.
+Not done: authorization. Source: FetchSnapshotRequest.json of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+
+
+@serves(api_key=59, versions=range(0, 2))
+def fetch_snapshot(context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    """Let this node's replica of the quorum read the piece."""
+    return context.services.raft.handle_fetch_snapshot(request)

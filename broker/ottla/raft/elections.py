@@ -1,0 +1,186 @@
+"""`Elections`: standing for election, first by pre-vote, and voting for others.
+
+A replica whose election is lost waits for a random time that doubles with every loss. A voter that refuses connections
+counts as one that refuses its vote: waiting for it would only put off the next attempt.
+
+Source: KafkaRaftClient of Apache Kafka (handleVoteRequest, handleVoteResponse, pollProspective, pollCandidate).
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerFailure
+from ottla.raft.candidate import CandidateState
+from ottla.raft.peer_requests import PeerRequests
+from ottla.raft.prospective import ProspectiveState
+from ottla.raft.quorum_state import EpochState
+from ottla.raft.records import ReplicaKey
+from ottla.raft.replica import Replica
+from ottla.raft.requests import Learned, only_partition, vote_request, vote_response
+from ottla.types import NodeId, OffsetAndEpoch
+from ottla.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteResponse
+
+BACKOFF_BASE_MS: Final = 50
+
+logger = logging.getLogger(__name__)
+
+
+class Elections:
+    """See the module. ``on_elected`` is called when a majority has voted for this replica."""
+
+    def __init__(self, replica: Replica, on_elected: Callable[[], None]) -> None:
+        self._replica = replica
+        self._on_elected = on_elected
+        self._requests = PeerRequests(replica)
+        self._losses = 0
+
+    # --- standing
+
+    def on_transition(self, state: EpochState) -> None:
+        self._requests.forget()
+        if state.leader_id is not None:
+            self._losses = 0
+
+    def poll(self, now_ms: int) -> None:
+        """Go on with the election that this replica stands in."""
+        state = self._replica.quorum.state
+        assert isinstance(state, ProspectiveState | CandidateState), f"{state} stands in no election"
+        if state.votes.is_won:
+            self._win(state)
+        elif now_ms >= state.election_deadline_ms:
+            self._give_up(state, now_ms)
+        elif isinstance(state, ProspectiveState) or not state.is_backing_off:
+            self._ask(state, now_ms)
+
+    def deadline_ms(self) -> int:
+        state = self._replica.quorum.state
+        assert isinstance(state, ProspectiveState | CandidateState), f"{state} stands in no election"
+        retry_ms = self._requests.next_retry_ms(state.votes.unheard)
+        is_waiting = isinstance(state, CandidateState) and state.is_backing_off
+        return (
+            state.election_deadline_ms if retry_ms is None or is_waiting else min(state.election_deadline_ms, retry_ms)
+        )
+
+    def backoff_ms(self) -> int:
+        """Return how long to wait after one more lost election."""
+        longest_ms = min(BACKOFF_BASE_MS << min(self._losses, 10), self._replica.config.election_backoff_ms_max)
+        self._losses += 1
+        return longest_ms // 2 + self._replica.quorum.random_ms(longest_ms)
+
+    def _win(self, state: ProspectiveState | CandidateState) -> None:
+        if isinstance(state, ProspectiveState):
+            self._replica.become_candidate()
+        else:
+            self._on_elected()
+
+    def _give_up(self, state: ProspectiveState | CandidateState, now_ms: int) -> None:
+        if isinstance(state, CandidateState):
+            self._replica.become_prospective()
+        elif state.leader_id is not None and state.leader_endpoint is not None:
+            self._replica.follow(state.epoch, state.leader_id, state.leader_endpoint)
+        else:
+            deadline_ms = now_ms + self.backoff_ms()
+            self._replica.become_unattached(state.epoch, state.leader_id, election_deadline_ms=deadline_ms)
+
+    def _ask(self, state: ProspectiveState | CandidateState, now_ms: int) -> None:
+        for voter_id in state.votes.unheard:
+            if self._replica.quorum.state is not state:
+                return
+            if self._requests.is_ready(voter_id, now_ms):
+                self._ask_one(state, voter_id)
+
+    def _ask_one(self, state: ProspectiveState | CandidateState, voter_id: NodeId) -> None:
+        replica = self._replica
+        request = vote_request(
+            cluster_id=replica.cluster_id,
+            voter=replica.voters.voters.voters[voter_id].key,
+            candidate=replica.local,
+            epoch=state.epoch,
+            log_end=replica.log.end,
+            is_pre_vote=isinstance(state, ProspectiveState),
+        )
+        self._requests.send(voter_id, request, VoteResponse, lambda answer: self._on_answer(voter_id, answer))
+
+    def _on_answer(self, voter_id: NodeId, answer: VoteResponse | PeerFailure) -> None:
+        if isinstance(answer, PeerFailure):
+            if answer in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
+                self._count(voter_id, is_granted=False)
+            return
+        partition = only_partition(answer.topics)
+        if answer.error_code or partition is None:
+            self._on_error(voter_id, answer.error_code or ErrorCode.INVALID_REQUEST)
+            return
+        learned = Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints)
+        state = self._replica.quorum.state
+        if learned.epoch >= state.epoch:
+            self._replica.learn(learned)
+        if self._replica.quorum.state is not state or learned.epoch < state.epoch:
+            return
+        if partition.error_code:
+            self._on_error(voter_id, partition.error_code)
+        else:
+            self._count(voter_id, is_granted=partition.vote_granted)
+
+    def _on_error(self, voter_id: NodeId, error_code: int) -> None:
+        self._replica.complain(ErrorCode(error_code), voter_id, "a vote")
+        self._count(voter_id, is_granted=False)
+
+    def _count(self, voter_id: NodeId, *, is_granted: bool) -> None:
+        state = self._replica.quorum.state
+        assert isinstance(state, ProspectiveState | CandidateState), "answers of earlier states are dropped"
+        state.votes.record(voter_id, is_granted=is_granted)
+        if not state.votes.is_lost:
+            return
+        now_ms = self._replica.now_ms
+        if isinstance(state, ProspectiveState):
+            self._give_up(state, now_ms)
+        elif not state.is_backing_off:
+            state.is_backing_off = True
+            state.election_deadline_ms = min(state.election_deadline_ms, now_ms + self.backoff_ms())
+
+    # --- voting
+
+    def handle_vote(self, request: VoteRequest) -> VoteResponse:
+        """Grant the vote or pre-vote, or do not; a vote is on disk before it is answered."""
+        if not self._replica.knows_cluster(request.cluster_id):
+            return VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        asked = only_partition(request.topics)
+        if asked is None:
+            return VoteResponse(error_code=ErrorCode.INVALID_REQUEST)
+        error = self._error_in(request, asked)
+        is_granted = error is None and self._decide(asked)
+        known = self._replica.known()
+        return vote_response(error or 0, self._replica.leader_and_epoch, known.endpoint, is_granted=is_granted)
+
+    def _error_in(self, request: VoteRequest, asked: VoteRequestPartitionData) -> ErrorCode | None:
+        """Return why the request is refused; take note of its epoch when it is newer."""
+        is_future = asked.last_offset_epoch > asked.replica_epoch
+        if not asked.pre_vote and asked.last_offset_epoch == asked.replica_epoch:
+            is_future = True
+        if is_future or asked.last_offset < 0 or asked.last_offset_epoch < 0:
+            return ErrorCode.INVALID_REQUEST
+        error = self._replica.error_for_voter(asked.replica_epoch, asked.replica_id)
+        if error is not None:
+            return error
+        if asked.replica_epoch > self._replica.quorum.epoch:
+            self._replica.become_unattached(asked.replica_epoch, None)
+        if not self._replica.is_meant(request.voter_id, asked.voter_directory_id):
+            return ErrorCode.INVALID_VOTER_KEY
+        return None
+
+    def _decide(self, asked: VoteRequestPartitionData) -> bool:
+        quorum = self._replica.quorum
+        candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
+        theirs = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch)
+        mine = self._replica.log.end
+        is_granted = quorum.state.grants_vote(
+            candidate,
+            is_log_up_to_date=(theirs.epoch, theirs.offset) >= (mine.epoch, mine.offset),
+            is_pre_vote=asked.pre_vote,
+        )
+        if is_granted and not asked.pre_vote:
+            quorum.vote_for(candidate)
+            logger.info("voted for node %d in epoch %d of the metadata quorum", candidate.node_id, quorum.epoch)
+        return is_granted

@@ -1,0 +1,230 @@
+"""`Fetching`: how a follower or observer gets the log: one fetch at a time, which waits at the leader for news.
+
+A voter syncs what it fetched before the next fetch, since that says that everything below its offset is on its disk.
+While the leader is unknown or does not answer, others are asked: the bootstrap servers and the voters, in turn.
+
+What happens when the connection to the leader breaks is told in `ottla.raft.follower`.
+
+Source: KafkaRaftClient of Apache Kafka (handleFetchResponse, maybeSendFetchToBestNode, maybeSendFetchToAnyBootstrap).
+"""
+
+import logging
+from typing import Final
+
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.raft.follower import FollowerState
+from ottla.raft.replica import FETCH_LANE, Replica
+from ottla.raft.requests import Learned, fetch_request
+from ottla.raft.unattached import UnattachedState
+from ottla.types import Endpoint, OffsetAndEpoch
+from ottla.wire.messages.fetch import FetchResponse, PartitionData
+
+BACKOFF_MS_MAX: Final = 500
+LOST_LEADER_DELAY_MS: Final = 50
+"""Within how long the followers of a leader that is gone stand for election, each at a random moment."""
+
+logger = logging.getLogger(__name__)
+
+
+class Fetching:
+    """See the module."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._generation = 0
+        self._is_waiting = False
+        self._is_syncing = False
+        self._failures = 0
+        self._retry_at_ms = 0
+        self._refusals = 0
+        self._asks_others = False
+        self._next_other = 0
+
+    def on_transition(self) -> None:
+        """Start anew: the answer that is under way is one to another question."""
+        self._generation += 1
+        self._is_waiting = False
+        self._failures = 0
+        self._retry_at_ms = 0
+        self._asks_others = False
+
+    def poll(self, now_ms: int) -> None:
+        """Give the leader up when it is time; send the next fetch when it may be sent."""
+        replica = self._replica
+        state = replica.quorum.state
+        assert isinstance(state, FollowerState | UnattachedState), f"{state} does not fetch"
+        if replica.quorum.is_voter and now_ms >= _gives_up_at_ms(state):
+            replica.become_prospective()
+            return
+        if self._is_waiting or self._is_syncing or now_ms < self._retry_at_ms:
+            return
+        if replica.quorum.is_voter and replica.log.log.recovery_point < replica.log.end_offset:
+            self._sync()
+            return
+        endpoint = self._whom_to_ask(state)
+        if endpoint is None:
+            self._retry_at_ms = now_ms + BACKOFF_MS_MAX
+        else:
+            self._fetch(endpoint)
+
+    def deadline_ms(self) -> int | None:
+        """Return when `poll` is next due."""
+        state = self._replica.quorum.state
+        assert isinstance(state, FollowerState | UnattachedState), f"{state} does not fetch"
+        deadlines = []
+        if self._replica.quorum.is_voter:
+            deadlines.append(_gives_up_at_ms(state))
+        if not (self._is_waiting or self._is_syncing):
+            deadlines.append(self._retry_at_ms)
+        return min(deadlines, default=None)
+
+    def _sync(self) -> None:
+        self._is_syncing = True
+        self._replica.sync(self._on_synced)
+
+    def _on_synced(self) -> None:
+        self._is_syncing = False
+
+    # --- asking
+
+    def _whom_to_ask(self, state: FollowerState | UnattachedState) -> Endpoint | None:
+        if isinstance(state, FollowerState) and not self._asks_others:
+            return state.leader_endpoint
+        others = self._replica.bootstrap_endpoints()
+        if not others:
+            return state.leader_endpoint if isinstance(state, FollowerState) else None
+        if self._next_other == 0:
+            self._next_other = 1 + self._replica.quorum.random_ms(len(others))
+        self._next_other += 1
+        return others[self._next_other % len(others)]
+
+    def _fetch(self, endpoint: Endpoint) -> None:
+        replica = self._replica
+        request = fetch_request(
+            cluster_id=replica.cluster_id,
+            replica=replica.local,
+            epoch=replica.quorum.epoch,
+            log_end=replica.log.end,
+            log_start_offset=replica.log.log.log_start_offset,
+            high_watermark=replica.high_watermark,
+        )
+        self._is_waiting = True
+        generation = self._generation
+
+        def answered(answer: PeerAnswer) -> None:
+            if generation == self._generation:
+                self._is_waiting = False
+                self._on_answer(endpoint, answer)
+
+        replica.send(endpoint, request, answered, lane=FETCH_LANE)
+
+    # --- answers
+
+    def _on_answer(self, endpoint: Endpoint, answer: PeerAnswer) -> None:
+        replica = self._replica
+        state = replica.quorum.state
+        is_from_leader = isinstance(state, FollowerState) and endpoint == state.leader_endpoint
+        if isinstance(answer, PeerFailure):
+            self._on_failure(answer, is_from_leader=is_from_leader)
+            return
+        assert isinstance(answer, FetchResponse), f"{answer} does not answer a fetch"
+        partition = _partition_of(answer)
+        if answer.error_code or partition is None:
+            replica.complain(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), endpoint, "a fetch")
+            self._pause()
+            return
+        leader = partition.current_leader
+        learned = Learned.of(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+        if learned.epoch >= state.epoch:
+            replica.learn(learned)
+        if replica.quorum.state is not state:
+            return
+        if partition.error_code:
+            self._on_error(ErrorCode(partition.error_code), learned, is_from_leader=is_from_leader)
+        elif isinstance(state, FollowerState) and learned[:2] == replica.leader_and_epoch:
+            self._take(state, partition)
+        else:
+            self._pause()
+
+    def _on_failure(self, failure: PeerFailure, *, is_from_leader: bool) -> None:
+        is_first = self._failures == 0
+        self._pause()
+        if not is_from_leader:
+            self._asks_others = not self._asks_others
+        elif failure is PeerFailure.DISCONNECTED and is_first:
+            # Connect again at once: whether that is refused tells a broken connection from an ended process.
+            self._retry_at_ms = 0
+        elif failure is PeerFailure.REFUSED and self._replica.quorum.is_voter:
+            self._lose_leader()
+        else:
+            self._asks_others = True
+
+    def _on_error(self, error: ErrorCode, learned: Learned, *, is_from_leader: bool) -> None:
+        self._pause()
+        if is_from_leader and error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._replica.quorum.is_voter:
+            # It led this epoch, and nobody else ever will.
+            self._lose_leader()
+        elif error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            self._replica.complain(error, learned.leader_id, "a fetch")
+        self._asks_others = not self._asks_others if not is_from_leader else True
+
+    def _lose_leader(self) -> None:
+        state = self._replica.quorum.state
+        assert isinstance(state, FollowerState), "only a follower has a leader to lose"
+        longest_ms = min(LOST_LEADER_DELAY_MS << min(self._refusals, 10), self._replica.config.election_backoff_ms_max)
+        self._refusals += 1
+        state.lose_leader(self._replica.now_ms + self._replica.quorum.random_ms(longest_ms))
+
+    def _pause(self) -> None:
+        backoff_ms = min(self._replica.config.retry_backoff_ms << min(self._failures, 10), BACKOFF_MS_MAX)
+        self._failures += 1
+        self._retry_at_ms = self._replica.now_ms + backoff_ms
+
+    # --- what the leader sends
+
+    def _take(self, state: FollowerState, partition: PartitionData) -> None:
+        if partition.diverging_epoch.epoch >= 0:
+            self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
+        elif partition.records:
+            self._append(bytes(partition.records), state)  # type: ignore[arg-type]
+        self._failures = 0
+        self._refusals = 0
+        self._asks_others = False
+        state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms)
+        if partition.high_watermark >= 0:
+            self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
+
+    def _truncate(self, leader_end: OffsetAndEpoch) -> None:
+        replica = self._replica
+        before = replica.log.end_offset
+        high_watermark = replica.high_watermark or 0
+        if leader_end.offset < high_watermark:
+            raise StorageError(
+                f"the leader of the metadata quorum asks to truncate the log to {leader_end}, below its committed end "
+                f"{high_watermark}: it has lost records; do not start it again before its disk was looked at"
+            )
+        end_offset = replica.log.truncate_to_end_offset(leader_end)
+        replica.voters.truncate(end_offset)
+        logger.info("truncated the metadata log from offset %d to %d, where the leader's parts", before, end_offset)
+
+    def _append(self, records: bytes, state: FollowerState) -> None:
+        replica = self._replica
+        try:
+            batches = replica.log.append_as_follower(records, state.epoch)
+            replica.voters.read(batches)
+        except StorageError:
+            raise
+        except (KafkaError, CorruptRecordError, ProtocolError) as error:
+            logger.warning("records from the leader of the metadata quorum cannot be used: %s", error)
+            self._pause()
+
+
+def _gives_up_at_ms(state: FollowerState | UnattachedState) -> int:
+    return state.fetch_deadline_ms if isinstance(state, FollowerState) else state.election_deadline_ms
+
+
+def _partition_of(answer: FetchResponse) -> PartitionData | None:
+    if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
+        return None
+    return answer.responses[0].partitions[0]

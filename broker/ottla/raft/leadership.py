@@ -1,0 +1,181 @@
+"""`Leadership`: what a leader does: append, sync, commit, tell the voters of itself, and resign when it is cut off.
+
+Source: KafkaRaftClient of Apache Kafka (onBecomeLeader, pollLeader, maybeSendBeginQuorumEpochRequests).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerFailure
+from ottla.raft.control_batch import build_control_batch
+from ottla.raft.leader import LeaderState
+from ottla.raft.peer_requests import PeerRequests
+from ottla.raft.records import Batch, ReplicaKey
+from ottla.raft.replica import Replica
+from ottla.raft.requests import Learned, begin_quorum_epoch_request, only_partition
+from ottla.raft.voter_set import VoterSet
+from ottla.types import NodeId, Offset
+from ottla.wire.codec import Message
+from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from ottla.wire.messages.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
+from ottla.wire.records import parse_batch
+
+
+class Leadership:
+    """See the module."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._requests = PeerRequests(replica)
+        self._is_syncing = False
+
+    def on_transition(self) -> None:
+        self._requests.forget()
+
+    def begin(self) -> None:
+        """Open the epoch that this replica was elected for with its control records."""
+        replica = self._replica
+        leader = replica.become_leader()
+        replica.log.log.assign_epoch_start_offset(leader.epoch, leader.epoch_start_offset)
+        messages: list[Message] = [
+            LeaderChangeMessage(
+                version=0,
+                leader_id=replica.local.node_id,
+                voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in leader.voters.node_ids],
+                granting_voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in leader.granted_by],
+            )
+        ]
+        if replica.voters.kraft_version > 0 and not replica.voters.is_in_log:
+            # The first leader copies them from the snapshot that `format` wrote into the log (KIP-853).
+            messages.append(KRaftVersionRecord(version=0, kraft_version=replica.voters.kraft_version))
+            messages.append(replica.voters.voters.to_message())
+        self.append_control(leader, messages)
+
+    def poll(self, now_ms: int) -> None:
+        leader = self._leader
+        if leader.cut_off_at_ms is not None and now_ms >= leader.cut_off_at_ms:
+            self._replica.resign("no majority of the voters has fetched from it for too long")
+            return
+        for voter_id in leader.remote_voters():
+            if self._needs_to_hear(leader, voter_id, now_ms) and self._requests.is_ready(voter_id, now_ms):
+                self._tell(leader, voter_id, now_ms)
+
+    def deadline_ms(self) -> int | None:
+        """Return when `poll` is next due."""
+        leader = self._leader
+        deadlines = [] if leader.cut_off_at_ms is None else [leader.cut_off_at_ms]
+        for voter_id in leader.remote_voters():
+            retry_ms = self._requests.next_retry_ms([voter_id])
+            if retry_ms is not None:
+                deadlines.append(max(retry_ms, self._silent_at_ms(leader, voter_id)))
+        return min(deadlines, default=None)
+
+    # --- appending and committing
+
+    def append(self, leader: LeaderState, data: bytes, batch: Batch[Any]) -> None:
+        """Write a batch that carries its offsets and epoch; sync it off the loop.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        last_offset = self._replica.log.append(data, leader.epoch)
+        assert last_offset == batch.last_offset, "the log gave other offsets than the batch has"
+        self._replica.keep_appended(batch)
+        self.sync()
+
+    def append_control(self, leader: LeaderState, messages: Sequence[Message]) -> Offset:
+        """Append control records as one batch; the voters in it count at once. Return the last one's offset."""
+        replica = self._replica
+        base_offset = replica.log.end_offset
+        timestamp_ms = replica.clock.wall_ms()
+        data = build_control_batch(messages, base_offset=base_offset, epoch=leader.epoch, timestamp_ms=timestamp_ms)
+        last_offset = base_offset + len(messages) - 1
+        self.append(leader, data, Batch(base_offset, leader.epoch, timestamp_ms, len(data), (), last_offset))
+        if replica.voters.read([parse_batch(data)]):
+            self.use_voters(replica.voters.voters)
+        return last_offset
+
+    def use_voters(self, voters: VoterSet) -> None:
+        """Count by other voters from now on."""
+        leader = self._leader
+        if leader.use_voters(voters):
+            self._commit(leader)
+
+    def on_fetch(self, key: ReplicaKey, fetch_offset: Offset) -> None:
+        """Learn from a valid fetch how far a replica is."""
+        leader = self._leader
+        if leader.on_fetch(key, fetch_offset, self._replica.log.end_offset, self._replica.now_ms):
+            self._commit(leader)
+
+    def sync(self) -> None:
+        """Have everything appended so far synced; what is appended meanwhile shares the next sync."""
+        if not self._is_syncing:
+            self._is_syncing = True
+            self._replica.sync(self._on_synced)
+
+    def _on_synced(self) -> None:
+        self._is_syncing = False
+        replica = self._replica
+        leader = replica.quorum.leader
+        if leader is None:
+            return
+        synced_offset = replica.log.log.recovery_point
+        if leader.on_synced(synced_offset):
+            self._commit(leader)
+        if synced_offset < replica.log.end_offset:
+            self.sync()
+
+    def _commit(self, leader: LeaderState) -> None:
+        assert leader.high_watermark is not None
+        self._replica.raise_high_watermark(leader.high_watermark)
+
+    # --- telling the voters
+
+    def _needs_to_hear(self, leader: LeaderState, voter_id: NodeId, now_ms: int) -> bool:
+        return now_ms >= self._silent_at_ms(leader, voter_id)
+
+    def _silent_at_ms(self, leader: LeaderState, voter_id: NodeId) -> int:
+        """Return when ``voter_id`` is to hear of this leader: at once, or when it does not fetch for half a timeout."""
+        progress = leader.progress.get(leader.voters.voters[voter_id].key)
+        last_fetch_ms = None if progress is None else progress.last_fetch_ms
+        if last_fetch_ms is not None:
+            return last_fetch_ms + self._replica.config.fetch_timeout_ms // 2
+        return 0
+
+    def _tell(self, leader: LeaderState, voter_id: NodeId, now_ms: int) -> None:
+        replica = self._replica
+        request = begin_quorum_epoch_request(
+            cluster_id=replica.cluster_id,
+            voter=leader.voters.voters[voter_id].key,
+            leader=replica.leader_and_epoch,
+            listeners=replica.listeners,
+        )
+        # One that knows already is not told again before it has been silent for another while.
+        self._requests.pause(voter_id, now_ms, replica.config.fetch_timeout_ms // 2)
+        self._requests.send(
+            voter_id, request, BeginQuorumEpochResponse, lambda answer: self._on_answer(voter_id, answer)
+        )
+
+    def _on_answer(self, voter_id: NodeId, answer: BeginQuorumEpochResponse | PeerFailure) -> None:
+        if isinstance(answer, PeerFailure):
+            return
+        partition = only_partition(answer.topics)
+        if answer.error_code or partition is None:
+            self._replica.complain(ErrorCode(answer.error_code), voter_id, "to hear of the leader")
+            return
+        leader = self._leader
+        if partition.leader_epoch > leader.epoch:
+            self._replica.learn(Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints))
+        elif partition.error_code:
+            self._replica.complain(ErrorCode(partition.error_code), voter_id, "to hear of the leader")
+
+    @property
+    def _leader(self) -> LeaderState:
+        leader = self._replica.quorum.leader
+        assert leader is not None, "only a leader does this"
+        return leader

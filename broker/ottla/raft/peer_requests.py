@@ -1,0 +1,82 @@
+"""`PeerRequests`: at most one request at a time to each voter, and a pause after one that failed.
+
+The pauses double, so that a node that is away is not dialled fifty times a second.
+
+Source: RequestManager of Apache Kafka.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.raft.replica import Replica
+from ottla.types import NodeId
+from ottla.wire.codec import Message
+
+BACKOFF_MS_MAX: Final = 500
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+class PeerRequests:
+    """See the module. Answers to requests from before the last `forget` are dropped."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._generation = 0
+        self._in_flight: set[NodeId] = set()
+        self._failures: dict[NodeId, int] = {}
+        self._retry_at_ms: dict[NodeId, int] = {}
+
+    def forget(self) -> None:
+        """Start anew: the state has changed, and nobody waits for the answers that are under way."""
+        self._generation += 1
+        self._in_flight.clear()
+        self._failures.clear()
+        self._retry_at_ms.clear()
+
+    def is_ready(self, peer: NodeId, now_ms: int) -> bool:
+        return peer not in self._in_flight and now_ms >= self._retry_at_ms.get(peer, 0)
+
+    def next_retry_ms(self, peers: list[NodeId]) -> int | None:
+        """Return when the first of ``peers`` that does not have a request under way may get one."""
+        return min((self._retry_at_ms.get(peer, 0) for peer in peers if peer not in self._in_flight), default=None)
+
+    def send(
+        self,
+        peer: NodeId,
+        request: Message,
+        answer_type: type[MessageT],
+        on_answer: Callable[[MessageT | PeerFailure], None],
+    ) -> None:
+        """Send ``request`` to the voter ``peer``, where it says where it listens."""
+        endpoint = self._replica.endpoint_of(peer)
+        if endpoint is None:
+            self._pause(peer)
+            return
+        self._in_flight.add(peer)
+        generation = self._generation
+
+        def answered(answer: PeerAnswer) -> None:
+            if generation != self._generation:
+                return
+            self._in_flight.discard(peer)
+            if isinstance(answer, PeerFailure):
+                self._pause(peer)
+                on_answer(answer)
+            else:
+                assert isinstance(answer, answer_type), f"{answer} does not answer {request}"
+                self._failures.pop(peer, None)
+                on_answer(answer)
+
+        self._replica.send(endpoint, request, answered)
+
+    def pause(self, peer: NodeId, now_ms: int, delay_ms: int) -> None:
+        """Send nothing to ``peer`` for ``delay_ms``."""
+        self._retry_at_ms[peer] = now_ms + delay_ms
+
+    def _pause(self, peer: NodeId) -> None:
+        failures = self._failures.get(peer, 0)
+        self._failures[peer] = failures + 1
+        backoff_ms = min(self._replica.config.retry_backoff_ms << min(failures, 10), BACKOFF_MS_MAX)
+        self._retry_at_ms[peer] = self._replica.now_ms + backoff_ms

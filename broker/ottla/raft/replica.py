@@ -1,0 +1,288 @@
+"""`Replica`: what the parts of a `RaftClient` share: who it is, its log, its voters, its place in the election.
+
+The transitions go through here, so that what must happen at each of them happens in one place.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ottla.errors import ErrorCode, StorageError
+from ottla.peers.channel import PeerAnswer, PeerChannel
+from ottla.ports import Clock, Disk
+from ottla.raft.config import RaftConfig
+from ottla.raft.leader import LeaderState
+from ottla.raft.metadata_log import MetadataLog
+from ottla.raft.quorum_state import EpochState, QuorumState
+from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
+from ottla.raft.requests import NOBODY, Learned
+from ottla.raft.voter_history import VoterHistory
+from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset, Uuid
+from ottla.wire.codec import Message
+
+logger = logging.getLogger(__name__)
+
+FETCH_LANE = "raft-fetch"
+REQUEST_LANE = "raft"
+
+
+class Replica:
+    """See the module. ``log`` and ``quorum`` are there from `RaftClient.initialize` on.
+
+    Attributes:
+        failure: what made this replica stop; None while it works.
+        high_watermark: the highest that this process knows; never goes back, whoever leads.
+        wake: to be called after anything changed: it does what is to be done now.
+        keep_appended: to be called with each batch that this replica appended as leader.
+    """
+
+    log: MetadataLog
+    quorum: QuorumState
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        channel: PeerChannel | None,
+        local: ReplicaKey,
+        cluster_id: str,
+        config: RaftConfig,
+        voters: VoterHistory,
+        listeners: Mapping[str, Endpoint],
+        listener_name: str,
+        bootstrap_servers: Sequence[Endpoint],
+        wake: Callable[[], None],
+        on_transition: Callable[[EpochState], None],
+        keep_appended: Callable[[Batch[Any]], None],
+        on_failure: Callable[[StorageError], None] | None,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self._channel = channel
+        self.local = local
+        self.cluster_id = cluster_id
+        self.config = config
+        self.voters = voters
+        self.listeners = dict(listeners)
+        self.listener_name = listener_name
+        self._bootstrap_servers = tuple(bootstrap_servers)
+        self.wake = wake
+        self._on_transition = on_transition
+        self.keep_appended = keep_appended
+        self._on_failure = on_failure
+        self.failure: StorageError | None = None
+        self.is_closed = False
+        self.high_watermark: Offset | None = None
+        self._complaints: set[tuple[object, ErrorCode]] = set()
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.monotonic_ms()
+
+    def raise_high_watermark(self, offset: Offset) -> bool:
+        """Learn that everything below ``offset`` is committed; return whether that is news."""
+        if self.high_watermark is not None and offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        self.log.log.update_high_watermark(offset)
+        return True
+
+    def sync(self, on_synced: Callable[[], None]) -> None:
+        """Have everything that is in the log synced off the loop; a failure ends this replica.
+
+        Raises:
+            StorageError: the disk refused at once.
+        """
+
+        def done(error: StorageError | None) -> None:
+            if error is None:
+                self._handle(on_synced)
+
+        self.log.log.flush_later(done)
+
+    def fail(self, error: StorageError) -> None:
+        """Stop for good: a metadata log that failed once is never trusted again."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        logger.critical("the metadata log failed, this node cannot go on: %s", error)
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    def _handle(self, event: Callable[[], None]) -> None:
+        """Let an event of the outside take effect, then do what is to be done."""
+        if self.failure is not None or self.is_closed:
+            return
+        try:
+            event()
+        except StorageError as error:
+            self.fail(error)
+        else:
+            self.wake()
+
+    # --- others
+
+    def send(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        on_answer: Callable[[PeerAnswer], None],
+        *,
+        lane: str = REQUEST_LANE,
+    ) -> None:
+        """Ask the node at ``endpoint``; what follows from the answer is done when ``on_answer`` has returned."""
+        assert self._channel is not None, "a quorum of several needs a channel"
+        timeout_ms = self.config.request_timeout_ms
+        answer = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=lane)
+        answer.on_complete(lambda value: self._handle(lambda: on_answer(value)))
+
+    def endpoint_of(self, voter_id: NodeId) -> Endpoint | None:
+        return self.voters.voters.endpoint_of(voter_id, self.listener_name)
+
+    def bootstrap_endpoints(self) -> list[Endpoint]:
+        """Return where somebody may be who knows the leader: the configured servers and the other voters."""
+        voters = (self.endpoint_of(voter) for voter in self.voters.voters.node_ids if voter != self.local.node_id)
+        mine = self.listeners.get(self.listener_name)
+        endpoints = (*self._bootstrap_servers, *(endpoint for endpoint in voters if endpoint is not None))
+        return [endpoint for endpoint in dict.fromkeys(endpoints) if endpoint != mine]
+
+    def knows_cluster(self, cluster_id: str | None) -> bool:
+        """Whether a request that names ``cluster_id`` is from this cluster; one that names none is believed."""
+        return cluster_id is None or cluster_id == self.cluster_id
+
+    def known(self) -> Learned:
+        """Return what this replica can tell others of the quorum."""
+        leader_id, epoch = self.quorum.leader_and_epoch
+        return Learned(leader_id, epoch, self.leader_endpoint)
+
+    @property
+    def leader_and_epoch(self) -> LeaderAndEpoch:
+        return self.quorum.leader_and_epoch
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        if self.quorum.leader is not None:
+            return self.listeners.get(self.listener_name)
+        return self.quorum.leader_endpoint
+
+    def is_meant(self, voter_id: NodeId, directory_id: Uuid) -> bool:
+        """Whether a request to this voter is for this replica, and not for one that was here before it."""
+        return voter_id in (NOBODY, self.local.node_id) and directory_id in (ZERO_UUID, self.local.directory_id)
+
+    def complain(self, error: ErrorCode, peer: object, what: str) -> None:
+        """Say, once for each ``peer`` and ``error``, that it refused a request, and what to do about it."""
+        if (peer, error) in self._complaints:
+            return
+        self._complaints.add((peer, error))
+        if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            logger.error(
+                "node %s of the metadata quorum refuses %s: it belongs to another cluster than this node, whose "
+                "cluster.id is %s; correct controller.quorum.voters or controller.quorum.bootstrap.servers, or format "
+                "this node for that cluster",
+                peer,
+                what,
+                self.cluster_id,
+            )
+        elif error is ErrorCode.INVALID_VOTER_KEY:
+            logger.error(
+                "node %s of the metadata quorum refuses %s: its metadata directory is not the one that the quorum "
+                "knows, so it was formatted anew; remove the voter with the old directory id, then add this one",
+                peer,
+                what,
+            )
+        else:
+            logger.info("node %s of the metadata quorum refuses %s: %s", peer, what, error.name)
+
+    # --- what is wrong with a request
+
+    def error_for_voter(self, epoch: LeaderEpoch, sender_id: NodeId) -> ErrorCode | None:
+        """Return why a request of another voter, sent in ``epoch``, is refused; None when it is not."""
+        if epoch < self.quorum.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.INVALID_REQUEST if sender_id < 0 else None
+
+    def error_for_leader(self, epoch: LeaderEpoch) -> ErrorCode | None:
+        """Return why a request that only the leader of ``epoch`` answers is refused; None when this replica is it."""
+        if epoch < self.quorum.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.quorum.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return None if self.quorum.leader is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # --- transitions
+
+    def learn(self, learned: Learned) -> None:
+        """Take in what another replica says of the quorum: follow a newer epoch, and its leader where it is named."""
+        quorum = self.quorum
+        leader_id, epoch, endpoint = learned
+        if leader_id == self.local.node_id:
+            # Only this replica knows whether it leads; as for the epoch, it was in it already.
+            return
+        if leader_id is not None and endpoint is None:
+            endpoint = self.endpoint_of(leader_id)
+        if epoch > quorum.epoch:
+            if leader_id is None or endpoint is None:
+                self.become_unattached(epoch, leader_id)
+            else:
+                self.follow(epoch, leader_id, endpoint)
+        elif epoch == quorum.epoch and leader_id is not None and endpoint is not None:
+            is_news = quorum.leader_id is None or quorum.leader_endpoint is None
+            if is_news and quorum.leader is None:
+                self.follow(epoch, leader_id, endpoint)
+
+    def become_unattached(
+        self, epoch: LeaderEpoch, leader_id: NodeId | None, *, election_deadline_ms: int | None = None
+    ) -> None:
+        before = self.quorum.state
+        self.quorum.to_unattached(epoch, leader_id, self.now_ms, election_deadline_ms=election_deadline_ms)
+        self._moved(before)
+
+    def follow(self, epoch: LeaderEpoch, leader_id: NodeId, endpoint: Endpoint) -> None:
+        before = self.quorum.state
+        self.quorum.to_follower(epoch, leader_id, endpoint, self.now_ms)
+        logger.info(
+            "node %d follows node %d, the leader of the metadata quorum in epoch %d, at %s",
+            self.local.node_id,
+            leader_id,
+            epoch,
+            endpoint,
+        )
+        self._moved(before)
+
+    def become_prospective(self) -> None:
+        before = self.quorum.state
+        self.quorum.to_prospective(self.now_ms)
+        self._moved(before)
+
+    def become_candidate(self) -> None:
+        before = self.quorum.state
+        candidate = self.quorum.to_candidate(self.now_ms)
+        logger.info(
+            "node %d stands for election as leader of the metadata quorum in epoch %d",
+            self.local.node_id,
+            candidate.epoch,
+        )
+        self._moved(before)
+
+    def become_leader(self) -> LeaderState:
+        before = self.quorum.state
+        leader = self.quorum.to_leader(self.log.end_offset, self.now_ms)
+        logger.info("node %d leads the metadata quorum in epoch %d", self.local.node_id, leader.epoch)
+        self._moved(before)
+        return leader
+
+    def resign(self, reason: str) -> None:
+        before = self.quorum.state
+        resigned = self.quorum.to_resigned(self.now_ms)
+        logger.info(
+            "node %d resigns as leader of the metadata quorum in epoch %d: %s",
+            self.local.node_id,
+            resigned.epoch,
+            reason,
+        )
+        self._moved(before)
+
+    def _moved(self, before: EpochState) -> None:
+        self._on_transition(before)
+        self.wake()

@@ -1,0 +1,131 @@
+"""`Resignation`: a leader that has resigned tells the voters, and they what to do with the news.
+
+The voter with the longest log stands for election at once, the others a little later each, so that they do not split
+the vote.
+
+Source: KafkaRaftClient of Apache Kafka (pollResigned, handleEndQuorumEpochRequest, endEpochElectionBackoff); KIP-996.
+"""
+
+from collections.abc import Sequence
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerFailure
+from ottla.raft.follower import FollowerState
+from ottla.raft.peer_requests import PeerRequests
+from ottla.raft.records import ReplicaKey
+from ottla.raft.replica import Replica
+from ottla.raft.requests import (
+    Learned,
+    end_quorum_epoch_request,
+    end_quorum_epoch_response,
+    only_partition,
+)
+from ottla.raft.resigned import ResignedState
+from ottla.types import ZERO_UUID, Endpoint, NodeId
+from ottla.wire.messages.end_quorum_epoch import (
+    EndQuorumEpochRequest,
+    EndQuorumEpochRequestPartitionData,
+    EndQuorumEpochResponse,
+)
+
+
+class Resignation:
+    """See the module."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._requests = PeerRequests(replica)
+        self._refused_by: set[NodeId] = set()
+
+    def on_transition(self) -> None:
+        self._requests.forget()
+        self._refused_by.clear()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether every voter has heard of it, or is not there to hear."""
+        state = self._state
+        return all(voter in self._refused_by for voter in state.unacknowledged)
+
+    def poll(self, now_ms: int) -> None:
+        state = self._state
+        if now_ms >= state.election_deadline_ms:
+            # Nobody else has led this epoch, and this replica must not do so again.
+            self._replica.become_unattached(state.epoch + 1, None)
+            return
+        for voter_id in list(state.unacknowledged):
+            if self._replica.quorum.state is state and self._requests.is_ready(voter_id, now_ms):
+                self._tell(state, voter_id)
+
+    def deadline_ms(self) -> int:
+        state = self._state
+        retry_ms = self._requests.next_retry_ms(state.unacknowledged)
+        return state.election_deadline_ms if retry_ms is None else min(retry_ms, state.election_deadline_ms)
+
+    def _tell(self, state: ResignedState, voter_id: NodeId) -> None:
+        replica = self._replica
+        request = end_quorum_epoch_request(
+            cluster_id=replica.cluster_id,
+            leader_id=state.node_id,
+            epoch=state.epoch,
+            preferred_successors=state.preferred_successors,
+            listeners=replica.listeners,
+        )
+        self._requests.send(voter_id, request, EndQuorumEpochResponse, lambda answer: self._on_answer(voter_id, answer))
+
+    def _on_answer(self, voter_id: NodeId, answer: EndQuorumEpochResponse | PeerFailure) -> None:
+        if answer is PeerFailure.REFUSED:
+            self._refused_by.add(voter_id)
+        if isinstance(answer, PeerFailure):
+            return
+        self._state.unacknowledged.remove(voter_id)
+        partition = only_partition(answer.topics)
+        if answer.error_code or partition is None:
+            self._replica.complain(ErrorCode(answer.error_code), voter_id, "to hear of a resignation")
+        elif partition.leader_epoch > self._state.epoch:
+            self._replica.learn(Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints))
+
+    @property
+    def _state(self) -> ResignedState:
+        state = self._replica.quorum.state
+        assert isinstance(state, ResignedState), f"{state} has not resigned"
+        return state
+
+    # --- hearing of it
+
+    def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+        """Give the leader up; stand for election when it is this replica's turn."""
+        replica = self._replica
+        if not replica.knows_cluster(request.cluster_id):
+            return EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        told = only_partition(request.topics)
+        if told is None:
+            return EndQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
+        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
+        if error is None:
+            endpoint = next(
+                (
+                    Endpoint(each.host, each.port)
+                    for each in request.leader_endpoints
+                    if each.name == replica.listener_name
+                ),
+                None,
+            )
+            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoint))
+            state = replica.quorum.state
+            if isinstance(state, FollowerState) and state.leader_id == told.leader_id:
+                state.lose_leader(replica.now_ms + self._turn_ms(told))
+        known = replica.known()
+        return end_quorum_epoch_response(error or 0, replica.leader_and_epoch, known.endpoint)
+
+    def _turn_ms(self, told: EndQuorumEpochRequestPartitionData) -> int:
+        """Return how long to leave the field to others."""
+        successors: Sequence[ReplicaKey] = [
+            ReplicaKey(each.candidate_id, each.candidate_directory_id) for each in told.preferred_candidates
+        ] or [ReplicaKey(each, ZERO_UUID) for each in told.preferred_successors]
+        local = self._replica.local
+        longest_ms = self._replica.config.election_backoff_ms_max
+        for position, successor in enumerate(successors):
+            if successor.node_id == local.node_id and successor.directory_id in (ZERO_UUID, local.directory_id):
+                return 0 if position == 0 else min((longest_ms >> (len(successors) - 1)) << (position - 1), longest_ms)
+        return self._replica.quorum.random_ms(longest_ms // 4) if not successors else longest_ms

@@ -1,0 +1,486 @@
+"""A metadata quorum alone, simulated from one seed: several `RaftClient`s, their disks, and a network that fails.
+
+Time passes only from event to event. Requests and answers travel with random delays, hence out of order; links may be
+cut one way; nodes are killed, lose power, start again, or start anew with an empty disk. After every event the
+invariants are checked (`ottla.simulator.quorum_invariants`).
+
+Source: RaftEventSimulationTest of Apache Kafka.
+"""
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.errors import KafkaError, StorageError
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.ports import Buffer
+from ottla.purgatory import Delayed
+from ottla.raft.client import RaftClient
+from ottla.raft.config import RaftConfig
+from ottla.raft.leader import LeaderState
+from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
+from ottla.raft.snapshot import SnapshotReader, SnapshotWriter
+from ottla.raft.voter_set import Voter, VoterSet
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.quorum_invariants import (
+    AcknowledgedStaysCommitted,
+    ConsistentCommittedData,
+    InvariantViolation,
+    MajorityReachedHighWatermark,
+    MonotonicEpoch,
+    MonotonicHighWatermark,
+    SingleLeaderPerEpoch,
+)
+from ottla.types import ZERO_UUID, Endpoint, NodeId, Offset, OffsetAndEpoch
+from ottla.wire.codec import Message
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest
+from ottla.wire.messages.vote import VoteRequest
+
+CLUSTER_ID = "simulated-quorum-00001"
+LISTENER = "CONTROLLER"
+DIRECTORY = "/metadata"
+LOG_DIRECTORY = f"{DIRECTORY}/__cluster_metadata-0"
+_EVENTS_AT_ONE_TIME_MAX = 20_000
+
+
+class BytesSerde:
+    """Records are what they look like."""
+
+    def encode(self, record: bytes) -> bytes:
+        return record
+
+    def decode(self, value: Buffer) -> bytes:
+        return bytes(value)
+
+
+def endpoint_of(node_id: NodeId) -> Endpoint:
+    return Endpoint(f"node-{node_id}", 9093)
+
+
+class SimulatedReplica:
+    """One node: its disk survives what its process does not."""
+
+    def __init__(
+        self, quorum: "SimulatedQuorum", node_id: NodeId, *, static_voters: VoterSet | None, is_controller: bool
+    ) -> None:
+        self.quorum = quorum
+        self.node_id = node_id
+        self.log_directory = LOG_DIRECTORY
+        self.is_running = False
+        self.generation = 0
+        self.directory_id = quorum.random.uuid()
+        self._static_voters = static_voters
+        self._is_controller = is_controller
+        self.disk = self._new_disk()
+        self.client: RaftClient[bytes]
+        self.next_offset: Offset = 0
+        self.state = b""
+        self.told: list[LeaderAndEpoch] = []
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.node_id, self.directory_id)
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(self.node_id, self.directory_id, {LISTENER: endpoint_of(self.node_id)})
+
+    @property
+    def is_newest_leader(self) -> bool:
+        """Whether no other running replica leads a later epoch."""
+        epoch = self.client.leader_and_epoch.epoch
+        others = (replica.client.state for replica in self.quorum.running() if replica is not self)
+        return not any(isinstance(state, LeaderState) and state.epoch > epoch for state in others)
+
+    def reached(self, voter_id: NodeId, offset: Offset) -> bool:
+        """Whether ``voter_id`` has everything below ``offset``, as far as its process is there to say so."""
+        replica = self.quorum.replicas[voter_id]
+        return not replica.is_running or replica.client.log_end_offset >= offset
+
+    # --- life
+
+    def format(self, voters: VoterSet) -> None:
+        """Write what ``ottla format`` writes: the snapshot that names the voters."""
+        self.disk.make_directory(LOG_DIRECTORY)
+        SnapshotWriter(
+            disk=self.disk,
+            clock=self.quorum.clock,
+            directory=LOG_DIRECTORY,
+            snapshot_id=OffsetAndEpoch(0, 0),
+            serde=BytesSerde(),
+            last_contained_log_time_ms=0,
+            kraft_version=1,
+            voters=voters,
+        ).freeze()
+
+    def start(self) -> None:
+        assert not self.is_running, f"node {self.node_id} runs already"
+        quorum = self.quorum
+        self.generation += 1
+        self.next_offset, self.state = 0, b""
+        self.client = RaftClient(
+            disk=self.disk,
+            clock=quorum.clock,
+            directory=DIRECTORY,
+            node_id=self.node_id,
+            directory_id=self.directory_id,
+            serde=BytesSerde(),
+            static_voters=self._static_voters,
+            random=quorum.random,
+            channel=SimulatedChannel(quorum, self),
+            cluster_id=CLUSTER_ID,
+            listeners={LISTENER: endpoint_of(self.node_id)} if self._is_controller else {},
+            listener_name=LISTENER,
+            bootstrap_servers=quorum.bootstrap_servers,
+            is_controller=self._is_controller,
+            config=quorum.config,
+            on_failure=self._on_failure,
+        )
+        self.client.register(self)
+        self.client.initialize()
+        self.is_running = True
+
+    def kill(self, *, power_cut: bool = False) -> None:
+        """End the process without a word; with ``power_cut`` what was not synced is gone as well."""
+        self.is_running = False
+        self.generation += 1
+        if power_cut:
+            self.disk.crash(self.quorum.random)
+        else:
+            self.disk.kill()
+
+    def close(self) -> None:
+        """End the process in order."""
+        self.client.close()
+        self.kill()
+
+    def wipe(self) -> None:
+        """Replace the disk of a node that does not run by an empty one, formatted anew."""
+        assert not self.is_running, "only a node that does not run gets another disk"
+        self.disk = self._new_disk()
+        self.directory_id = self.quorum.random.uuid() if self._static_voters is None else self.directory_id
+        self.quorum.monotonic_epoch.forget(self.node_id)
+
+    def _new_disk(self) -> SimulatedDisk:
+        quorum = self.quorum
+        return SimulatedDisk(schedule=lambda perform: quorum.after(quorum.random.randrange(4), perform))
+
+    def _on_failure(self, error: StorageError) -> None:
+        raise InvariantViolation(f"node {self.node_id} failed: {error}")
+
+    # --- as a listener: the state is a digest of everything committed
+
+    def on_committed(self, batches: Sequence[Batch[bytes]]) -> None:
+        for batch in batches:
+            if batch.base_offset != self.next_offset:
+                raise InvariantViolation(
+                    f"node {self.node_id} was told offset {batch.base_offset} after {self.next_offset - 1}"
+                )
+            self.next_offset = batch.last_offset + 1
+            self.quorum.consistent.on_batch(self.node_id, batch.base_offset, batch.epoch, batch.records)
+            self.quorum.acknowledged.on_batch(batch.base_offset, batch.last_offset, batch.epoch)
+            for record in batch.records:
+                self.state = hashlib.sha256(self.state + record).digest()
+            self.quorum.consistent.on_state(self.node_id, self.next_offset, self.state)
+        self.quorum.committed_offset = max(self.quorum.committed_offset, self.next_offset)
+        self.quorum.maybe_snapshot(self, batches[-1].epoch)
+
+    def on_snapshot(self, reader: SnapshotReader[bytes]) -> None:
+        self.next_offset = reader.snapshot_id.offset
+        self.state = b"".join(record for batch in reader.batches() for record in batch.records)
+        self.quorum.consistent.on_state(self.node_id, self.next_offset, self.state)
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        self.told.append(leader)
+
+
+class SimulatedChannel:
+    """The `PeerChannel` of one node: everything is encoded and decoded, as on a real connection."""
+
+    def __init__(self, quorum: "SimulatedQuorum", source: SimulatedReplica) -> None:
+        self._quorum = quorum
+        self._source = source
+        self._generation = source.generation
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        del listener, lane
+        quorum, answer = self._quorum, Delayed[PeerAnswer]()
+        version = type(request).versions.last
+        data = request.encode(version)
+
+        def deliver(value: PeerAnswer) -> None:
+            if self._source.generation == self._generation:
+                answer.complete(value)
+
+        quorum.after(timeout_ms, lambda: deliver(PeerFailure.TIMED_OUT))
+        target = quorum.replica_at(endpoint)
+
+        def arrive() -> None:
+            if not quorum.is_open(self._source.node_id, target.node_id):
+                return
+            if not target.is_running:
+                quorum.after(quorum.latency_ms(), lambda: deliver(PeerFailure.REFUSED))
+                return
+            generation = target.generation
+            response = quorum.serve(target, type(request).decode(data, version))
+
+            def leave(value: Message) -> None:
+                if target.generation != generation:
+                    return
+                encoded = value.encode(version)
+                quorum.after(quorum.latency_ms(), lambda: back(type(value).decode(encoded, version)))
+
+            response.on_complete(leave)
+            quorum.on_end_of(target, lambda: quorum.after(quorum.latency_ms(), lambda: back(PeerFailure.DISCONNECTED)))
+
+        def back(value: PeerAnswer) -> None:
+            if quorum.is_open(target.node_id, self._source.node_id):
+                deliver(value)
+
+        quorum.after(quorum.latency_ms(), arrive)
+        return answer
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        del endpoint, listener, timeout_ms
+        raise NotImplementedError("the quorum does not probe")
+
+
+class SimulatedQuorum:
+    """See the module.
+
+    Args of the constructor:
+        voters, observers: how many of each; their ids count from 1.
+        is_dynamic: the voters are in the log (kraft.version 1), else in the configuration.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        voters: int = 3,
+        observers: int = 0,
+        is_dynamic: bool = True,
+        snapshot_interval_batches: int = 50,
+        config: RaftConfig | None = None,
+    ) -> None:
+        self.random = SeededRandom(seed)
+        self.clock = SimulatedClock()
+        self.config = config or RaftConfig()
+        self.loss_percent = 0
+        self.latency_ms_max = 5
+        self.committed_offset: Offset = 0
+        self.event_count = 0
+        self._snapshot_interval_batches = snapshot_interval_batches
+        self._batches_until_snapshot: dict[NodeId, int] = {}
+        self._events: list[tuple[int, int, Callable[[], object]]] = []
+        self._sequence = 0
+        self._cut: set[tuple[NodeId, NodeId]] = set()
+        self._ends: dict[tuple[NodeId, int], list[Callable[[], object]]] = {}
+        self._value = 0
+        self.monotonic_epoch = MonotonicEpoch()
+        self.consistent = ConsistentCommittedData()
+        self.acknowledged = AcknowledgedStaysCommitted()
+        self.invariants: list[Any] = [
+            self.monotonic_epoch,
+            MonotonicHighWatermark(),
+            MajorityReachedHighWatermark(),
+            SingleLeaderPerEpoch(),
+            self.acknowledged,
+        ]
+        voter_ids = range(1, voters + 1)
+        self.bootstrap_servers = [endpoint_of(node_id) for node_id in voter_ids]
+        static = None
+        if not is_dynamic:
+            static = VoterSet.of(Voter(each, ZERO_UUID, {LISTENER: endpoint_of(each)}) for each in voter_ids)
+        self.replicas: dict[NodeId, SimulatedReplica] = {}
+        for node_id in range(1, voters + observers + 1):
+            self.replicas[node_id] = SimulatedReplica(
+                self, node_id, static_voters=static, is_controller=node_id <= voters
+            )
+        if is_dynamic:
+            voter_set = VoterSet.of(self.replicas[each].voter for each in voter_ids)
+            for node_id in voter_ids:
+                self.replicas[node_id].format(voter_set)
+
+    # --- who is there
+
+    def running(self) -> list[SimulatedReplica]:
+        return [replica for replica in self.replicas.values() if replica.is_running]
+
+    def leaders(self) -> list[SimulatedReplica]:
+        return [replica for replica in self.running() if replica.client.is_leader]
+
+    def leader(self) -> SimulatedReplica | None:
+        """Return the leader of the newest epoch."""
+        return max(self.leaders(), key=lambda replica: replica.client.leader_and_epoch.epoch, default=None)
+
+    def replica_at(self, endpoint: Endpoint) -> SimulatedReplica:
+        return next(each for each in self.replicas.values() if endpoint_of(each.node_id) == endpoint)
+
+    def start_all(self, node_ids: Iterable[NodeId] | None = None) -> None:
+        for node_id in self.replicas if node_ids is None else node_ids:
+            self.replicas[node_id].start()
+
+    def kill(self, node_id: NodeId, *, power_cut: bool = False) -> None:
+        replica = self.replicas[node_id]
+        ended = self._ends.pop((node_id, replica.generation), [])
+        replica.kill(power_cut=power_cut)
+        for end in ended:
+            end()
+
+    def close(self, node_id: NodeId) -> None:
+        """Stop a node in order."""
+        replica = self.replicas[node_id]
+        done = replica.client.begin_shutdown()
+        self.run_until(lambda: done.is_complete, within_ms=10_000)
+        ended = self._ends.pop((node_id, replica.generation), [])
+        replica.close()
+        for end in ended:
+            end()
+
+    # --- the network
+
+    def latency_ms(self) -> int:
+        return 1 + self.random.randrange(self.latency_ms_max)
+
+    def is_open(self, source: NodeId, target: NodeId) -> bool:
+        if (source, target) in self._cut:
+            return False
+        return self.loss_percent == 0 or self.random.randrange(100) >= self.loss_percent
+
+    def cut(self, sources: Iterable[NodeId], targets: Iterable[NodeId], *, both_ways: bool = True) -> None:
+        """Drop what travels from ``sources`` to ``targets``."""
+        for source in sources:
+            for target in targets:
+                if source != target:
+                    self._cut.add((source, target))
+                    if both_ways:
+                        self._cut.add((target, source))
+
+    def heal(self) -> None:
+        self._cut.clear()
+        self.loss_percent = 0
+
+    def on_end_of(self, replica: SimulatedReplica, end: Callable[[], object]) -> None:
+        """Call ``end`` when the present process of ``replica`` ends."""
+        self._ends.setdefault((replica.node_id, replica.generation), []).append(end)
+
+    def serve(self, target: SimulatedReplica, request: Message) -> Delayed[Any]:
+        client = target.client
+        handlers: Mapping[type[Message], Callable[[Any], Any]] = {
+            VoteRequest: client.handle_vote,
+            BeginQuorumEpochRequest: client.handle_begin_quorum_epoch,
+            EndQuorumEpochRequest: client.handle_end_quorum_epoch,
+            FetchRequest: client.handle_fetch,
+            FetchSnapshotRequest: client.handle_fetch_snapshot,
+            AddRaftVoterRequest: client.handle_add_voter,
+            RemoveRaftVoterRequest: client.handle_remove_voter,
+            UpdateRaftVoterRequest: client.handle_update_voter,
+        }
+        answer = handlers[type(request)](request)
+        return answer if isinstance(answer, Delayed) else Delayed.of(answer)
+
+    # --- the workload
+
+    def append(self) -> bool:
+        """Append the next value at the leader; return whether there was one."""
+        leader = self.leader()
+        if leader is None or leader.client.high_watermark is None:
+            return False
+        self._value += 1
+        try:
+            leader.client.append(leader.client.leader_and_epoch.epoch, [b"%d" % self._value])
+        except KafkaError:
+            return False
+        return True
+
+    def append_every(self, interval_ms: int) -> None:
+        """Go on appending for as long as the simulation runs."""
+
+        def step() -> None:
+            self.append()
+            self.after(interval_ms, step)
+
+        step()
+
+    def maybe_snapshot(self, replica: SimulatedReplica, epoch: int) -> None:
+        left = self._batches_until_snapshot.get(replica.node_id, self._snapshot_interval_batches) - 1
+        self._batches_until_snapshot[replica.node_id] = left or self._snapshot_interval_batches
+        if left:
+            return
+        writer = replica.client.create_snapshot(
+            OffsetAndEpoch(replica.next_offset, epoch), last_contained_log_time_ms=self.clock.wall_ms()
+        )
+        if writer is not None:
+            writer.append([replica.state])
+            replica.client.finish_snapshot(writer)
+
+    # --- time
+
+    def after(self, delay_ms: int, event: Callable[[], object]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (self.clock.monotonic_ms() + delay_ms, self._sequence, event))
+
+    def run(self, duration_ms: int) -> None:
+        """Let ``duration_ms`` pass."""
+        self._run(self.clock.monotonic_ms() + duration_ms, lambda: False)
+
+    def run_until(self, condition: Callable[[], bool], *, within_ms: int = 60_000) -> int:
+        """Let time pass until ``condition`` holds; return how many milliseconds that took.
+
+        Raises:
+            InvariantViolation: it did not hold in time.
+        """
+        start_ms = self.clock.monotonic_ms()
+        if not self._run(start_ms + within_ms, condition):
+            states = {each.node_id: each.client.state for each in self.running()}
+            raise InvariantViolation(f"nothing came of it within {within_ms} ms: {states}")
+        return self.clock.monotonic_ms() - start_ms
+
+    def _run(self, end_ms: int, condition: Callable[[], bool]) -> bool:
+        at_once = 0
+        while not condition():
+            due_ms = min(self._next_ms(), end_ms)
+            now_ms = self.clock.monotonic_ms()
+            if due_ms > now_ms:
+                self.clock.advance(due_ms - now_ms)
+                at_once = 0
+            at_once += 1
+            if at_once > _EVENTS_AT_ONE_TIME_MAX:
+                raise InvariantViolation(f"time stands still at {now_ms} ms: somebody is always due")
+            if not self._step() and due_ms >= end_ms:
+                return False
+        return True
+
+    def _next_ms(self) -> int:
+        deadlines = [replica.client.next_deadline_ms() for replica in self.running()]
+        if self._events:
+            deadlines.append(self._events[0][0])
+        return min((deadline for deadline in deadlines if deadline is not None), default=1 << 62)
+
+    def _step(self) -> bool:
+        """Do one thing that is due; return whether there was one."""
+        now_ms = self.clock.monotonic_ms()
+        self.event_count += 1
+        if self._events and self._events[0][0] <= now_ms:
+            heapq.heappop(self._events)[2]()
+        else:
+            due = [each for each in self.running() if (each.client.next_deadline_ms() or now_ms + 1) <= now_ms]
+            if not due:
+                return False
+            due[0].client.tick(now_ms)
+        running = self.running()
+        for invariant in self.invariants:
+            invariant.check(running)
+        return True
