@@ -8,8 +8,8 @@ from typing import Any
 
 from ottla.errors import KafkaError
 from ottla.wire.codec import Message
-from ottla.wire.messages import allocate_producer_ids as producer_ids
 from ottla.wire.messages import (
+    add_raft_voter,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -20,12 +20,16 @@ from ottla.wire.messages import (
     create_partitions,
     create_topics,
     delete_topics,
+    describe_quorum,
     elect_leaders,
     incremental_alter_configs,
     list_partition_reassignments,
+    remove_raft_voter,
     unregister_broker,
     update_features,
 )
+from ottla.wire.messages import allocate_producer_ids as producer_ids
+from ottla.wire.messages.registry import ApiKey, response_type
 
 
 def error_response(request: Message, error: KafkaError) -> Message:
@@ -186,6 +190,14 @@ def _allocate_producer_ids(_: Message, error: KafkaError) -> Message:
     return producer_ids.AllocateProducerIdsResponse(error_code=error.code)
 
 
+def _top_level(request: Message, error: KafkaError) -> Message:
+    """Fill in the error of a response that has one for everything."""
+    made = response_type(ApiKey(request.api_key))()
+    made.error_code = error.code  # type: ignore[attr-defined]
+    made.error_message = error.message  # type: ignore[attr-defined]
+    return made
+
+
 _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     producer_ids.AllocateProducerIdsRequest: _allocate_producer_ids,
     alter_configs.AlterConfigsRequest: _alter_configs,
@@ -203,4 +215,7 @@ _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     unregister_broker.UnregisterBrokerRequest: _unregister_broker,
     update_features.UpdateFeaturesRequest: _update_features,
+    add_raft_voter.AddRaftVoterRequest: _top_level,
+    describe_quorum.DescribeQuorumRequest: _top_level,
+    remove_raft_voter.RemoveRaftVoterRequest: _top_level,
 }

@@ -1,4 +1,4 @@
-"""FetchSnapshot (api key 59, v0-v1): a replica that is behind the log's start reads a snapshot, piece by piece (KIP-630).
+"""FetchSnapshot (api key 59, v0-v1): a replica that lags behind the log's start reads a snapshot in pieces (KIP-630).
 
 Between nodes only. v1 the replica's directory id (KIP-853). Answered by `ottla.raft`.
 Not done: authorization. Source: FetchSnapshotRequest.json of Apache Kafka 4.3.

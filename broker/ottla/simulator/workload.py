@@ -23,11 +23,11 @@ from ottla.wire.records import Record, build_batch, iterate_batches, read_record
 _DECOMPRESSED_BYTES_MAX = 1 << 24
 
 
-def create_topic(client: Client, name: str, *, partitions: int = 1, **config: str) -> None:
-    """Create a topic with one replica; ``config`` keys have underscores for dots."""
+def create_topic(client: Client, name: str, *, partitions: int = 1, replicas: int = 1, **config: str) -> None:
+    """Create a topic; ``config`` keys have underscores for dots."""
     settings = [CreatableTopicConfig(name=key.replace("_", "."), value=config[key]) for key in config]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
-    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), CreateTopicsResponse, 7)
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=settings)
+    answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), CreateTopicsResponse, 7)
     assert answer.topics[0].error_code == 0, answer.topics[0]
 
 

@@ -1,0 +1,192 @@
+"""Several whole nodes over a simulated network: they form a cluster, replicate, and survive the loss of one."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.controller.lifecycle import BrokerState
+from ottla.errors import ErrorCode
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.single_node import Client
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.types import TopicPartition
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+)
+
+P = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three nodes, each broker and controller, that serve."""
+    made = Cluster(seed=1)
+    made.start()
+    made.run_until_ready()
+    return made
+
+
+def others(cluster: Cluster, node_id: int) -> list[int]:
+    return [each for each in cluster.nodes if each != node_id]
+
+
+def leader_of(cluster: Cluster, partition: TopicPartition = P) -> int:
+    """Return who leads, as a node that runs sees it."""
+    node = next(place.process for place in cluster.nodes.values() if place.process is not None)
+    registration = node.metadata.partition(partition)
+    return -1 if registration is None else registration.leader
+
+
+def isr_is(cluster: Cluster, size: int) -> Callable[[], bool]:
+    def is_so() -> bool:
+        node = next(place.process for place in cluster.nodes.values() if place.process is not None)
+        registration = node.metadata.partition(P)
+        return registration is not None and len(registration.isr) == size
+
+    return is_so
+
+
+def client_of_leader(cluster: Cluster) -> Client:
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    return cluster.connect(leader_of(cluster))
+
+
+@pytest.mark.parametrize(
+    ("brokers", "controllers", "combined"),
+    [
+        pytest.param(3, 3, True, id="three-combined"),
+        pytest.param(5, 3, True, id="three-combined-and-two-brokers"),
+        pytest.param(2, 3, False, id="controllers-apart"),
+        pytest.param(1, 1, False, id="one-of-each"),
+    ],
+)
+def test_a_cluster_of_any_shape_forms(brokers: int, controllers: int, combined: bool) -> None:
+    cluster = Cluster(seed=2, brokers=brokers, controllers=controllers, combined=combined)
+    cluster.start()
+    cluster.run_until_ready(limit_ms=10_000)
+
+    alive = [len(place.node.metadata.alive_brokers()) for place in cluster.nodes.values()]
+    assert cluster.leader_id() is not None
+    assert all(place.node.readiness() == [] for place in cluster.nodes.values())
+    assert alive[0] == brokers
+
+
+def test_every_controller_registers_itself(cluster: Cluster) -> None:
+    cluster.run_until(lambda: len(cluster.nodes[1].node.metadata.image.cluster.controllers) == 3)
+
+
+@pytest.mark.parametrize("through_the_leader", [True, False])
+def test_a_topic_is_created_through_any_node(cluster: Cluster, through_the_leader: bool) -> None:
+    leader = cluster.leader_id()
+    assert leader is not None
+    node_id = leader if through_the_leader else others(cluster, leader)[0]
+    create_topic(cluster.connect(node_id), "t", replicas=3)
+    cluster.run_until(lambda: all(place.node.metadata.topic("t") is not None for place in cluster.nodes.values()))
+
+
+def test_the_controllers_listener_serves_clients_where_it_is_active_and_else_says_so(cluster: Cluster) -> None:
+    leader = cluster.leader_id()
+    assert leader is not None
+    codes = {}
+    for node_id in cluster.nodes:
+        topic = CreatableTopic(name=f"t{node_id}", num_partitions=1, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
+        answer = cluster.connect(node_id, "CONTROLLER").ask(request, CreateTopicsResponse, 7)
+        codes[node_id] = ErrorCode(answer.topics[0].error_code)
+
+    assert codes == {
+        node_id: ErrorCode.NONE if node_id == leader else ErrorCode.NOT_CONTROLLER for node_id in cluster.nodes
+    }
+
+
+def test_the_quorum_is_described_by_any_node(cluster: Cluster) -> None:
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    for node_id in cluster.nodes:
+        answer = cluster.connect(node_id).ask(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, 2)
+        described = answer.topics[0].partitions[0]
+
+        assert (answer.error_code, described.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+        assert described.leader_id == cluster.leader_id()
+        assert sorted(voter.replica_id for voter in described.current_voters) == [1, 2, 3]
+
+
+def test_records_are_replicated_and_acknowledged_by_all(cluster: Cluster) -> None:
+    create_topic(cluster.connect(1), "t", replicas=3, min_insync_replicas="3")
+    client = client_of_leader(cluster)
+    cluster.run_until(isr_is(cluster, 3))
+
+    answer = produce(client, "t", batch_of(client, [b"a", b"b"]), acks=-1)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [record.value for record in records_in(fetch(client, "t", 0))] == [b"a", b"b"]
+    for place in cluster.nodes.values():
+        partition = place.node.replicas.find(*P)
+        assert partition is not None
+        assert partition.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_a_broker_that_is_killed_is_replaced_within_a_second(cluster: Cluster, is_controller: bool) -> None:
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    victim = cluster.leader_id() if is_controller else others(cluster, cluster.leader_id() or 0)[0]
+    assert victim is not None
+    partitions = [TopicPartition("t", index) for index in range(3)]
+    led = next(each for each in partitions if leader_of(cluster, each) == victim)
+    cluster.run(1_000)
+    cluster.kill(victim)
+    killed_at_ms = cluster.clock.monotonic_ms()
+    cluster.run_until(lambda: leader_of(cluster, led) not in (victim, -1), limit_ms=9_000)
+
+    assert cluster.clock.monotonic_ms() - killed_at_ms < 1_000
+
+
+def test_a_broker_that_comes_back_is_in_sync_again(cluster: Cluster) -> None:
+    create_topic(cluster.connect(1), "t", replicas=3)
+    client = client_of_leader(cluster)
+    victim = others(cluster, leader_of(cluster))[0]
+    cluster.kill(victim)
+    cluster.run_until(isr_is(cluster, 2))
+    assert produce(client, "t", batch_of(client, [b"a"]), acks=-1).error_code == ErrorCode.NONE
+    cluster.start(victim)
+    cluster.run_until_ready()
+    cluster.run_until(isr_is(cluster, 3))
+
+    partition = cluster.nodes[victim].node.replicas.find(*P)
+    assert partition is not None
+    assert partition.log.log_end_offset == 1
+
+
+def test_a_node_stops_in_order_and_leadership_is_elsewhere_before_it_is_gone(cluster: Cluster) -> None:
+    create_topic(cluster.connect(1), "t", replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    first = leader_of(cluster)
+    cluster.stop(first)
+
+    assert cluster.nodes[first].stopped == [None]
+    assert leader_of(cluster) not in (first, -1)
+    assert cluster.nodes[first].disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_all_nodes_may_be_stopped_at_once(cluster: Cluster) -> None:
+    for place in cluster.nodes.values():
+        place.node.begin_shutdown()
+    cluster.run_until(lambda: all(place.process is None for place in cluster.nodes.values()), limit_ms=15_000)
+
+    assert [place.stopped for place in cluster.nodes.values()] == [[None]] * 3
+
+
+def test_a_cluster_survives_power_loss_and_the_restart_of_all(cluster: Cluster) -> None:
+    create_topic(cluster.connect(1), "t", replicas=3)
+    for node_id in cluster.nodes:
+        cluster.kill(node_id, power_loss=True)
+    cluster.start()
+    cluster.run_until_ready()
+
+    assert all(place.node.state is BrokerState.RUNNING for place in cluster.nodes.values())
+    assert cluster.nodes[1].node.metadata.topic("t") is not None
