@@ -1,0 +1,338 @@
+"""A cluster of real `ottla run` processes on 127.0.0.1, and librdkafka clients that keep a ledger."""
+
+import itertools
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.simulator.chance import SeededRandom
+from ottla.types import format_uuid
+
+HERE = Path(__file__).parent
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 60
+FIRST_PORT, LAST_PORT = 20_000, 30_000
+"""Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
+
+_ports = itertools.count(FIRST_PORT + os.getpid() % 500 * 20)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.cluster)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at, and that no other node of these tests is given."""
+    for candidate in _ports:
+        port = FIRST_PORT + candidate % (LAST_PORT - FIRST_PORT)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("unreachable")
+
+
+@dataclass(kw_only=True)
+class Process:
+    """One node: its configuration, its directory, and the process while it runs."""
+
+    node_id: int
+    roles: str
+    directory: Path
+    client_port: int
+    controller_port: int
+    directory_id: str
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def config_path(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory / "node.log"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.client_port}"
+
+    @property
+    def voter(self) -> str:
+        return f"{self.node_id}@{HOST}:{self.controller_port}:{self.directory_id}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def log_text(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def start(self) -> None:
+        assert not self.is_running
+        with self.log_path.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ottla", "run", "--config", str(self.config_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def stop(self, timeout_s: float = START_TIMEOUT_S) -> int:
+        """Stop in order; return the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = START_TIMEOUT_S) -> int:
+        assert self.process is not None
+        return self.process.wait(timeout_s)
+
+
+@dataclass(kw_only=True)
+class ProcessCluster:
+    """Several nodes; see the module."""
+
+    nodes: dict[int, Process]
+    cluster_id: str
+    clients: list[Producer | Consumer | AdminClient] = field(default_factory=list)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.nodes.values() if "broker" in node.roles)
+
+    def start(self) -> None:
+        """Start every node that does not run, and wait until all serve."""
+        marks = {node.node_id: len(node.log_text()) for node in self.nodes.values() if not node.is_running}
+        for node_id in marks:
+            self.nodes[node_id].start()
+        for node_id, mark in marks.items():
+            self.wait_ready(node_id, mark)
+
+    def restart(self, node_id: int) -> None:
+        """Start one node again and wait until it serves."""
+        mark = len(self.nodes[node_id].log_text())
+        self.nodes[node_id].start()
+        self.wait_ready(node_id, mark)
+
+    def wait_ready(self, node_id: int, mark: int = 0) -> None:
+        node = self.nodes[node_id]
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while f"node {node_id} is ready" not in node.log_text()[mark:]:
+            if not node.is_running or time.monotonic() > deadline:
+                pytest.fail(f"node {node_id} is not ready:\n{node.log_text()[-4000:]}")
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        self.clients.clear()
+        for node in self.nodes.values():
+            if node.is_running:
+                node.signal(signal.SIGCONT)
+                node.signal(signal.SIGKILL)
+                node.wait()
+
+    def admin(self) -> AdminClient:
+        made = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.clients.append(made)
+        return made
+
+    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
+        topic = NewTopic(
+            name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
+        )
+        self.admin().create_topics([topic])[name].result(30)
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Return each partition's leader."""
+        found = self.admin().list_topics(topic, timeout=30).topics[topic]
+        return {index: partition.leader for index, partition in found.partitions.items()}
+
+    def in_sync(self, topic: str) -> list[list[int]]:
+        found = self.admin().list_topics(topic, timeout=30).topics[topic]
+        return [sorted(partition.isrs) for _, partition in sorted(found.partitions.items())]
+
+    def ledger(self, topic: str, **config: str) -> "Ledger":
+        return Ledger(self.bootstrap, topic, **config)
+
+    def read_all(self, topic: str, partitions: int) -> list[int]:
+        """Return the numbers in every partition of ``topic`` up to its end."""
+        return read_all(self.bootstrap, topic, partitions)
+
+    def active_controller(self) -> int:
+        """Return who last said that it is the active controller."""
+        newest = max(
+            (line.split()[0], node.node_id)
+            for node in self.nodes.values()
+            for line in node.log_text().splitlines()
+            if f"node {node.node_id} is the active controller" in line
+        )
+        return newest[1]
+
+
+class Ledger:
+    """A producer that numbers its records, and knows which were acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str, **config: str) -> None:
+        self.topic = topic
+        self.acknowledged: set[int] = set()
+        self.failed: dict[int, str] = {}
+        self.longest_stall_s = 0.0
+        self._sent = 0
+        self._last_ack = time.monotonic()
+        settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap} | settings | {key.replace("_", "."): config[key] for key in config}
+        )
+
+    def send(self, count: int = 1) -> None:
+        for _ in range(count):
+            number = self._sent
+            self._sent += 1
+            self._producer.produce(
+                self.topic,
+                str(number).encode(),
+                key=str(number).encode(),
+                on_delivery=lambda error, _, number=number: self._on_delivery(number, error),
+            )
+        self._producer.poll(0)
+
+    def send_for(self, seconds: float, *, per_second: int = 200) -> None:
+        """Send at a steady pace."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.send()
+            self._producer.poll(1 / per_second)
+
+    def flush(self) -> None:
+        left = self._producer.flush(90)
+        assert left == 0, f"{left} records have no answer"
+
+    def _on_delivery(self, number: int, error: KafkaError | None) -> None:
+        now = time.monotonic()
+        if error is None:
+            self.acknowledged.add(number)
+            self.longest_stall_s = max(self.longest_stall_s, now - self._last_ack)
+        else:
+            self.failed[number] = str(error)
+        self._last_ack = now
+
+
+def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60) -> list[int]:
+    """Return the numbers in every partition up to its end, in any order between partitions."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ledger", "enable.auto.commit": "false"})
+    try:
+        ends = {
+            index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1]
+            for index in range(partitions)
+        }
+        consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+        missing = {index for index, end in ends.items() if end > 0}
+        numbers = []
+        deadline = time.monotonic() + timeout_s
+        while missing:
+            assert time.monotonic() < deadline, f"partitions {missing} were not read to their ends"
+            message: Message | None = consumer.poll(1)
+            if message is None or message.error() is not None:
+                continue
+            partition, offset, value = message.partition(), message.offset(), message.value()
+            assert partition is not None
+            assert offset is not None
+            assert isinstance(value, bytes)
+            numbers.append(int(value))
+            if offset >= ends[partition] - 1:
+                missing.discard(partition)
+        return numbers
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def new_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
+    """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
+    made: list[ProcessCluster] = []
+
+    def make(*roles: str, formats: bool = True, **overrides: str) -> ProcessCluster:
+        cluster = _make_cluster(tmp_path / f"cluster-{len(made)}", roles, overrides)
+        made.append(cluster)
+        if formats:
+            for node in cluster.nodes.values():
+                format_node(cluster, node)
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+def _make_cluster(directory: Path, roles: tuple[str, ...], overrides: dict[str, str]) -> ProcessCluster:
+    random = SeededRandom(secrets.randbelow(2**32))
+    nodes = {}
+    for node_id, role in enumerate(roles or ("broker,controller",) * 3, 1):
+        home = directory / f"node-{node_id}"
+        home.mkdir(parents=True)
+        nodes[node_id] = Process(
+            node_id=node_id,
+            roles=role,
+            directory=home,
+            client_port=free_port(),
+            controller_port=free_port(),
+            directory_id=format_uuid(random.uuid()),
+        )
+    cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()))
+    quorum = ",".join(f"{HOST}:{node.controller_port}" for node in nodes.values() if "controller" in node.roles)
+    for node in nodes.values():
+        write_config(node, quorum, overrides)
+    return cluster
+
+
+def write_config(node: Process, quorum: str, overrides: dict[str, str]) -> None:
+    doors = []
+    if "broker" in node.roles:
+        doors.append(f"PLAINTEXT://{HOST}:{node.client_port}")
+    if "controller" in node.roles:
+        doors.append(f"CONTROLLER://{HOST}:{node.controller_port}")
+    properties = {
+        "process.roles": node.roles,
+        "node.id": str(node.node_id),
+        "listeners": ",".join(doors),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": quorum,
+        "log.dirs": str(node.directory / "data"),
+        "offsets.topic.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        **{key.replace("_", "."): value for key, value in overrides.items()},
+    }
+    node.config_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+
+def format_node(cluster: ProcessCluster, node: Process) -> None:
+    """Run `ottla format`; controllers know the first voters."""
+    voters = ",".join(each.voter for each in cluster.nodes.values() if "controller" in each.roles)
+    arguments = ["--initial-controllers", voters] if "controller" in node.roles else []
+    subprocess.run(
+        [sys.executable, "-m", "ottla", "format", "-t", cluster.cluster_id, "-c", str(node.config_path), *arguments],
+        check=True,
+        capture_output=True,
+    )

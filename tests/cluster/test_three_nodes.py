@@ -1,0 +1,42 @@
+"""Three real processes: a cluster forms, replicates, and loses nothing that it acknowledged when one is killed."""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def test_a_cluster_forms_and_replicates(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster()
+    cluster.start()
+    cluster.create_topic("t", partitions=3)
+    ledger = cluster.ledger("t")
+    ledger.send(300)
+    ledger.flush()
+
+    assert cluster.in_sync("t") == [[1, 2, 3]] * 3
+    assert sorted(cluster.leaders("t").values()) == [1, 2, 3]
+    assert sorted(cluster.read_all("t", 3)) == list(range(300))
+    assert [cluster.nodes[node_id].stop() for node_id in (1, 2, 3)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+def test_nothing_is_lost_or_doubled_when_a_node_is_killed(new_cluster: Callable[..., Any], is_controller: bool) -> None:
+    cluster = new_cluster()
+    cluster.start()
+    cluster.create_topic("t", partitions=3, min_insync_replicas="2")
+    controller = cluster.active_controller()
+    victim = controller if is_controller else next(each for each in cluster.nodes if each != controller)
+    ledger = cluster.ledger("t")
+    ledger.send_for(1)
+    cluster.nodes[victim].kill()
+    ledger.send_for(2)
+    cluster.restart(victim)
+    ledger.send_for(1)
+    ledger.flush()
+
+    counts = collections.Counter(cluster.read_all("t", 3))
+    assert ledger.failed == {}
+    assert set(counts) >= ledger.acknowledged
+    assert [number for number, count in counts.items() if count > 1] == []
