@@ -19,15 +19,17 @@ from ottla.config.alter import (
 from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers, topic_values
 from ottla.config.topic_keys import TOPIC_KEYS
+from ottla.controller.partition_index import NOWHERE
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType, ConfigsImage
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
 from ottla.types import NodeId
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
-from ottla.wire.messages.metadata_log import ClearElrRecord, ConfigRecord
+from ottla.wire.messages.metadata_log import ClearElrRecord, ConfigRecord, PartitionChangeRecord
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
@@ -164,10 +166,28 @@ class ConfigControl:
         if before.get(MIN_INSYNC_REPLICAS) == after.get(MIN_INSYNC_REPLICAS):
             return []
         if resource.type is ConfigResourceType.TOPIC:
-            return [MetadataRecord(ClearElrRecord(topic_name=resource.name), 0)]
+            return [MetadataRecord(ClearElrRecord(topic_name=resource.name), 0), *self._keep_elr(resource.name)]
         if resource == EVERY_BROKER:
-            return [MetadataRecord(ClearElrRecord(topic_name=""), 0)]
+            return [MetadataRecord(ClearElrRecord(topic_name=""), 0), *self._keep_elr(None)]
         return []
+
+    def _keep_elr(self, topic_name: str | None) -> list[MetadataRecord]:
+        """Give the eligible replicas back to partitions without a leader; nothing was written there since.
+
+        Kafka leaves them without: with nobody in sync either, only an unclean election would bring them back.
+        """
+        records = []
+        version = self._state.image.features.record_versions.partition_change
+        for topic, partition_id, partition in self._state.at(self._state.index.led.get(NO_LEADER, NOWHERE)):
+            if (partition.elr or partition.last_known_elr) and topic_name in (None, topic.name):
+                record = PartitionChangeRecord(
+                    topic_id=topic.topic_id,
+                    partition_id=partition_id,
+                    eligible_leader_replicas=list(partition.elr) or None,
+                    last_known_elr=list(partition.last_known_elr) or None,
+                )
+                records.append(MetadataRecord(record, version))
+        return records
 
     def _check_exists(self, resource: ConfigResource) -> None:
         image = self._state.image

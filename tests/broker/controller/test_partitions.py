@@ -1,0 +1,126 @@
+"""AlterPartition: a leader's wish counts when it knows the newest epochs and names replicas that may be in sync."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.types import Uuid
+
+RECOVERED, RECOVERING = 0, 1
+
+
+@pytest.fixture
+def cluster(new_cluster: Callable[..., Any]) -> Any:
+    """Brokers 1, 2 and 3; the topic t on all of them, led by 1, with 1 and 2 in sync."""
+    cluster = new_cluster(1, 2, 3)
+    cluster.assign("t", [1, 2, 3])
+    cluster.alter_partition("t", [1, 2])
+    return cluster
+
+
+def test_the_answer_is_the_partition_as_it_is_now(cluster: Any) -> None:
+    before = cluster.partition("t")
+
+    answer = cluster.alter_partition("t", [1, 2, 3])
+
+    after = cluster.partition("t")
+    assert answer.error_code == ErrorCode.NONE
+    assert (answer.leader_id, answer.isr, answer.leader_recovery_state) == (1, [1, 2, 3], RECOVERED)
+    assert (answer.leader_epoch, answer.partition_epoch) == (before.leader_epoch, before.partition_epoch + 1)
+    assert (after.isr, after.leader_epoch, after.partition_epoch) == ((1, 2, 3), 0, 2)
+
+
+def test_what_is_so_already_changes_nothing(cluster: Any) -> None:
+    before = cluster.partition("t")
+
+    answer = cluster.alter_partition("t", [1, 2])
+
+    assert (answer.error_code, answer.partition_epoch) == (ErrorCode.NONE, before.partition_epoch)
+    assert cluster.partition("t") == before
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        pytest.param({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, id="no-such-partition"),
+        pytest.param({"topic_id": Uuid(b"?" * 16)}, ErrorCode.UNKNOWN_TOPIC_ID, id="no-such-topic"),
+        pytest.param({"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER, id="a-leader-epoch-to-come"),
+        pytest.param({"partition_epoch": 2}, ErrorCode.NOT_CONTROLLER, id="a-partition-epoch-to-come"),
+        pytest.param({"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH, id="a-former-leader-epoch"),
+        pytest.param({"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION, id="a-former-partition-epoch"),
+        pytest.param({"asker": 2}, ErrorCode.INVALID_REQUEST, id="not-the-leader"),
+        pytest.param({"recovery": RECOVERING}, ErrorCode.INVALID_REQUEST, id="recovered-once"),
+        pytest.param({"recovery": 7}, ErrorCode.INVALID_REQUEST, id="no-such-state"),
+        pytest.param({"epochs": {3: 1}}, ErrorCode.INELIGIBLE_REPLICA, id="another-incarnation"),
+        pytest.param({"epochs": {3: -1}}, ErrorCode.NONE, id="any-incarnation"),
+        pytest.param({}, ErrorCode.NONE, id="as-it-should-be"),
+    ],
+)
+def test_a_wish_is_refused_for_its_reason(cluster: Any, said: dict[str, Any], code: ErrorCode) -> None:
+    before = cluster.partition("t")
+
+    assert cluster.alter_partition("t", [1, 2, 3], **said).error_code == code
+
+    assert (cluster.partition("t") == before) == (code is not ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    "isr",
+    [
+        pytest.param([], id="nobody"),
+        pytest.param([2, 3], id="without-the-leader"),
+        pytest.param([1, 2, 2], id="twice"),
+        pytest.param([1, 4], id="not-a-replica"),
+    ],
+)
+def test_a_set_that_makes_no_sense_is_refused(cluster: Any, isr: list[int]) -> None:
+    cluster.add_brokers(4)
+
+    assert cluster.alter_partition("t", isr).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_broker_of_a_former_epoch_is_refused_as_a_whole(cluster: Any) -> None:
+    answer = cluster.alter_partition("t", [1, 2, 3], broker_epoch=cluster.epoch_of(1) - 1)
+
+    assert (answer.error_code, answer.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+def test_replicas_that_are_away_cannot_be_in_sync(cluster: Any) -> None:
+    cluster.fence(3)
+    fenced = cluster.alter_partition("t", [1, 2, 3]).error_code
+    cluster.unfence(3)
+    cluster.assign("led", [3, 1])
+    cluster.ask(cluster.heartbeat(3, want_shut_down=True))
+    shutting_down = cluster.alter_partition("t", [1, 2, 3]).error_code
+
+    assert cluster.broker_of(3).in_controlled_shutdown
+    assert (fenced, shutting_down) == (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INELIGIBLE_REPLICA)
+
+
+def test_a_leader_that_recovers_is_alone_until_it_says_that_it_has(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2, features={"eligible.leader.replicas.version": 0})
+    cluster.assign("t", [1, 2], **{"unclean.leader.election.enable": "true"})
+    cluster.alter_partition("t", [1])
+    cluster.fence(1)
+    cluster.unfence(1)
+    assert cluster.partition("t").leader_recovery_state == RECOVERING
+
+    early = cluster.alter_partition("t", [2, 1], recovery=RECOVERING)
+    still = cluster.alter_partition("t", [2], recovery=RECOVERING)
+    done = cluster.alter_partition("t", [2, 1], recovery=RECOVERED)
+
+    assert (early.error_code, still.error_code, done.error_code) == (ErrorCode.INVALID_REQUEST, 0, 0)
+    assert (still.leader_recovery_state, done.leader_recovery_state) == (RECOVERING, RECOVERED)
+
+
+def test_below_metadata_version_3_6_a_shrink_counts_a_leader_epoch(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2, metadata_version=11)
+    cluster.assign("t", [1, 2])
+
+    shrunk = cluster.alter_partition("t", [1])
+    grown = cluster.alter_partition("t", [1, 2])
+
+    assert (shrunk.leader_epoch, grown.leader_epoch) == (1, 1)
+    assert (shrunk.partition_epoch, grown.partition_epoch) == (1, 2)
