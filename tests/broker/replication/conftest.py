@@ -441,6 +441,15 @@ class Cluster:
                 return
         raise AssertionError("the cluster does not come to rest")
 
+    def pump(self, count: int) -> None:
+        """Carry at most ``count`` requests and answers; nobody hears of the controller's newest decisions thereby."""
+        for _ in range(count):
+            for broker in self.up():
+                broker.disk.complete_syncs()
+                broker.replicas.tick(self.clock.monotonic_ms())
+            if not self.step():
+                return
+
     def step(self) -> bool:
         """Carry one request or one answer; return whether there was any."""
         if self.answers:
