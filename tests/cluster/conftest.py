@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -192,19 +193,36 @@ class ProcessCluster:
 
 
 class Ledger:
-    """A producer that numbers its records, and knows which were acknowledged."""
+    """A producer that numbers its records, knows which were acknowledged, and how long it waited for one.
 
-    def __init__(self, bootstrap: str, topic: str, **config: str) -> None:
+    Between `start` and `stop` a thread sends at a steady pace, whatever the test does meanwhile.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, *, per_second: int = 200, **config: str) -> None:
         self.topic = topic
         self.acknowledged: set[int] = set()
         self.failed: dict[int, str] = {}
         self.longest_stall_s = 0.0
+        self._per_second = per_second
         self._sent = 0
-        self._last_ack = time.monotonic()
+        self._last_ack_s: float | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._send_steadily, daemon=True)
         settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
         self._producer = Producer(
             {"bootstrap.servers": bootstrap} | settings | {key.replace("_", "."): config[key] for key in config}
         )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more, and wait until everything has an answer."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        left = self._producer.flush(90)
+        assert left == 0, f"{left} records have no answer"
 
     def send(self, count: int = 1) -> None:
         for _ in range(count):
@@ -216,27 +234,21 @@ class Ledger:
                 key=str(number).encode(),
                 on_delivery=lambda error, _, number=number: self._on_delivery(number, error),
             )
-        self._producer.poll(0)
 
-    def send_for(self, seconds: float, *, per_second: int = 200) -> None:
-        """Send at a steady pace."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def _send_steadily(self) -> None:
+        while not self._stopping.is_set():
             self.send()
-            self._producer.poll(1 / per_second)
-
-    def flush(self) -> None:
-        left = self._producer.flush(90)
-        assert left == 0, f"{left} records have no answer"
+            self._producer.poll(1 / self._per_second)
 
     def _on_delivery(self, number: int, error: KafkaError | None) -> None:
-        now = time.monotonic()
-        if error is None:
-            self.acknowledged.add(number)
-            self.longest_stall_s = max(self.longest_stall_s, now - self._last_ack)
-        else:
+        if error is not None:
             self.failed[number] = str(error)
-        self._last_ack = now
+            return
+        now_s = time.monotonic()
+        self.acknowledged.add(number)
+        if self._last_ack_s is not None:
+            self.longest_stall_s = max(self.longest_stall_s, now_s - self._last_ack_s)
+        self._last_ack_s = now_s
 
 
 def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60) -> list[int]:

@@ -1,6 +1,7 @@
 """Three real processes: a cluster forms, replicates, and loses nothing that it acknowledged when one is killed."""
 
 import collections
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ def test_a_cluster_forms_and_replicates(new_cluster: Callable[..., Any]) -> None
     cluster.create_topic("t", partitions=3)
     ledger = cluster.ledger("t")
     ledger.send(300)
-    ledger.flush()
+    ledger.stop()
 
     assert cluster.in_sync("t") == [[1, 2, 3]] * 3
     assert sorted(cluster.leaders("t").values()) == [1, 2, 3]
@@ -29,12 +30,13 @@ def test_nothing_is_lost_or_doubled_when_a_node_is_killed(new_cluster: Callable[
     controller = cluster.active_controller()
     victim = controller if is_controller else next(each for each in cluster.nodes if each != controller)
     ledger = cluster.ledger("t")
-    ledger.send_for(1)
+    ledger.start()
+    time.sleep(1)
     cluster.nodes[victim].kill()
-    ledger.send_for(2)
+    time.sleep(1)
     cluster.restart(victim)
-    ledger.send_for(1)
-    ledger.flush()
+    time.sleep(1)
+    ledger.stop()
 
     counts = collections.Counter(cluster.read_all("t", 3))
     assert ledger.failed == {}

@@ -71,6 +71,7 @@ class BrokerLifecycle:
     Attributes:
         state: see the module.
         broker_epoch: -1 until registered.
+        answered_ms: when the controller last answered a heartbeat, by the monotonic clock; 0 before the first.
         registration_error: why the controller last refused the registration; NONE otherwise.
     """
 
@@ -108,6 +109,7 @@ class BrokerLifecycle:
         self.incarnation_id = random.uuid()
         self.state = BrokerState.NOT_RUNNING
         self.broker_epoch: Offset = -1
+        self.answered_ms = 0
         self.registration_error = ErrorCode.NONE
         self._is_ready = False
         self._is_asking = False
@@ -261,6 +263,7 @@ class BrokerLifecycle:
         if response.error_code != ErrorCode.NONE:
             self._on_heartbeat_refused(ErrorCode(response.error_code))
             return
+        self.answered_ms = self._clock.monotonic_ms()
         self._backoff_ms = RETRY_BACKOFF_MS
         self._ask_after(self._config.heartbeat_interval_ms)
         if self.state is BrokerState.STARTING and response.is_caught_up:

@@ -284,7 +284,7 @@ class Node:
             self.clock,
             move_leaders=self._move_leaders,
             leave_quorum=self.raft.begin_shutdown,
-            has_controller=lambda: self.controller_id is not None,
+            answered_ms=lambda: 0 if self._lifecycle is None else self._lifecycle.answered_ms,
             on_done=lambda: self._stop(None),
         )
 

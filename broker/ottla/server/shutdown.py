@@ -12,8 +12,8 @@ from ottla.purgatory import Delayed
 
 TIME_MAX_MS: Final = 60_000
 """Whoever stops a node would kill it at some time; better to end a step early and close the logs cleanly."""
-WITHOUT_CONTROLLER_MAX_MS: Final = 3_000
-"""An election takes less; when all nodes are stopped at once, the last ones never find a controller again."""
+WITHOUT_ANSWER_MAX_MS: Final = 3_000
+"""An election takes less; when all nodes are stopped at once, the last ones never get an answer again."""
 CHECK_INTERVAL_MS: Final = 100
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class OrderlyShutdown:
     Args of the constructor:
         move_leaders: has the controller move leaders away from this node; complete when it may go.
         leave_quorum: resigns and tells the other voters; complete when they know.
-        has_controller: whether an active controller is known.
+        answered_ms: when the controller last answered this node, by the monotonic clock.
         on_done: called once, at the end.
     """
 
@@ -35,16 +35,16 @@ class OrderlyShutdown:
         *,
         move_leaders: Callable[[], Delayed[None]],
         leave_quorum: Callable[[], Delayed[None]],
-        has_controller: Callable[[], bool],
+        answered_ms: Callable[[], int],
         on_done: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._leave_quorum = leave_quorum
-        self._has_controller = has_controller
+        self._answered_ms = answered_ms
         self._on_done = on_done
         now_ms = clock.monotonic_ms()
         self._end_ms = now_ms + TIME_MAX_MS
-        self._had_controller_ms = now_ms
+        self._begun_ms = now_ms
         self._is_leaving = False
         self._is_done = False
         move_leaders().on_complete(lambda _: self._leave())
@@ -53,10 +53,9 @@ class OrderlyShutdown:
         """Cut a step short that waits in vain or for too long."""
         if self._is_done:
             return
-        if self._has_controller():
-            self._had_controller_ms = now_ms
-        elif now_ms - self._had_controller_ms >= WITHOUT_CONTROLLER_MAX_MS and not self._is_leaving:
-            logger.warning("shutting down without handing leadership over: no controller is left to ask")
+        silent_ms = now_ms - max(self._begun_ms, self._answered_ms())
+        if silent_ms >= WITHOUT_ANSWER_MAX_MS and not self._is_leaving:
+            logger.warning("shutting down without handing leadership over: no controller answers any more")
             self._leave()
         if now_ms >= self._end_ms:
             logger.warning("shutting down now: handing leadership over took more than %d ms", TIME_MAX_MS)
