@@ -49,7 +49,7 @@ class AdminBase:
         return int(self.cluster.request_timeout_s * 1000)
 
     async def _ask(self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]) -> ResponseT:
-        options.setdefault("timeout_s", self.cluster.request_timeout_s)
+        options.setdefault("timeout_s", self.cluster.attempt_timeout_s)
         return await self.cluster.send_to_any(request, answer, **options)
 
     async def _retry(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:

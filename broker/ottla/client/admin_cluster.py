@@ -1,4 +1,4 @@
-"""The cluster itself: its nodes, its quorum, its disks, its features."""
+"""The cluster itself: its nodes, their disks, its features."""
 
 import asyncio
 
@@ -9,12 +9,10 @@ from ottla.client.results import (
     ClusterDescription,
     FeatureDescription,
     LogDirDescription,
-    QuorumDescription,
-    QuorumReplica,
     ReplicaInfo,
 )
 from ottla.errors import ErrorCode
-from ottla.types import CLUSTER_METADATA_TOPIC, Endpoint, NodeId, TopicPartition, format_uuid
+from ottla.types import NodeId, TopicPartition
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import (
@@ -22,13 +20,7 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from ottla.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-    DescribeQuorumResponse,
-    ReplicaState,
-)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 class ClusterAdmin(AdminBase):
@@ -74,41 +66,19 @@ class ClusterAdmin(AdminBase):
             ),
         )
 
-    async def describe_quorum(self) -> QuorumDescription:
-        """Return the metadata quorum as its leader sees it.
+    async def unregister_broker(self, node_id: NodeId) -> None:
+        """Make the cluster forget a broker that will not come back.
 
         Raises:
-            KafkaError: for example while there is no leader.
+            KafkaError: BROKER_ID_NOT_REGISTERED where nobody has that id.
         """
-        request = DescribeQuorumRequest(
-            topics=[
-                DescribeQuorumRequestTopicData(
-                    topic_name=CLUSTER_METADATA_TOPIC,
-                    partitions=[DescribeQuorumRequestPartitionData(partition_index=0)],
-                )
-            ]
-        )
+        request = UnregisterBrokerRequest(broker_id=node_id)
 
-        async def attempt() -> QuorumDescription:
-            response = await self._ask(request, DescribeQuorumResponse)
+        async def attempt() -> None:
+            response = await self._ask(request, UnregisterBrokerResponse)
             raise_for(response.error_code, response.error_message)
-            endpoints = {
-                node.node_id: tuple(
-                    f"{listener.name}://{Endpoint(listener.host, listener.port)}" for listener in node.listeners
-                )
-                for node in response.nodes
-            }
-            partition = response.topics[0].partitions[0]
-            raise_for(partition.error_code, partition.error_message)
-            return QuorumDescription(
-                leader_id=partition.leader_id,
-                leader_epoch=partition.leader_epoch,
-                high_watermark=partition.high_watermark,
-                voters=tuple(_quorum_replica(voter, endpoints) for voter in partition.current_voters),
-                observers=tuple(_quorum_replica(observer, endpoints) for observer in partition.observers),
-            )
 
-        return await self._retry(attempt)
+        await self._retry(attempt)
 
     async def describe_log_dirs(self) -> dict[NodeId, list[LogDirDescription]]:
         """Return per broker its log directories and the replicas in them."""
@@ -141,17 +111,6 @@ class ClusterAdmin(AdminBase):
             )
             for feature in sorted(response.supported_features, key=lambda feature: feature.name)
         ]
-
-
-def _quorum_replica(state: ReplicaState, endpoints: dict[NodeId, tuple[str, ...]]) -> QuorumReplica:
-    return QuorumReplica(
-        node_id=state.replica_id,
-        directory_id=format_uuid(state.replica_directory_id),
-        log_end_offset=state.log_end_offset,
-        last_fetch_timestamp_ms=state.last_fetch_timestamp,
-        last_caught_up_timestamp_ms=state.last_caught_up_timestamp,
-        endpoints=endpoints.get(state.replica_id, ()),
-    )
 
 
 def _log_dir(result: DescribeLogDirsResult) -> LogDirDescription:

@@ -34,6 +34,7 @@ from ottla.wire.messages.metadata import (
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
+ATTEMPT_TIMEOUT_S_MIN = 5.0
 GROUP_COORDINATOR = 0
 
 # A broker answers a connection's requests in order, so a JoinGroup that waits for other members would hold up fetches
@@ -89,6 +90,8 @@ class Cluster:
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
         self._coordinators: dict[str, Endpoint] = {}
+        self._silent: dict[Endpoint, None] = {}
+        """Who did not answer in time, asked last until it answers again; in order."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -201,13 +204,21 @@ class Cluster:
 
         Raises:
             BrokerUnreachableError: nobody could be reached; the message lists each attempt.
+            RequestTimeoutError: a node took the request and did not answer; the next call asks another first.
         """
         attempts: list[str] = []
         for endpoint in self._candidates():
             try:
-                return await (await self._connection(endpoint)).send(request, answer, **options)
+                response = await (await self._connection(endpoint)).send(request, answer, **options)
             except (BrokerUnreachableError, ConnectionLostError) as error:
                 attempts.append(str(error))
+            except RequestTimeoutError:
+                # A process that hangs keeps its sockets open: somebody else has to be asked next time.
+                self._silent[endpoint] = None
+                raise
+            else:
+                self._silent.pop(endpoint, None)
+                return response
         raise BrokerUnreachableError(
             "; ".join(dict.fromkeys(attempts)) or "no bootstrap server was given; use host:port"
         )
@@ -299,14 +310,24 @@ class Cluster:
             except (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError):
                 if loop.time() + backoff_s > deadline:
                     raise
+                # Whoever was asked may have ended, and others may lead by now what it led.
+                self._metadata.topics.clear()
             if group_id is not None:
                 self.forget_coordinator(group_id)
             await asyncio.sleep(backoff_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries, hides nothing
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
+    @property
+    def attempt_timeout_s(self) -> float:
+        """How long to wait for one node's answer: not all of ``request_timeout_s`` where another can be asked."""
+        if len(self._candidates()) < 2:
+            return self.request_timeout_s
+        return min(self.request_timeout_s, max(ATTEMPT_TIMEOUT_S_MIN, self.request_timeout_s / 3))
+
     def _candidates(self) -> list[Endpoint]:
         known = [endpoint for (endpoint, _), connection in self._connections.items() if connection.is_open]
-        return list(dict.fromkeys([*known, *self.nodes.values(), *self.bootstrap]))
+        everyone = dict.fromkeys([*known, *self.nodes.values(), *self.bootstrap])
+        return sorted(everyone, key=lambda endpoint: endpoint in self._silent)
 
     async def _connection(self, endpoint: Endpoint, purpose: str = ORDINARY) -> Connection:
         key = (endpoint, purpose)

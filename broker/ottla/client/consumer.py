@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Self
 
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
-from ottla.client.errors import ConnectionLostError, RequestTimeoutError, kafka_error
+from ottla.client.errors import BrokerUnreachableError, ConnectionLostError, RequestTimeoutError, kafka_error
 from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.codec.message import Records
@@ -91,6 +91,8 @@ class Consumer:
         self._size_bytes_max = size_bytes_max
         self._partition_size_bytes_max = partition_size_bytes_max
         self._rack = rack
+        self._failing_since_s: dict[NodeId, float] = {}
+        """Leaders that did not answer the last time, and since when, by the loop's clock."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -165,18 +167,27 @@ class Consumer:
             rack_id=self._rack,
         )
         try:
-            return await self.cluster.send_to_node(
+            response = await self.cluster.send_to_node(
                 leader,
                 request,
                 FetchResponse,
                 highest=FETCH_VERSION_MAX,
                 timeout_s=self.cluster.request_timeout_s + max_wait_ms / 1000,
             )
-        except (ConnectionLostError, RequestTimeoutError):
+        except (BrokerUnreachableError, ConnectionLostError, RequestTimeoutError):
+            if not self._may_recover(leader):
+                raise
             for partition in partitions:
                 self.cluster.forget_topic(partition.topic)
             await asyncio.sleep(BACKOFF_FIRST_S)
             return None
+        self._failing_since_s.pop(leader, None)
+        return response
+
+    def _may_recover(self, leader: NodeId) -> bool:
+        """Return whether another may yet lead what ``leader``, which does not answer, led."""
+        now_s = asyncio.get_running_loop().time()
+        return now_s - self._failing_since_s.setdefault(leader, now_s) <= self.cluster.request_timeout_s
 
     async def _take(self, response: FetchResponse, records: list[ConsumedRecord]) -> None:
         if response.error_code:

@@ -1,6 +1,6 @@
 """What `AdminClient` returns: plain values, in Kafka's words."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition
 
@@ -39,6 +39,32 @@ class PartitionDescription:
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     offline_replicas: tuple[NodeId, ...] = ()
+    eligible_leader_replicas: tuple[NodeId, ...] = ()
+    """Beside the ISR, who has every committed record (KIP-966); only `describe_topic_partitions` tells."""
+    last_known_elr: tuple[NodeId, ...] = ()
+    """Who had them before an unclean shutdown; told as ``eligible_leader_replicas`` is."""
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return len(self.isr) < len(self.replicas)
+
+    @property
+    def preferred_leader(self) -> NodeId:
+        return self.replicas[0] if self.replicas else -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A move under way: ``replicas`` is everyone who is assigned now, those who come and those who go included."""
+
+    replicas: tuple[NodeId, ...]
+    adding: tuple[NodeId, ...]
+    removing: tuple[NodeId, ...]
+
+    @property
+    def target(self) -> tuple[NodeId, ...]:
+        """The replicas at the end of the move, the preferred leader first."""
+        return tuple(node for node in self.replicas if node not in self.removing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +84,10 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """Replicas of the first partition, as Kafka's tools print it."""
         return len(self.partitions[0].replicas) if self.partitions else 0
+
+    def with_more(self, partitions: tuple[PartitionDescription, ...]) -> "TopicDescription":
+        """Return this topic with the partitions of a further page."""
+        return replace(self, partitions=self.partitions + partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import BrokerUnreachableError, kafka_error
+from ottla.client.errors import BrokerUnreachableError, RequestTimeoutError, kafka_error
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -194,3 +194,59 @@ def test_what_will_not_pass_is_raised_at_once(failure: Exception) -> None:
 def test_out_of_time_raises_the_last_failure() -> None:
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         retried([kafka_error(ErrorCode.NOT_CONTROLLER)], timeout_s=0)
+
+
+def test_metadata_is_asked_anew_after_a_leader_is_gone(make_broker: Callable[[int], Any]) -> None:
+    first, second = make_broker(1), make_broker(2)
+    partition = TopicPartition("t", 0)
+
+    def gone(_: Any) -> None:
+        first.serve_topic("t", [1], [first, second])
+        raise ConnectionResetError
+
+    first.scripts[HeartbeatRequest] = lambda _: HeartbeatResponse()
+    second.scripts[HeartbeatRequest] = gone
+
+    async def run() -> None:
+        async with first, second, Cluster([first.endpoint]) as cluster:
+            first.serve_topic("t", [2], [first, second])
+            second.serve_topic("t", [1], [first, second])
+            await cluster.retry(lambda: cluster.send_to_leader(partition, HeartbeatRequest(), HeartbeatResponse))
+
+    asyncio.run(run())
+
+    assert (len(first.sent(HeartbeatRequest)), len(second.sent(HeartbeatRequest))) == (1, 1)
+
+
+def test_node_that_hangs_is_asked_last_until_it_answers(make_broker: Callable[[int], Any]) -> None:
+    first, second = make_broker(1), make_broker(2)
+    first.scripts[HeartbeatRequest] = lambda _: None
+    second.scripts[HeartbeatRequest] = lambda _: HeartbeatResponse()
+
+    async def run() -> None:
+        async with first, second, Cluster([first.endpoint, second.endpoint]) as cluster:
+            with pytest.raises(RequestTimeoutError):
+                await cluster.send_to_any(HeartbeatRequest(), HeartbeatResponse, timeout_s=0.02)
+            for _ in range(2):
+                await cluster.send_to_any(HeartbeatRequest(), HeartbeatResponse)
+
+    asyncio.run(run())
+
+    assert (len(first.sent(HeartbeatRequest)), len(second.sent(HeartbeatRequest))) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "request_timeout_s", "attempt_timeout_s"),
+    [
+        pytest.param(1, 30.0, 30.0, id="nobody-else-to-ask"),
+        pytest.param(2, 30.0, 10.0, id="others-are-left-time"),
+        pytest.param(2, 9.0, 5.0, id="but-each-has-some"),
+        pytest.param(2, 3.0, 3.0, id="and-never-more-than-there-is"),
+    ],
+)
+def test_one_node_has_part_of_the_time_where_others_can_be_asked(
+    addresses: int, request_timeout_s: float, attempt_timeout_s: float
+) -> None:
+    endpoints = [Endpoint("127.0.0.1", port + 1) for port in range(addresses)]
+
+    assert Cluster(endpoints, request_timeout_s=request_timeout_s).attempt_timeout_s == attempt_timeout_s
