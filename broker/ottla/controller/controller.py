@@ -416,9 +416,10 @@ class Controller:
         )
 
     def _registration_record(self) -> MetadataRecord | None:
-        if self.state.image.features.metadata_version < MIN_METADATA_VERSION:
+        image, mine = self.state.image, self.registration
+        if image.features.metadata_version < MIN_METADATA_VERSION:
             return None
-        return self.registration.to_record()
+        return None if image.cluster.controllers.get(self._node_id) == mine else mine.to_record()
 
     def _resign(self, error: KafkaError) -> None:
         """Forget what is not committed, and let those who wait for it go."""

@@ -54,6 +54,7 @@ from ottla.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -214,6 +215,11 @@ class Asking:
             name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=replicas)]
         )
         return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **said)).responses[0].partitions[0]
+
+    def elect_request(self, topic: str, how: int, partition: int = 0) -> ElectLeadersRequest:
+        return ElectLeadersRequest(
+            election_type=how, topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])]
+        )
 
     def configure(self, resource_type: ConfigResourceType, name: str, key: str, value: str | None) -> Any:
         config = AlterableConfig(name=key, config_operation=0 if value is not None else 1, value=value)
@@ -393,6 +399,7 @@ class ControllerCluster(Asking):
         probe: Any = None,
         racks: dict[int, str] | None = None,
         seed: int = 1,
+        upgrades_kraft_version: bool = True,
         **config: Any,
     ) -> None:
         self.clock = SimulatedClock()
@@ -418,7 +425,7 @@ class ControllerCluster(Asking):
                     **{"idle_interval_ms": 0, "static": static or {}, **config},
                 ),
                 probe=probe,
-                upgrade_kraft_version=lambda *said: self.upgrades.append(said),
+                upgrade_kraft_version=((lambda *said: self.upgrades.append(said)) if upgrades_kraft_version else None),
             )
         self.elect(ids[0])
         for node_id in ids[1:]:

@@ -1,10 +1,12 @@
 """Feature levels go up and down, or stay, in Kafka's words (recorded from Kafka 4.3.1)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -105,3 +107,98 @@ def test_a_level_that_a_broker_lacks_is_refused(node: Any) -> None:
 
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Broker 2 only supports versions 0-1" in answer.error_message
+
+
+ELR = "eligible.leader.replicas.version"
+
+
+def test_a_level_that_a_controller_lacks_is_refused(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=3, metadata_version=29)
+    lacking = cluster.controller_registration(102, features={"metadata.version": (7, 29)})
+    assert cluster.ask(lacking).error_code == ErrorCode.NONE
+
+    answer = update(cluster, "metadata.version", 30)
+    cluster.ask(cluster.controller_registration(102))
+
+    assert "Controller 102 only supports versions 7-29" in answer.error_message
+    assert update(cluster, "metadata.version", 30).error_code == ErrorCode.NONE
+    assert cluster.image.features.metadata_version == 30
+
+
+def test_a_voter_that_has_not_registered_may_lack_anything(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=1, metadata_version=29)
+    cluster.replicas[101].voters.node_ids.append(102)
+
+    answer = update(cluster, "metadata.version", 30)
+
+    assert "controller 102 has not registered, and may not support this feature" in answer.error_message
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "refused"),
+    [
+        pytest.param(29, 23, False, id="nothing-changed-between"),
+        pytest.param(29, 22, True, id="over-the-eligible-replicas"),
+        pytest.param(22, 18, False, id="down-to-directories"),
+        pytest.param(22, 16, True, id="over-the-directories"),
+    ],
+)
+def test_metadata_version_goes_down_where_the_records_are_the_same(
+    new_cluster: Callable[..., Any], present: int, wanted: int, refused: bool
+) -> None:
+    cluster = new_cluster(1, metadata_version=present, features={ELR: 0})
+
+    answer = update(cluster, "metadata.version", wanted, SAFE)
+
+    assert (answer.error_code == ErrorCode.INVALID_UPDATE_VERSION) == refused
+    assert cluster.image.features.metadata_version == (present if refused else wanted)
+
+
+def test_eligible_leader_replicas_need_a_metadata_version(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, metadata_version=22)
+    refused = update(cluster, ELR, 1)
+    keys = [
+        FeatureUpdateKey(feature=ELR, max_version_level=1),
+        FeatureUpdateKey(feature="metadata.version", max_version_level=23),
+    ]
+
+    both = cluster.ask(UpdateFeaturesRequest(feature_updates=keys))
+
+    assert refused.error_message.endswith(
+        f"{ELR} could not be set to 1 because it depends on metadata.version=23 (4.0-IV1)"
+    )
+    assert both.error_code == ErrorCode.NONE
+    assert cluster.image.features.is_elr_enabled
+
+
+def test_eligible_leader_replicas_rest_on_one_min_isr_for_all(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2, features={ELR: 0}, static={"min.insync.replicas": "2"})
+    cluster.configure(ConfigResourceType.BROKER, "2", "min.insync.replicas", "1")
+
+    update(cluster, ELR, 1)
+
+    configs = cluster.image.configs
+    assert configs.of(EVERY_BROKER) == {"min.insync.replicas": "2"}
+    assert configs.of(ConfigResource(ConfigResourceType.BROKER, "2")) == {}
+
+
+def test_kraft_version_is_the_quorum_s(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1)
+    cluster.replicas[101].kraft_version = 0
+
+    checked = update(cluster, "kraft.version", 1, validate_only=True)
+    raised = update(cluster, "kraft.version", 1)
+
+    assert (checked.error_code, raised.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert cluster.upgrades == [(1, 1, True), (1, 1, False)]
+    assert "kraft.version" not in cluster.image.features.levels
+
+
+def test_a_quorum_that_cannot_change_says_so(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, upgrades_kraft_version=False)
+    cluster.replicas[101].kraft_version = 0
+
+    answer = update(cluster, "kraft.version", 1)
+
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "This quorum cannot change it." in answer.error_message

@@ -1,0 +1,308 @@
+"""A standby replays what the active controller appends: at every point of the log both know the same."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ottla.controller.partition_index import PartitionIndex, TopicIdPartition
+from ottla.controller.state import ControllerState
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.configs import ConfigResourceType
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.metadata.records import MetadataRecord
+from ottla.raft.records import Batch
+from ottla.wire.messages import metadata_log as log
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+BROKERS = st.integers(1, 4)
+TOPICS = st.sampled_from(["a", "b"])
+SETS = st.lists(BROKERS, min_size=1, max_size=4, unique=True)
+ACTIONS = st.one_of(
+    st.tuples(st.just("assign"), TOPICS, SETS),
+    st.tuples(st.just("isr"), TOPICS, SETS),
+    st.tuples(st.just("reassign"), TOPICS, st.one_of(st.none(), SETS)),
+    st.tuples(st.just("fence"), BROKERS),
+    st.tuples(st.just("heartbeat"), BROKERS, st.booleans()),
+    st.tuples(st.just("restart"), BROKERS, st.booleans()),
+    st.tuples(st.just("elect"), TOPICS, st.integers(0, 1)),
+    st.tuples(st.just("unclean"), TOPICS, st.sampled_from(["true", None])),
+    st.tuples(st.just("min_isr"), TOPICS, st.sampled_from(["1", "2", "3"])),
+    st.tuples(st.just("elr"), st.integers(0, 1)),
+    st.tuples(st.just("wait"), st.integers(0, 12_000)),
+    st.tuples(st.just("failover")),
+)
+
+
+class Player:
+    """Does what can be done; refusals are part of the game."""
+
+    def __init__(self, cluster: Any) -> None:
+        self.cluster = cluster
+
+    def act(self, action: tuple[Any, ...]) -> None:
+        name, *arguments = action
+        concerns_topic = name in ("isr", "reassign", "elect", "unclean", "min_isr")
+        if not concerns_topic or arguments[0] in self.cluster.image.topics.by_name:
+            getattr(self, name)(*arguments)
+
+    def assign(self, name: str, replicas: list[int]) -> None:
+        is_new = name not in self.cluster.image.topics.by_name
+        if is_new and any(self.cluster.broker_of(each).is_active for each in replicas):
+            self.cluster.assign(name, replicas)
+
+    def isr(self, name: str, isr: list[int]) -> None:
+        self.cluster.alter_partition(name, isr)
+
+    def reassign(self, name: str, replicas: list[int] | None) -> None:
+        self.cluster.reassign(name, replicas)
+
+    def fence(self, broker_id: int) -> None:
+        self.cluster.ask(self.cluster.heartbeat(broker_id, want_fence=True))
+
+    def heartbeat(self, broker_id: int, want_shut_down: bool) -> None:
+        self.cluster.ask(self.cluster.heartbeat(broker_id, want_shut_down=want_shut_down))
+
+    def restart(self, broker_id: int, clean: bool) -> None:
+        previous = self.cluster.epoch_of(broker_id) if clean else -1
+        self.cluster.ask(self.cluster.registration(broker_id, previous_broker_epoch=previous))
+
+    def elect(self, name: str, how: int) -> None:
+        self.cluster.ask(self.cluster.elect_request(name, how))
+
+    def unclean(self, name: str, value: str | None) -> None:
+        self.cluster.configure(ConfigResourceType.TOPIC, name, "unclean.leader.election.enable", value)
+
+    def min_isr(self, name: str, value: str) -> None:
+        self.cluster.configure(ConfigResourceType.TOPIC, name, "min.insync.replicas", value)
+
+    def elr(self, level: int) -> None:
+        update = FeatureUpdateKey(
+            feature="eligible.leader.replicas.version", max_version_level=level, upgrade_type=1 if level else 2
+        )
+        self.cluster.ask(UpdateFeaturesRequest(feature_updates=[update]))
+
+    def wait(self, milliseconds: int) -> None:
+        self.cluster.wait(milliseconds)
+
+    def failover(self) -> None:
+        self.cluster.elect(203 - self.cluster.log.leader.leader_id)
+
+
+def contents(index: PartitionIndex) -> dict[str, Any]:
+    return dict(vars(index))
+
+
+def rebuilt(state: ControllerState) -> PartitionIndex:
+    """The index as it would be made from nothing."""
+    fresh = ControllerState()
+    fresh.reset(state.image)
+    return fresh.index
+
+
+def watched(cluster: Any) -> Callable[[], None]:
+    """Check after every append that everybody knows the same, and that nothing forbidden has come about."""
+    before: dict[TopicIdPartition, Any] = {}
+
+    def check() -> None:
+        states = [controller.state for _, controller in sorted(cluster.controllers.items())]
+        for state in states[1:]:
+            assert state.image == states[0].image
+        for state in states:
+            assert contents(state.index) == contents(rebuilt(state))
+        for topic, number, partition in states[0].partitions():
+            place = TopicIdPartition(topic.topic_id, number)
+            check_partition(before.get(place), partition)
+            before[place] = partition
+
+    return check
+
+
+def check_partition(before: Any, now: Any) -> None:
+    replicas = set(now.replicas)
+    assert len(replicas) == len(now.replicas) == len(now.directories)
+    assert set(now.isr) <= replicas
+    assert set(now.elr) <= replicas
+    assert set(now.isr).isdisjoint(now.elr)
+    assert len(set(now.isr)) == len(now.isr)
+    assert set(now.adding_replicas) | set(now.removing_replicas) <= replicas
+    assert now.leader == -1 or now.leader in now.isr
+    assert now.isr or now.leader == -1
+    if before is not None:
+        assert now.partition_epoch >= before.partition_epoch
+        assert now.leader_epoch >= before.leader_epoch
+        if now != before:
+            assert now.partition_epoch > before.partition_epoch
+        if now.leader != before.leader:
+            assert now.leader_epoch > before.leader_epoch
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=st.lists(ACTIONS, max_size=40))
+def test_whatever_happens_controllers_agree_and_partitions_stay_sound(
+    new_cluster: Callable[..., Any], actions: list[tuple[Any, ...]]
+) -> None:
+    cluster = new_cluster(1, 2, 3, 4, controllers=2, leader_imbalance_check_interval_ms=5_000)
+    check = watched(cluster)
+    deliver = cluster._deliver_to_all
+
+    def deliver_and_check() -> None:
+        deliver()
+        check()
+
+    for replica in cluster.replicas.values():
+        replica.tell = deliver_and_check
+
+    player = Player(cluster)
+    for action in actions:
+        player.act(action)
+
+    check()
+
+
+def test_the_state_at_each_prefix_of_the_log_is_what_the_active_controller_knew_there(
+    new_cluster: Callable[..., Any],
+) -> None:
+    cluster = new_cluster(1, 2, 3, controllers=2)
+    images = []
+    deliver = cluster._deliver_to_all
+
+    def deliver_and_note() -> None:
+        deliver()
+        images.append(copy.copy(cluster.image))
+
+    cluster.replicas[101].tell = deliver_and_note
+    start = len(cluster.log.batches)
+    cluster.assign("t", [1, 2, 3], [2, 3, 1])
+    cluster.fence(1)
+    cluster.reassign("t", [3, 2])
+    cluster.restart_broker(1, clean=False)
+    cluster.alter_partition("t", [2, 3, 1], partition=1)
+    cluster.wait(9_000)
+
+    standby = ControllerState()
+    for position, batch in enumerate(cluster.log.batches):
+        provenance = cluster.image.provenance._replace(
+            last_contained_offset=batch.last_offset,
+            last_contained_epoch=batch.epoch,
+            last_contained_log_time_ms=batch.append_timestamp_ms,
+        )
+        standby.replay(batch.records, provenance)
+        if position >= start:
+            assert standby.image == images[position - start]
+
+
+def test_what_was_not_committed_is_forgotten_and_its_askers_are_told(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2, controllers=2)
+    cluster.assign("kept", [1, 2])
+    cluster.log.commits_at_once = False
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="lost", num_partitions=1, replication_factor=2)])
+    waiting = cluster.send(request)
+    former = cluster.active
+
+    cluster.elect(102)
+
+    assert isinstance(waiting.value, KafkaError)
+    assert waiting.value.code is ErrorCode.NOT_CONTROLLER
+    assert set(former.state.image.topics.by_name) == {"kept"}
+    assert contents(former.state.index) == contents(rebuilt(former.state))
+    cluster.commit()
+    assert former.state.image == cluster.active.state.image
+
+
+def test_decisions_see_what_is_not_committed_yet(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2)
+    cluster.log.commits_at_once = False
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+    first, second = cluster.send(request), cluster.send(copy.deepcopy(request))
+    was_early = first.is_complete or second.is_complete
+    cluster.commit()
+
+    assert not was_early
+    assert first.value.topics[0].error_code == ErrorCode.NONE
+    assert second.value.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_transaction_that_its_controller_left_open_is_aborted(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=2)
+    base = cluster.log.end_offset
+    records = (
+        MetadataRecord(log.BeginTransactionRecord(name="half done"), 0),
+        MetadataRecord(log.TopicRecord(name="half", topic_id=cluster.random.uuid()), 0),
+    )
+    cluster.log.batches.append(Batch(base, cluster.log.leader.epoch, 0, 0, records, base + 1))
+    cluster.log.leader = cluster.log.leader._replace(leader_id=None)
+    for controller in cluster.controllers.values():
+        controller.on_leader_change(cluster.log.leader)
+    cluster.commit()
+
+    cluster.elect(102)
+
+    kinds = [type(record.message) for record in cluster.records]
+    assert kinds.count(log.AbortTransactionRecord) == 1
+    assert cluster.image.topics.by_name == {}
+    cluster.assign("whole", [1])
+    assert set(cluster.image.topics.by_name) == {"whole"}
+
+
+def test_a_controller_that_takes_over_gives_every_broker_a_whole_session(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=2)
+    cluster.wait(8_999)
+
+    cluster.elect(102)
+    cluster.wait(8_999)
+    lives = not cluster.broker_of(1).is_fenced
+    cluster.wait(1)
+
+    assert lives
+    assert cluster.broker_of(1).is_fenced
+
+
+def test_a_controller_that_starts_again_registers_its_new_incarnation_once(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(controllers=2)
+    first = cluster.image.cluster.controllers[101].incarnation_id
+    cluster.elect(102)
+    cluster.elect(101)
+
+    registrations = [each.message for each in cluster.records if isinstance(each.message, log.RegisterControllerRecord)]
+    assert cluster.image.cluster.controllers[101].incarnation_id == first
+    # The test had entered 102 under another incarnation before it took over.
+    assert [each.controller_id for each in registrations] == [101, 102, 102]
+
+
+@pytest.mark.parametrize(
+    ("metadata_version", "is_told"), [pytest.param(14, False, id="too-old"), pytest.param(15, True, id="3.7-IV0")]
+)
+def test_controllers_register_from_metadata_version_3_7(
+    new_cluster: Callable[..., Any], metadata_version: int, is_told: bool
+) -> None:
+    cluster = new_cluster(metadata_version=metadata_version)
+
+    answer = cluster.ask(cluster.controller_registration(102))
+
+    assert (answer.error_code == ErrorCode.NONE) == is_told
+    assert (102 in cluster.image.cluster.controllers) == is_told
+
+
+def test_a_controller_without_the_cluster_s_features_is_refused(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster()
+
+    old = cluster.ask(cluster.controller_registration(102, features={"metadata.version": (7, 29)}))
+    new = cluster.ask(cluster.controller_registration(103, features={"metadata.version": (7, 31)}))
+
+    assert (old.error_code, new.error_code) == (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE)
+    assert "does not support finalized version 30 of metadata.version" in old.error_message
+    assert SUPPORTED_FEATURES["metadata.version"].last == 30
+
+
+def test_the_same_registration_again_writes_nothing(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster()
+    request = cluster.controller_registration(102)
+
+    assert len(cluster.records_of(request)) == 1
+    assert cluster.records_of(request) == []
