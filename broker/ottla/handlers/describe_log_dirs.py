@@ -41,7 +41,7 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
                 DescribeLogDirsPartition(
                     partition_index=partition,
                     partition_size=log.size_bytes,
-                    offset_lag=max(0, log.log_end_offset - log.high_watermark),
+                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
                 )
             )
         result.topics = list(topics.values())

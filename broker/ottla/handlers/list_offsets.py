@@ -2,6 +2,7 @@
 
 v2 isolation level; v4 leader epochs; v6 flexible; v7 max timestamp (KIP-734); v8 earliest local (KIP-405); v9 latest
 tiered; v10 timeout; v11 earliest pending upload. Nothing is tiered here: local answers equal the others, -5 is unknown.
+Consumers are told of what is committed, followers (by their id) and debuggers (-2, also by a follower) of everything.
 Source: ListOffsetsRequest.json; ReplicaManager.fetchOffset, UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.
 """
 
@@ -9,6 +10,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import TimestampAndOffset
 from ottla.replication.partition import Partition
+from ottla.types import Offset
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -27,6 +29,9 @@ _FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARL
 _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+_CONSUMER = -1
+_DEBUGGER = -2
 
 
 @serves(api_key=2, versions=range(1, 12))
@@ -46,9 +51,7 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
             try:
                 if counts[topic.name, wanted.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                partition = context.services.replicas.get(topic.name, wanted.partition_index)
-                partition.require_leadership(wanted.current_leader_epoch)
-                found = _find(context, partition, wanted, read_committed=request.isolation_level == _READ_COMMITTED)
+                found = _look_up(context, request, topic.name, wanted)
             except KafkaError as error:
                 answer.error_code = error.code
                 continue
@@ -60,21 +63,39 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     return response
 
 
-def _find(
-    context: RequestContext, partition: Partition, wanted: ListOffsetsPartition, *, read_committed: bool
+def _look_up(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> TimestampAndOffset:
-    log = partition.log
-    end = log.last_stable_offset if read_committed else log.high_watermark
+    partition = context.services.replicas.get(topic, wanted.partition_index)
+    if request.replica_id == _DEBUGGER:
+        partition.require_epoch(wanted.current_leader_epoch)
+    else:
+        partition.require_leadership(wanted.current_leader_epoch)
     if context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if wanted.timestamp == LATEST:
+    log = partition.log
+    if request.replica_id != _CONSUMER:
+        return _find(partition, wanted.timestamp, log.log_end_offset)
+    end = log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark
+    found = _find(partition, wanted.timestamp, end)
+    is_behind = partition.is_leader and partition.epoch_start_offset > log.high_watermark
+    if is_behind and (wanted.timestamp == LATEST or (found is _UNKNOWN and wanted.timestamp >= 0)):
+        # A new leader does not know yet how much its predecessor had committed: an offset from now might go back.
+        can_say_so = context.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if can_say_so else ErrorCode.LEADER_NOT_AVAILABLE)
+    return found
+
+
+def _find(partition: Partition, timestamp: int, end: Offset) -> TimestampAndOffset:
+    log = partition.log
+    if timestamp == LATEST:
         return TimestampAndOffset(-1, end, partition.leader_epoch)
-    if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampAndOffset(-1, log.log_start_offset, partition.epoch_for_offset(log.log_start_offset))
-    if wanted.timestamp == MAX_TIMESTAMP:
+    if timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
-    elif wanted.timestamp < 0:
+    elif timestamp < 0:
         found = None
     else:
-        found = log.offset_for_timestamp(wanted.timestamp)
+        found = log.offset_for_timestamp(timestamp)
     return found if found is not None and found.offset < end else _UNKNOWN

@@ -4,8 +4,9 @@ One fetch is on its way at a time, for all its partitions; what it brings is app
 partition, and the next fetch leaves before anything else is done. Through the fetch session only partitions that
 changed are named, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
 
-A partition that met an error waits for replica.fetch.backoff.ms, alone. One whose disk refused, or whose leader epoch
-is over, is left alone until the metadata says something new of it.
+A partition that met an error waits, alone; at first for a moment, as after an election the leader may be the last to
+hear of it, then longer each time, up to replica.fetch.backoff.ms. One whose disk refused, or whose leader epoch is
+over, is left alone until the metadata says something new of it.
 
 Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
 """
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 LATEST = -1
 EARLIEST = -2
 _THROTTLED_RETRY_MS = 100
+_FIRST_BACKOFF_MS = 20
+_DOUBLINGS_MAX = 16
+_FAILURES_UNTIL_TOLD = 2
 
 _Sent = tuple[Offset, LeaderEpoch, LeaderEpoch, Offset]
 """What the leader was last told: fetch offset, current leader epoch, last fetched epoch, log start offset."""
@@ -52,7 +56,7 @@ class _Followed:
     sent: _Sent | None = None
     is_in_session: bool = False
     delayed_until_ms: int = 0
-    is_delayed: bool = False
+    failures: int = 0
     lag: int | None = None
 
     @property
@@ -153,7 +157,13 @@ class ReplicaFetcher:
         self._leave_session(followed)
 
     def _back_off(self, followed: _Followed) -> None:
-        self._delay(followed, self._config().fetch_backoff_ms)
+        followed.failures += 1
+        self._delay(followed, self._backoff_ms(followed.failures))
+
+    def _backoff_ms(self, failures: int) -> int:
+        """Return the wait after so many failures in a row: doubling from a moment to replica.fetch.backoff.ms."""
+        doublings = min(failures - 1, _DOUBLINGS_MAX)
+        return min(_FIRST_BACKOFF_MS << doublings, self._config().fetch_backoff_ms)
 
     def _give_up(self, followed: _Followed) -> None:
         """Until the metadata says something new of the partition."""
@@ -259,7 +269,7 @@ class ReplicaFetcher:
         if answer.error_code != ErrorCode.NONE:
             self._on_refused(ErrorCode(answer.error_code))
             return
-        if self._failures:
+        if self._failures >= _FAILURES_UNTIL_TOLD:
             logger.info("fetching from node %d again", self.leader)
         self._failures = 0
         self._session.on_response(answer.session_id)
@@ -279,16 +289,16 @@ class ReplicaFetcher:
         if self._failures == 1 and failure is PeerFailure.DISCONNECTED:
             self._retry_at_ms = now_ms
             return
-        if self._failures <= 2:
-            logger.info("cannot fetch from node %d: %s", self.leader, failure.value)
-        self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
+        if self._failures == _FAILURES_UNTIL_TOLD:
+            logger.info("cannot fetch from node %d: %s; trying on", self.leader, failure.value)
+        self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
 
     def _on_refused(self, code: ErrorCode) -> None:
         """Start a new session: the leader has lost this one, or never had it."""
         self._session.on_error(code)
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
-        self._retry_at_ms = now_ms if self._failures == 1 else now_ms + self._config().fetch_backoff_ms
+        self._retry_at_ms = now_ms if self._failures == 1 else now_ms + self._backoff_ms(self._failures)
         logger.debug("node %d refused a fetch: %s", self.leader, code.name)
 
     # --- what came
@@ -338,6 +348,7 @@ class ReplicaFetcher:
             log_start_offset=data.log_start_offset,
             wall_ms=self._clock.wall_ms(),
         )
+        followed.failures = 0
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         if log.log_end_offset != end_offset or log.log_start_offset != start_offset:
             self._changed[partition.topic_partition] = None
@@ -398,7 +409,7 @@ class ReplicaFetcher:
 
     def _ask_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
         """Ask the leader for an end of its log; until it has answered, the partition is not fetched."""
-        self._back_off(followed)
+        self._delay(followed, self._config().fetch_backoff_ms)
         endpoint = self._neighbours.endpoint_of(self.leader)
         if endpoint is None:
             return

@@ -21,6 +21,7 @@ from ottla.metrics.traffic import TopicTraffic, Traffic
 from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
+from ottla.replication.directory_assignments import DirectoryAssignments
 from ottla.replication.fetch_session import FetchNews
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
@@ -76,6 +77,7 @@ class ReplicaManager:
         self.replication_bytes_out = 0
         self.isr: IsrManager | None = None
         self.fetchers: Fetchers | None = None
+        self._directories: DirectoryAssignments | None = None
         self._logs = logs
         self._clock = clock
         self._config_of_topic = config_of_topic
@@ -102,6 +104,7 @@ class ReplicaManager:
         self.follower_quota.rate = config.follower_throttled_rate
 
     def _join(self, neighbours: Neighbours) -> None:
+        self._directories = DirectoryAssignments(node_id=self.node_id, neighbours=neighbours, clock=self._clock)
         self.isr = IsrManager(
             node_id=self.node_id,
             neighbours=neighbours,
@@ -354,6 +357,7 @@ class ReplicaManager:
             partition = self._make(topic_partition, local)
             if partition is None:
                 return
+        self._compare_directory(partition, local)
         if local.partition.leader == self.node_id:
             self._lead(partition, local)
         else:
@@ -389,6 +393,18 @@ class ReplicaManager:
             syncs_before_commit=self._syncs_before_commit,
         )
         return partition
+
+    def _compare_directory(self, partition: Partition, local: LocalReplica) -> None:
+        """Tell the controller where the log is when it believes otherwise."""
+        if self._directories is None:
+            return
+        path = partition.log.directory.rpartition("/")[0]
+        directory_id = self._logs.directory_ids().get(path)
+        index = partition.topic_partition.partition
+        if directory_id is None or directory_id == local.partition.directory_of(self.node_id):
+            self._directories.forget(local.topic_id, index)
+        else:
+            self._directories.assign(local.topic_id, index, directory_id)
 
     def _lead(self, partition: Partition, local: LocalReplica) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -430,6 +446,8 @@ class ReplicaManager:
             return False
         partition.leader = NO_LEADER
         partition.pending = None
+        if self._directories is not None:
+            self._directories.forget(partition.topic_id, topic_partition.partition)
         if self.isr is not None:
             self.isr.forget(topic_partition)
         if self.fetchers is not None:
@@ -450,6 +468,8 @@ class ReplicaManager:
             self.fetchers.tick(now_ms)
         if self.isr is not None:
             self.isr.tick(now_ms)
+        if self._directories is not None:
+            self._directories.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         if self._unassigned:
@@ -463,4 +483,6 @@ class ReplicaManager:
             deadlines.append(self.fetchers.next_deadline_ms())
         if self.isr is not None:
             deadlines.append(self.isr.next_deadline_ms())
+        if self._directories is not None:
+            deadlines.append(self._directories.next_deadline_ms())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from ottla.replication.config import ReplicationConfig
+
 NODES = (1, 2, 3)
 nodes = st.sampled_from(NODES)
 
@@ -24,7 +26,8 @@ class Replication(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = type(self).new_cluster(3)
+        # One batch per fetch: a follower that is behind takes a while, in which things go wrong.
+        self.cluster = type(self).new_cluster(3, replication=ReplicationConfig(fetch_response_max_bytes=1))
         self.cluster.controller.create_topic("t", NODES)
         self.cluster.settle()
         self.committed: list[tuple[int, bytes]] = []

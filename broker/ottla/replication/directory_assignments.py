@@ -1,0 +1,106 @@
+"""`DirectoryAssignments`: tells the controller which log directory a replica is in, where it thinks otherwise.
+
+The controller must know it to tell which replicas a failed directory takes with it. One request is on its way at a
+time, with everything that there is to say. Source: AssignmentsManager of Apache Kafka 4.3; KIP-858.
+"""
+
+import logging
+from itertools import islice
+
+from ottla.errors import ErrorCode
+from ottla.ports import Clock
+from ottla.replication.neighbours import Neighbours
+from ottla.types import NodeId, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    AssignReplicasToDirsResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+ASSIGNMENTS_PER_REQUEST_MAX = 2_250
+_RETRY_MS = 500
+_FINAL = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+_Key = tuple[Uuid, int]
+
+
+class DirectoryAssignments:
+    """See the module."""
+
+    def __init__(self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock) -> None:
+        self._node_id = node_id
+        self._neighbours = neighbours
+        self._clock = clock
+        self._wanted: dict[_Key, Uuid] = {}
+        self._is_in_flight = False
+        self._retry_at_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def assign(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
+        """Tell the controller that this node's replica is in ``directory_id``; until it has heard."""
+        self._wanted[topic_id, partition] = directory_id
+
+    def forget(self, topic_id: Uuid, partition: int) -> None:
+        """The controller knows, or there is no such replica any more."""
+        self._wanted.pop((topic_id, partition), None)
+
+    def tick(self, now_ms: int) -> None:
+        if self._wanted and not self._is_in_flight and now_ms >= self._retry_at_ms:
+            self._send(dict(islice(self._wanted.items(), ASSIGNMENTS_PER_REQUEST_MAX)))
+
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_at_ms if self._wanted and not self._is_in_flight else None
+
+    def _send(self, told: dict[_Key, Uuid]) -> None:
+        self._is_in_flight = True
+        by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
+        for (topic_id, partition), directory_id in told.items():
+            by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(partition)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._neighbours.broker_epoch(),
+            directories=[
+                AssignReplicasToDirsRequestDirectoryData(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequestPartitionData(partition_index=partition)
+                                for partition in partitions
+                            ],
+                        )
+                        for topic_id, partitions in topics.items()
+                    ],
+                )
+                for directory_id, topics in by_directory.items()
+            ],
+        )
+        self._neighbours.send_to_controller(request).on_complete(lambda answer: self._on_answer(told, answer))
+
+    def _on_answer(self, told: dict[_Key, Uuid], answer: Message) -> None:
+        self._is_in_flight = False
+        codes: dict[_Key, ErrorCode] = {}
+        if isinstance(answer, AssignReplicasToDirsResponse) and answer.error_code == ErrorCode.NONE:
+            codes = {
+                (topic.topic_id, partition.partition_index): ErrorCode(partition.error_code)
+                for directory in answer.directories
+                for topic in directory.topics
+                for partition in topic.partitions
+            }
+        elif isinstance(answer, AssignReplicasToDirsResponse) and answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # The finalized metadata.version knows no directories: nothing can be noted.
+            codes = dict.fromkeys(told, ErrorCode.NONE)
+        for key, directory_id in told.items():
+            if codes.get(key) in _FINAL and self._wanted.get(key) == directory_id:
+                del self._wanted[key]
+        if any(key in self._wanted for key in told):
+            logger.debug("the controller has not taken the directories of %d replicas yet", len(self._wanted))
+            self._retry_at_ms = self._clock.monotonic_ms() + _RETRY_MS
