@@ -1,4 +1,8 @@
-"""A clock that moves only when told, as `ports.Clock`; every node may see it skewed."""
+"""Clocks that move only when told, as `ports.Clock`; every node may see its own, skewed and drifting."""
+
+from ottla.ports import Clock
+
+_MILLION = 1_000_000
 
 
 class SimulatedClock:
@@ -21,3 +25,33 @@ class SimulatedClock:
     def step_wall(self, milliseconds: int) -> None:
         """Step the wall clock, as NTP or an operator would."""
         self._wall_offset_ms += milliseconds
+
+
+class MachineClock:
+    """One machine's view of the true time: its clock started somewhen, runs a little fast or slow, and may be wrong.
+
+    Args of the constructor:
+        started_ms: what the monotonic clock said when the simulation began.
+        drift_ppm: by how many millionths it runs fast; negative for slow.
+        skew_ms: how far the wall clock is ahead.
+    """
+
+    def __init__(self, truth: Clock, *, started_ms: int = 0, drift_ppm: int = 0, skew_ms: int = 0) -> None:
+        self._truth = truth
+        self._started_ms = started_ms
+        self._rate = _MILLION + drift_ppm
+        self._skew_ms = skew_ms
+
+    def monotonic_ms(self) -> int:
+        return self._started_ms + self._truth.monotonic_ms() * self._rate // _MILLION
+
+    def wall_ms(self) -> int:
+        return self._truth.wall_ms() + self._skew_ms
+
+    def step_wall(self, milliseconds: int) -> None:
+        """Step this machine's wall clock."""
+        self._skew_ms += milliseconds
+
+    def true_ms(self, monotonic_ms: int) -> int:
+        """Return the first true millisecond in which this clock says ``monotonic_ms`` or more."""
+        return -(-(monotonic_ms - self._started_ms) * _MILLION // self._rate)

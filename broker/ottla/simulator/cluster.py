@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from ottla.config.node_config import NodeConfig
 from ottla.metadata.format import FormatOptions, format_storage
+from ottla.ports import Clock, Random
 from ottla.raft.voter_set import Voter
 from ottla.server.node import Node
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.clock import MachineClock, SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
 from ottla.simulator.internet import Internet, Weather
 from ottla.simulator.network import SimulatedNetwork
@@ -21,7 +22,7 @@ DIRECTORY = "/data"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 STEP_MS_MAX = 1_000
-"""Time never jumps further at once, so that a test's condition is looked at now and then."""
+"""How long a node sleeps that says nothing else."""
 
 DEFAULTS = {
     "controller.listener.names": "CONTROLLER",
@@ -41,22 +42,31 @@ class SimulatedNode:
         self.roles = roles
         self.host = f"node{node_id}"
         self.directory_id = directory_id
-        self.disk = SimulatedDisk()
+        self.clock: Clock = cluster.clock
+        self.disk = self.new_disk()
         self.network = SimulatedNetwork()
         self.process: Node | None = None
+        self.is_frozen = False
         self.is_ready = False
+        self.sync_ms = 0
+        """How long the disk takes to sync."""
+        self.wake_ms = 0
+        """When the process has something to do, in true time."""
+        self.overrides: dict[str, str] = {}
+        """Properties of this node alone."""
         self.stopped: list[str | None] = []
         """What the process gave as the reason of its end; empty while it runs."""
 
-    @property
-    def node(self) -> Node:
-        """The running process."""
-        assert self.process is not None, f"node {self.node_id} is not running"
-        return self.process
+    def new_disk(self) -> SimulatedDisk:
+        """Return an empty disk, whose syncs complete after ``sync_ms``."""
+        return SimulatedDisk(schedule=lambda sync: self.cluster.internet.reach_later(self.host, self.sync_ms, sync))
 
     @property
-    def clock(self) -> SimulatedClock:
-        return self.cluster.clock
+    def node(self) -> Node:
+        """The running process; whoever asks for it is taken to do something with it."""
+        assert self.process is not None, f"node {self.node_id} is not running"
+        self.cluster.touch(self.host)
+        return self.process
 
     @property
     def controller_endpoint(self) -> Endpoint:
@@ -103,13 +113,18 @@ class Cluster:
     ) -> None:
         self.clock = SimulatedClock()
         self.random = SeededRandom(seed)
-        self.internet = Internet(self.clock, weather)
+        self.internet = Internet(self.clock, weather, on_touch=self.touch)
+        self.events = self.internet.events
+        self.on_event: Callable[[], object] = lambda: None
+        """Called after everything that happened to any node."""
         self._overrides = dict(overrides or {})
-        self._has_happened = False
+        self._touched: dict[str, None] = {}
         self.nodes: dict[NodeId, SimulatedNode] = {}
+        self.by_host: dict[str, SimulatedNode] = {}
         voters = brokers if controllers is None else controllers
         for node_id, roles in enumerate(_roles(voters, brokers, combined=combined), 1):
-            self.nodes[node_id] = SimulatedNode(self, node_id, roles, self.random.uuid())
+            place = self.nodes[node_id] = SimulatedNode(self, node_id, roles, self.random.uuid())
+            self.by_host[place.host] = place
         for place in self.nodes.values():
             self.format(place.node_id)
 
@@ -148,6 +163,7 @@ class Cluster:
                 "controller.quorum.bootstrap.servers": bootstrap,
                 **place.properties(),
                 **self._overrides,
+                **place.overrides,
             }
         )
         place.network = SimulatedNetwork(self.internet, place.host)
@@ -157,9 +173,10 @@ class Cluster:
         def ready() -> None:
             place.is_ready = True
 
-        place.process = Node(
+        self.internet.restore_power(place.host)
+        process = Node(
             config=config,
-            clock=self.clock,
+            clock=place.clock,
             disk=place.disk,
             network=place.network,
             random=self.random,
@@ -167,18 +184,50 @@ class Cluster:
             on_ready=ready,
             on_stopped=place.stopped.append,
         )
-        place.network.attach(place.process, [(door.name, door.port) for door in config.listeners])
-        place.process.start()
+        place.network.attach(process, [(door.name, door.port) for door in config.listeners])
+        place.process = process
+        self.before_start(place)
+        place.node.start()
+
+    def before_start(self, place: SimulatedNode) -> None:
+        """Prepare a process that is about to start; for those who watch."""
 
     def kill(self, node_id: NodeId, *, power_loss: bool = False) -> None:
         """End the process at once; ``power_loss`` also loses what was not synced."""
         place = self.nodes[node_id]
-        place.network.vanish()
-        place.process = None
+        self._vanish(place)
         if power_loss:
             place.disk.crash()
         else:
             place.disk.kill()
+
+    def cut_power(self, node_id: NodeId, random: Random) -> None:
+        """End the machine: what was not synced is lost or torn, and nobody is told; it is back when it starts."""
+        place = self.nodes[node_id]
+        self._vanish(place, silently=True)
+        self.internet.cut_power(place.host)
+        place.disk.crash(random)
+
+    def freeze(self, node_id: NodeId) -> None:
+        """Stop the process as SIGSTOP does."""
+        place = self.nodes[node_id]
+        place.is_frozen = True
+        self.internet.freeze(place.host)
+
+    def thaw(self, node_id: NodeId) -> None:
+        """Let it go on."""
+        place = self.nodes[node_id]
+        if place.is_frozen:
+            place.is_frozen = False
+            self.touch(place.host)
+            self.internet.thaw(place.host)
+
+    def _vanish(self, place: SimulatedNode, *, silently: bool = False) -> None:
+        place.network.vanish(silently=silently)
+        place.process = None
+        if place.is_frozen:
+            place.is_frozen = False
+            self.internet.thaw(place.host)
 
     def stop(self, node_id: NodeId, *, limit_ms: int = 60_000) -> None:
         """Stop the node in order, and wait for its end."""
@@ -188,9 +237,14 @@ class Cluster:
 
     def wipe(self, node_id: NodeId) -> None:
         """Replace the disk of a node that does not run by an empty one."""
-        self.nodes[node_id].disk = SimulatedDisk()
+        place = self.nodes[node_id]
+        place.disk = place.new_disk()
 
     # --- time
+
+    def touch(self, host: str) -> None:
+        """Note that something reaches the process at ``host``: it ticks after it."""
+        self._touched[host] = None
 
     def run(self, milliseconds: int) -> None:
         """Let time pass."""
@@ -200,7 +254,7 @@ class Cluster:
             now_ms = self.clock.monotonic_ms()
             if now_ms >= end_ms:
                 return
-            self.clock.advance(max(1, min(self._next_event_ms(now_ms), end_ms) - now_ms))
+            self.clock.advance(min(self._next_event_ms(now_ms), end_ms) - now_ms)
 
     def run_until(self, condition: Callable[[], bool], *, limit_ms: int = 60_000) -> None:
         """Let time pass until ``condition`` holds; it is looked at after every event."""
@@ -212,7 +266,7 @@ class Cluster:
             now_ms = self.clock.monotonic_ms()
             if now_ms >= end_ms:
                 raise AssertionError(f"not within {limit_ms} ms: {self.describe()}")
-            self.clock.advance(max(1, min(self._next_event_ms(now_ms), end_ms) - now_ms))
+            self.clock.advance(min(self._next_event_ms(now_ms), end_ms) - now_ms)
 
     def run_until_ready(self, *, limit_ms: int = 60_000) -> None:
         """Let time pass until every node that runs serves."""
@@ -221,30 +275,53 @@ class Cluster:
         )
 
     def _do_due(self) -> None:
-        """Let everything happen that is due now, as often as something follows from it."""
-        self._has_happened = self.internet.run_due() > 0
+        """Let everything happen that is due now: first what arrives, then the nodes that it reached or that are due.
+
+        A node ticks once in a millisecond: what reaches it after that is seen to in the next one.
+        """
+        now_ms = self.clock.monotonic_ms()
+        while (event := self.events.take_due()) is not None:
+            event()
+            self.on_event()
         for place in list(self.nodes.values()):
-            if place.process is None:
-                continue
-            place.process.tick()
-            self._has_happened |= place.disk.complete_syncs() > 0
-            if place.stopped:
-                self._end(place)
+            if place.process is not None and not place.is_frozen:
+                if place.stopped:
+                    self._end(place)
+                elif place.host in self._touched or place.wake_ms <= now_ms:
+                    self._tick(place, now_ms)
+        self._touched.clear()
+
+    def _tick(self, place: SimulatedNode, now_ms: int) -> None:
+        process = place.process
+        assert process is not None, "only what runs ticks"
+        process.tick()
+        self.on_event()
+        deadline_ms = process.next_deadline_ms()
+        place.wake_ms = (
+            now_ms + STEP_MS_MAX if deadline_ms is None else max(now_ms + 1, self.true_ms(place, deadline_ms))
+        )
+        if place.stopped:
+            place.wake_ms = now_ms + 1
+
+    def true_ms(self, place: SimulatedNode, monotonic_ms: int) -> int:
+        """Return when the node's clock says ``monotonic_ms``."""
+        clock = place.clock
+        return clock.true_ms(monotonic_ms) if isinstance(clock, MachineClock) else monotonic_ms
 
     def _end(self, place: SimulatedNode) -> None:
         """The process has stopped by itself: close it as the runtime does."""
-        process = place.node
-        process.close()
-        place.network.vanish()
-        place.process = None
+        place.node.close()
+        self._vanish(place)
         place.disk.kill()
 
     def _next_event_ms(self, now_ms: int) -> int:
-        if self._has_happened:
-            return now_ms + 1  # nodes tick once in a millisecond, and have not seen the end of this one
-        times = [self.internet.next_event_ms(), now_ms + STEP_MS_MAX]
-        times += [place.process.next_deadline_ms() for place in self.nodes.values() if place.process is not None]
-        return min(time_ms for time_ms in times if time_ms is not None)
+        if self._touched:
+            return now_ms + 1
+        times = [place.wake_ms for place in self.nodes.values() if place.process is not None and not place.is_frozen]
+        next_ms = self.events.next_ms()
+        if next_ms is not None:
+            times.append(next_ms)
+        return max(now_ms, min(times, default=now_ms + STEP_MS_MAX))
 
     # --- looking
 

@@ -3,14 +3,20 @@
 Every `SimulatedNetwork` that is attached may dial every endpoint where another listens, and its own. A connection
 keeps its bytes in order and loses none while both ends live; who pauses reading lets them pile up, and the sender is
 told to wait, as TCP would have it. A process that ends takes its connections with it; where nobody listens, dialling
-is refused. How long things take, and whether they get through, is for `Weather` to say.
+is refused. How long things take, and whether they get through, is for `Weather` to say: what does not get through is
+held, and sent again when the weather has changed (`release`), as TCP does.
+
+A host may be frozen (SIGSTOP: its kernel still takes connections and bytes, its process notices nothing), or without
+power: then nothing answers, not even with a refusal, and who still has a connection learns of its end only from the
+host when it is back.
 """
 
-import heapq
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from ottla.ports import Clock, ConnectionId
+from ottla.simulator.events import EventQueue
 from ottla.types import Endpoint
 
 QUEUED_SIZE_BYTES_MAX = 1024 * 1024
@@ -40,7 +46,7 @@ class Weather:
         self._travel_ms = travel_ms
 
     def travel_ms(self, source: str, target: str) -> int | None:
-        """Return how long what ``source`` sends now takes to ``target``, both host names; None: it never arrives."""
+        """Return how long what ``source`` sends now takes to ``target``, both hosts; None: not before `release`."""
         return self._travel_ms
 
 
@@ -52,8 +58,10 @@ class Socket:
         "connection",
         "core",
         "end_reason",
+        "held_count",
         "host",
         "in_flight_bytes",
+        "is_abandoned",
         "is_open",
         "is_read_from",
         "last_arrival_ms",
@@ -69,7 +77,10 @@ class Socket:
         self.arrived = bytearray()
         self.in_flight_bytes = 0
         """Sent from here and not read by the other end yet."""
+        self.held_count = 0
+        """How many things on their way to this end are held up; what is sent behind them is as well."""
         self.is_open = True
+        self.is_abandoned = False
         self.is_read_from = True
         self.told_to_wait = False
         self.end_reason: str | None = None
@@ -78,40 +89,112 @@ class Socket:
 
 
 class Internet:
-    """See the module. The simulation calls `run_due` whenever the clock has moved."""
+    """See the module.
 
-    def __init__(self, clock: Clock, weather: Weather | None = None) -> None:
+    Args of the constructor:
+        events: what is to happen is put there; the simulation takes it out when its time has come.
+        on_touch: called with a host's name before anything reaches the process there.
+        on_bytes: called with what arrives: source, target, bytes.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        weather: Weather | None = None,
+        *,
+        events: EventQueue | None = None,
+        on_touch: Callable[[str], object] = lambda _: None,
+        on_bytes: Callable[[str, str, bytes], object] = lambda *_: None,
+    ) -> None:
         self.weather = weather or Weather()
+        self.events = events or EventQueue(clock)
         self._clock = clock
-        self._events: list[tuple[int, int, Callable[[], None]]] = []
-        self._sequence = 0
+        self._on_touch = on_touch
+        self._on_bytes = on_bytes
         self._listeners: dict[Endpoint, tuple[Callable[[], ConnectionId], Callable[[Socket], None], Core, str]] = {}
+        self._held: deque[tuple[str, str, Socket | None, Callable[[], None]]] = deque()
+        self._frozen: dict[str, list[Callable[[], None]]] = {}
+        self._without_power: set[str] = set()
+        self._sockets: dict[Socket, None] = {}
+        """The dialling ends of all connections that may be open."""
 
-    # --- time
+    # --- time and weather
 
-    def next_event_ms(self) -> int | None:
-        return self._events[0][0] if self._events else None
-
-    def run_due(self) -> int:
-        """Let everything happen whose time has come; return how many events that were."""
-        now_ms = self._clock.monotonic_ms()
-        count = 0
-        while self._events and self._events[0][0] <= now_ms:
-            heapq.heappop(self._events)[2]()
-            count += 1
-        return count
-
-    def _at(self, time_ms: int, action: Callable[[], None]) -> None:
-        self._sequence += 1
-        heapq.heappush(self._events, (time_ms, self._sequence, action))
-
-    def _travel(self, source: Socket, target: Socket, action: Callable[[], None]) -> None:
-        """Have ``action`` happen at ``target`` behind everything that ``source`` sent before."""
-        travel_ms = self.weather.travel_ms(source.host, target.host)
-        if travel_ms is None:
+    def _travel(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
+        """Have the kernel of ``target`` do ``action``, for a connection's ``end`` behind all that was sent before."""
+        travel_ms = self.weather.travel_ms(source, target)
+        if travel_ms is None or (end is not None and end.held_count > 0):
+            self._hold(source, target, end, action)
             return
-        target.last_arrival_ms = max(target.last_arrival_ms, self._clock.monotonic_ms() + travel_ms)
-        self._at(target.last_arrival_ms, action)
+        arrival_ms = self._clock.monotonic_ms() + travel_ms
+        if end is not None:
+            arrival_ms = end.last_arrival_ms = max(end.last_arrival_ms, arrival_ms)
+        self.events.at(arrival_ms, lambda: self._land(source, target, end, action))
+
+    def _land(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
+        if target in self._without_power:
+            self._hold(source, target, end, action)
+        else:
+            action()
+
+    def _hold(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
+        self._held.append((source, target, end, action))
+        if end is not None:
+            end.held_count += 1
+
+    def _reach(self, host: str, action: Callable[[], None]) -> None:
+        """Let ``action`` happen to the process at ``host``, or wait until that runs again."""
+        frozen = self._frozen.get(host)
+        if frozen is not None:
+            frozen.append(action)
+            return
+        self._on_touch(host)
+        action()
+
+    def reach_later(self, host: str, delay_ms: int, action: Callable[[], None]) -> None:
+        """Let ``action`` happen to the process at ``host``, as what its disk completes, when it runs then."""
+        self.events.after(delay_ms, lambda: self._reach(host, action))
+
+    def release(self) -> None:
+        """Send again what was held up: the weather has changed."""
+        held, self._held = self._held, deque()
+        for _, _, end, _ in held:
+            if end is not None:
+                end.held_count = 0
+        for source, target, end, action in held:
+            self._travel(source, target, end, action)
+
+    def freeze(self, host: str) -> None:
+        """Stop the process at ``host`` as SIGSTOP does."""
+        self._frozen.setdefault(host, [])
+
+    def thaw(self, host: str) -> None:
+        for action in self._frozen.pop(host, []):
+            self._reach(host, action)
+
+    def cut_power(self, host: str) -> None:
+        self._without_power.add(host)
+        self._frozen.pop(host, None)
+
+    def restore_power(self, host: str) -> None:
+        self._without_power.discard(host)
+        self.release()
+
+    def reset_connections(self, chosen: Callable[[str, str], bool]) -> int:
+        """Break the connections between the hosts that ``chosen`` says; return how many."""
+        broken = 0
+        for socket in list(self._sockets):
+            other = socket.other
+            if not socket.is_open and (other is None or not other.is_open):
+                del self._sockets[socket]
+            elif other is not None and chosen(socket.host, other.host):
+                broken += 1
+                for end in (socket, other):
+                    self.events.after(0, lambda end=end: self._reset(end))  # type: ignore[misc]
+        return broken
+
+    def _reset(self, socket: Socket) -> None:
+        self._fail(socket, "Connection reset by peer")
 
     # --- listening and dialling
 
@@ -141,38 +224,49 @@ class Internet:
 
     def dial(self, socket: Socket, endpoint: Endpoint) -> None:
         """Connect ``socket`` to whoever listens at ``endpoint``; its core is told how that went."""
-        there = self.weather.travel_ms(socket.host, endpoint.host)
-        if there is not None:
-            self._at(self._clock.monotonic_ms() + there, lambda: self._knock(socket, endpoint))
+        self._travel(socket.host, endpoint.host, None, lambda: self._knock(socket, endpoint))
 
     def _knock(self, socket: Socket, endpoint: Endpoint) -> None:
-        back = self.weather.travel_ms(endpoint.host, socket.host)
-        if not socket.is_open or back is None:
+        """The kernel of the host that was dialled answers, whether the process runs or is stopped."""
+        if not socket.is_open:
             return
-        back_ms = self._clock.monotonic_ms() + back
         found = self._listeners.get(endpoint)
         if found is None:
-            self._at(back_ms, lambda: self._fail(socket, "Connection refused", was_refused=True))
+            self._travel(
+                endpoint.host,
+                socket.host,
+                socket,
+                lambda: self._fail(socket, "Connection refused", was_refused=True),
+            )
             return
         new_connection, adopt, core, listener = found
         door = Socket(core, endpoint.host, new_connection())
         door.other, socket.other = socket, door
+        self._sockets[socket] = None
         adopt(door)
-        self._at(back_ms, lambda: self._come_up(socket))
-        socket.last_arrival_ms = back_ms
-        if not core.accepted(
-            door.connection, listener=listener, peer=Endpoint(_address(socket.host), 0), dialled=endpoint
+        self._travel(endpoint.host, socket.host, socket, lambda: self._come_up(socket))
+        self._reach(endpoint.host, lambda: self._accept(door, listener, socket.host, endpoint))
+
+    def _accept(self, door: Socket, listener: str, source: str, dialled: Endpoint) -> None:
+        if door.is_open and not door.core.accepted(
+            door.connection, listener=listener, peer=Endpoint(_address(source), 0), dialled=dialled
         ):
             self.close(door)
 
     def _come_up(self, socket: Socket) -> None:
-        if socket.is_open:
-            socket.core.connected(socket.connection)
+        def tell() -> None:
+            if socket.is_open:
+                socket.core.connected(socket.connection)
+
+        self._reach(socket.host, tell)
 
     def _fail(self, socket: Socket, reason: str, *, was_refused: bool = False) -> None:
-        if socket.is_open:
-            socket.is_open = False
-            socket.core.closed(socket.connection, reason, was_refused=was_refused)
+        def tell() -> None:
+            if socket.is_open:
+                socket.is_open = False
+                socket.core.closed(socket.connection, reason, was_refused=was_refused)
+
+        self._reach(socket.host, tell)
 
     # --- an open connection
 
@@ -182,7 +276,7 @@ class Internet:
         if not socket.is_open or target is None:
             return True
         socket.in_flight_bytes += len(data)
-        self._travel(socket, target, lambda: self._arrive(target, data))
+        self._travel(socket.host, target.host, target, lambda: self._arrive(target, data))
         socket.told_to_wait = socket.in_flight_bytes > QUEUED_SIZE_BYTES_MAX
         return not socket.told_to_wait
 
@@ -193,23 +287,33 @@ class Internet:
         socket.is_open = False
         target = socket.other
         if target is not None:
-            self._travel(socket, target, lambda: self._end(target, reason))
+            self._travel(socket.host, target.host, target, lambda: self._end(target, reason))
+
+    def abandon(self, socket: Socket) -> None:
+        """End the connection as a power cut does: the other end is not told, and finds out when it sends."""
+        socket.is_open = False
+        socket.is_abandoned = True
 
     def resume(self, socket: Socket) -> None:
         """Read again; what has arrived meanwhile is delivered from the next event on, not within this call."""
         if not socket.is_read_from:
             socket.is_read_from = True
-            self._at(self._clock.monotonic_ms(), lambda: self._deliver(socket))
+            self.reach_later(socket.host, 0, lambda: self._deliver(socket))
 
     def _arrive(self, socket: Socket, data: bytes) -> None:
+        source = socket.other
+        assert source is not None, "bytes come from somewhere"
         if socket.is_open:
+            self._on_bytes(source.host, socket.host, data)
             socket.arrived += data
-            self._deliver(socket)
+            self._reach(socket.host, lambda: self._deliver(socket))
+        elif socket.is_abandoned:
+            self._travel(socket.host, source.host, source, lambda: self._fail(source, "Connection reset by peer"))
 
     def _end(self, socket: Socket, reason: str) -> None:
         if socket.is_open:
             socket.end_reason = reason
-            self._deliver(socket)
+            self._reach(socket.host, lambda: self._deliver(socket))
 
     def _deliver(self, socket: Socket) -> None:
         """Hand over what has arrived, for as long as the node reads; the end comes behind it."""
@@ -230,7 +334,7 @@ class Internet:
         sender.in_flight_bytes -= size
         if sender.told_to_wait and sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
             sender.told_to_wait = False
-            self._at(self._clock.monotonic_ms(), lambda: self._drain(sender))
+            self.reach_later(sender.host, 0, lambda: self._drain(sender))
 
     def _drain(self, socket: Socket) -> None:
         if socket.is_open:

@@ -51,13 +51,19 @@ class SimulatedNetwork:
                 Endpoint(self._host, port), listener, core, new_connection=self._take_id, adopt=self._adopt
             )
 
-    def vanish(self) -> None:
-        """The process has ended: its doors and connections close, what was queued is lost."""
+    def vanish(self, *, silently: bool = False) -> None:
+        """The process has ended: its doors and connections close, what was queued is lost.
+
+        ``silently`` when the machine has: then nobody is told.
+        """
         if self._internet is None or self._core is None:
             return
         self._internet.stop_listening(self._core)
         for socket in list(self._sockets.values()):
-            self._internet.close(socket, "Connection reset by peer")
+            if silently:
+                self._internet.abandon(socket)
+            else:
+                self._internet.close(socket, "Connection reset by peer")
         self._sockets.clear()
         for peer in self._peers.values():
             peer.is_closed = True

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from ottla.config.node_config import NodeConfig
 from ottla.metadata.format import FormatOptions, format_storage
+from ottla.ports import Clock
 from ottla.server.node import Node
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
@@ -49,7 +50,7 @@ class Place(Protocol):
     def node(self) -> Node: ...
 
     @property
-    def clock(self) -> SimulatedClock: ...
+    def clock(self) -> Clock: ...
 
     def run(self, milliseconds: int) -> None:
         """Let time pass."""

@@ -1,0 +1,31 @@
+"""`EventQueue`: what is going to happen, in the order in which it will; time jumps from one event to the next."""
+
+import heapq
+from collections.abc import Callable
+
+from ottla.ports import Clock
+
+
+class EventQueue:
+    """Actions with a time; those of the same millisecond happen in the order in which they were put in."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._events: list[tuple[int, int, Callable[[], object]]] = []
+        self._sequence = 0
+
+    def at(self, time_ms: int, action: Callable[[], object]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (time_ms, self._sequence, action))
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        self.at(self._clock.monotonic_ms() + delay_ms, action)
+
+    def next_ms(self) -> int | None:
+        return self._events[0][0] if self._events else None
+
+    def take_due(self) -> Callable[[], object] | None:
+        """Return the next action whose time has come."""
+        if self._events and self._events[0][0] <= self._clock.monotonic_ms():
+            return heapq.heappop(self._events)[2]
+        return None
