@@ -11,8 +11,10 @@ Replica      what all share: the log, the voters, the state and its transitions
 Elections    pre-votes and votes, asked for and given
 Leadership   appends, syncs, commits; tells the voters who leads; resigns when it is cut off
 FetchService answers the fetches of the others
-Fetching     gets the log while another replica leads
+Fetching     gets the log while another replica leads, or a snapshot of it
 Resignation  tells the voters when this replica stops leading
+VoterChanges adds, removes and updates voters, on the leader
+OwnVoter     asks the leader for such a change that concerns this replica itself
 CommitFeed   tells the listeners
 ============ ==========================================================================================================
 
@@ -33,9 +35,11 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.elections import Elections
 from ottla.raft.fetch_service import FetchService
 from ottla.raft.fetching import Fetching
+from ottla.raft.follower import FollowerState
 from ottla.raft.leader import LeaderState
 from ottla.raft.leadership import Leadership
 from ottla.raft.metadata_log import MetadataLog
+from ottla.raft.own_voter import OwnVoter
 from ottla.raft.prospective import ProspectiveState
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.quorum_state_file import QuorumStateFile
@@ -45,6 +49,8 @@ from ottla.raft.requests import Learned, begin_quorum_epoch_response, only_parti
 from ottla.raft.resignation import Resignation
 from ottla.raft.resigned import ResignedState
 from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter
+from ottla.raft.snapshot_fetch import SnapshotFetch
+from ottla.raft.voter_changes import VoterChanges
 from ottla.raft.voter_history import VoterHistory
 from ottla.raft.voter_set import VoterSet
 from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, Uuid
@@ -115,6 +121,7 @@ class RaftClient(Generic[RecordT]):
         self._config = config or RaftConfig()
         self._voters = VoterHistory(static_voters)
         self._feed: CommitFeed[RecordT] = CommitFeed(serde)
+        self._loaded: SnapshotReader[RecordT] | None = None
         self._next_clean_ms = 0
         self._is_initialized = False
         self._is_polling = False
@@ -140,8 +147,10 @@ class RaftClient(Generic[RecordT]):
         self._leadership = Leadership(self._replica)
         self._elections = Elections(self._replica, on_elected=self._leadership.begin)
         self._fetch_service = FetchService(self._replica, on_fetch=self._leadership.on_fetch)
-        self._fetching = Fetching(self._replica)
+        self._fetching = Fetching(self._replica, SnapshotFetch(self._replica, serde, on_loaded=self._on_loaded))
         self._resignation = Resignation(self._replica)
+        self._voter_changes = VoterChanges(self._replica, self._leadership)
+        self._own_voter = OwnVoter(self._replica, is_controller=is_controller)
 
     # --- what it is
 
@@ -347,10 +356,14 @@ class RaftClient(Generic[RecordT]):
             self._elections.poll(now_ms)
         elif isinstance(state, LeaderState):
             self._leadership.poll(now_ms)
+            if self._replica.quorum.state is state:
+                self._voter_changes.poll(now_ms)
         elif isinstance(state, ResignedState):
             self._resignation.poll(now_ms)
         else:
             self._fetching.poll(now_ms)
+            if isinstance(state, FollowerState) and self._replica.quorum.state is state:
+                self._own_voter.poll(state, now_ms)
 
     def _poll_shutdown(self, state: EpochState, now_ms: int) -> None:
         assert self._shutdown is not None
@@ -365,9 +378,11 @@ class RaftClient(Generic[RecordT]):
         if isinstance(state, ProspectiveState | CandidateState):
             return self._elections.deadline_ms()
         if isinstance(state, LeaderState):
-            return self._leadership.deadline_ms()
+            return _earlier(self._leadership.deadline_ms(), self._voter_changes.deadline_ms())
         if isinstance(state, ResignedState):
             return self._resignation.deadline_ms()
+        if isinstance(state, FollowerState):
+            return _earlier(self._fetching.deadline_ms(), self._own_voter.deadline_ms())
         return self._fetching.deadline_ms()
 
     def _on_transition(self, before: EpochState) -> None:
@@ -378,9 +393,17 @@ class RaftClient(Generic[RecordT]):
         self._leadership.on_transition()
         self._fetching.on_transition()
         self._resignation.on_transition()
+        self._voter_changes.on_transition()
+        self._own_voter.on_transition(self._replica.now_ms)
+
+    def _on_loaded(self, snapshot: SnapshotReader[RecordT]) -> None:
+        self._loaded = snapshot
 
     def _tell_listeners(self) -> None:
         replica = self._replica
+        if self._loaded is not None:
+            snapshot, self._loaded = self._loaded, None
+            self._feed.tell_snapshot(snapshot)
         if replica.high_watermark is not None:
             self._feed.tell_committed(replica.log, replica.high_watermark)
         leader = replica.quorum.leader
@@ -411,15 +434,27 @@ class RaftClient(Generic[RecordT]):
 
     def handle_add_voter(self, request: AddRaftVoterRequest) -> Delayed[AddRaftVoterResponse]:
         """Add a voter (KIP-853)."""
-        raise NotImplementedError
+        return self._answer(lambda: self._voter_changes.handle_add(request))
 
     def handle_remove_voter(self, request: RemoveRaftVoterRequest) -> Delayed[RemoveRaftVoterResponse]:
         """Remove a voter (KIP-853)."""
-        raise NotImplementedError
+        return self._answer(lambda: self._voter_changes.handle_remove(request))
 
     def handle_update_voter(self, request: UpdateRaftVoterRequest) -> Delayed[UpdateRaftVoterResponse]:
         """Note a voter's new endpoints or versions (KIP-853)."""
-        raise NotImplementedError
+        return self._answer(lambda: Delayed.of(self._voter_changes.handle_update(request)))
+
+    def upgrade_kraft_version(self, epoch: LeaderEpoch, version: int, *, validate_only: bool) -> None:
+        """Raise kraft.version: from static voters to voters that are in the log (KIP-853).
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, this replica does not lead ``epoch``; INVALID_UPDATE_VERSION, the voters do not
+                all support it, or there is no such version; REQUEST_TIMED_OUT, another change is under way.
+        """
+        leader = self._replica.quorum.leader
+        if leader is None or leader.epoch != epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self.node_id} does not lead epoch {epoch}")
+        self._answer(lambda: self._voter_changes.upgrade(version, validate_only=validate_only))
 
     def _answer(self, answer: Callable[[], AnswerT]) -> AnswerT:
         """Return what ``answer`` says, then do what follows from the request.
@@ -535,7 +570,14 @@ class RaftClient(Generic[RecordT]):
             except StorageError as roll_error:
                 self.fail(roll_error)
 
-        writer.freeze_later(frozen)
+        def freeze() -> None:
+            writer.freeze_later(frozen)
+
+        if self._replica.log.log.recovery_point < writer.snapshot_id.offset:
+            # An observer does not sync what it fetches; but the next start recovers the log from the snapshot on.
+            self._replica.sync(freeze)
+        else:
+            freeze()
 
     def _load_snapshot(self) -> SnapshotReader[RecordT] | None:
         snapshot_id = self.latest_snapshot
@@ -554,3 +596,7 @@ class RaftClient(Generic[RecordT]):
             self._voters.read(log.batches(self._feed.next_offset, log.end_offset))
         except (CorruptRecordError, ProtocolError) as error:
             raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
+
+
+def _earlier(first: int | None, second: int | None) -> int | None:
+    return min((each for each in (first, second) if each is not None), default=None)

@@ -9,16 +9,19 @@ Source: KafkaRaftClient of Apache Kafka (handleFetchResponse, maybeSendFetchToBe
 """
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.raft.follower import FollowerState
 from ottla.raft.replica import FETCH_LANE, Replica
 from ottla.raft.requests import Learned, fetch_request
+from ottla.raft.snapshot_fetch import SnapshotFetch
 from ottla.raft.unattached import UnattachedState
 from ottla.types import Endpoint, OffsetAndEpoch
-from ottla.wire.messages.fetch import FetchResponse, PartitionData
+from ottla.wire.codec import Message
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotResponse, FetchSnapshotResponsePartitionSnapshot
 
 BACKOFF_MS_MAX: Final = 500
 LOST_LEADER_DELAY_MS: Final = 50
@@ -30,8 +33,9 @@ logger = logging.getLogger(__name__)
 class Fetching:
     """See the module."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, snapshot: SnapshotFetch[Any]) -> None:
         self._replica = replica
+        self._snapshot = snapshot
         self._generation = 0
         self._is_waiting = False
         self._is_syncing = False
@@ -48,6 +52,7 @@ class Fetching:
         self._failures = 0
         self._retry_at_ms = 0
         self._asks_others = False
+        self._snapshot.abandon()
 
     def poll(self, now_ms: int) -> None:
         """Give the leader up when it is time; send the next fetch when it may be sent."""
@@ -57,7 +62,7 @@ class Fetching:
         if replica.quorum.is_voter and now_ms >= _gives_up_at_ms(state):
             replica.become_prospective()
             return
-        if self._is_waiting or self._is_syncing or now_ms < self._retry_at_ms:
+        if self._is_busy or now_ms < self._retry_at_ms:
             return
         if replica.quorum.is_voter and replica.log.log.recovery_point < replica.log.end_offset:
             self._sync()
@@ -65,8 +70,10 @@ class Fetching:
         endpoint = self._whom_to_ask(state)
         if endpoint is None:
             self._retry_at_ms = now_ms + BACKOFF_MS_MAX
+        elif self._snapshot.is_active and not self._asks_others:
+            self._ask(endpoint, self._snapshot.request())
         else:
-            self._fetch(endpoint)
+            self._ask(endpoint, self._fetch_request())
 
     def deadline_ms(self) -> int | None:
         """Return when `poll` is next due."""
@@ -75,9 +82,13 @@ class Fetching:
         deadlines = []
         if self._replica.quorum.is_voter:
             deadlines.append(_gives_up_at_ms(state))
-        if not (self._is_waiting or self._is_syncing):
+        if not self._is_busy:
             deadlines.append(self._retry_at_ms)
         return min(deadlines, default=None)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._is_waiting or self._is_syncing or self._snapshot.is_complete
 
     def _sync(self) -> None:
         self._is_syncing = True
@@ -99,9 +110,9 @@ class Fetching:
         self._next_other += 1
         return others[self._next_other % len(others)]
 
-    def _fetch(self, endpoint: Endpoint) -> None:
+    def _fetch_request(self) -> FetchRequest:
         replica = self._replica
-        request = fetch_request(
+        return fetch_request(
             cluster_id=replica.cluster_id,
             replica=replica.local,
             epoch=replica.quorum.epoch,
@@ -109,6 +120,8 @@ class Fetching:
             log_start_offset=replica.log.log.log_start_offset,
             high_watermark=replica.high_watermark,
         )
+
+    def _ask(self, endpoint: Endpoint, request: Message) -> None:
         self._is_waiting = True
         generation = self._generation
 
@@ -117,7 +130,7 @@ class Fetching:
                 self._is_waiting = False
                 self._on_answer(endpoint, answer)
 
-        replica.send(endpoint, request, answered, lane=FETCH_LANE)
+        self._replica.send(endpoint, request, answered, lane=FETCH_LANE)
 
     # --- answers
 
@@ -128,7 +141,7 @@ class Fetching:
         if isinstance(answer, PeerFailure):
             self._on_failure(answer, is_from_leader=is_from_leader)
             return
-        assert isinstance(answer, FetchResponse), f"{answer} does not answer a fetch"
+        assert isinstance(answer, FetchResponse | FetchSnapshotResponse), f"{answer} does not answer a fetch"
         partition = _partition_of(answer)
         if answer.error_code or partition is None:
             replica.complain(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), endpoint, "a fetch")
@@ -140,7 +153,9 @@ class Fetching:
             replica.learn(learned)
         if replica.quorum.state is not state:
             return
-        if partition.error_code:
+        if isinstance(partition, FetchSnapshotResponsePartitionSnapshot):
+            self._take_piece(partition)
+        elif partition.error_code:
             self._on_error(ErrorCode(partition.error_code), learned, is_from_leader=is_from_leader)
         elif isinstance(state, FollowerState) and learned[:2] == replica.leader_and_epoch:
             self._take(state, partition)
@@ -183,17 +198,29 @@ class Fetching:
 
     # --- what the leader sends
 
+    def _take_piece(self, partition: FetchSnapshotResponsePartitionSnapshot) -> None:
+        state = self._replica.quorum.state
+        if not self._snapshot.take(partition):
+            self._pause()
+        elif isinstance(state, FollowerState):
+            self._on_success(state)
+
     def _take(self, state: FollowerState, partition: PartitionData) -> None:
         if partition.diverging_epoch.epoch >= 0:
             self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
+        elif partition.snapshot_id.epoch >= 0:
+            self._snapshot.begin(OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch))
         elif partition.records:
             self._append(bytes(partition.records), state)  # type: ignore[arg-type]
+        self._on_success(state)
+        if partition.high_watermark >= 0:
+            self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
+
+    def _on_success(self, state: FollowerState) -> None:
         self._failures = 0
         self._refusals = 0
         self._asks_others = False
         state.on_fetched(self._replica.now_ms + self._replica.config.fetch_timeout_ms)
-        if partition.high_watermark >= 0:
-            self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
 
     def _truncate(self, leader_end: OffsetAndEpoch) -> None:
         replica = self._replica
@@ -224,7 +251,11 @@ def _gives_up_at_ms(state: FollowerState | UnattachedState) -> int:
     return state.fetch_deadline_ms if isinstance(state, FollowerState) else state.election_deadline_ms
 
 
-def _partition_of(answer: FetchResponse) -> PartitionData | None:
-    if len(answer.responses) != 1 or len(answer.responses[0].partitions) != 1:
-        return None
-    return answer.responses[0].partitions[0]
+def _partition_of(
+    answer: FetchResponse | FetchSnapshotResponse,
+) -> PartitionData | FetchSnapshotResponsePartitionSnapshot | None:
+    if isinstance(answer, FetchResponse):
+        partitions = answer.responses[0].partitions if len(answer.responses) == 1 else []
+        return partitions[0] if len(partitions) == 1 else None
+    pieces = answer.topics[0].partitions if len(answer.topics) == 1 else []
+    return pieces[0] if len(pieces) == 1 else None

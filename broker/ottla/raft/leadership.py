@@ -14,7 +14,7 @@ from ottla.raft.peer_requests import PeerRequests
 from ottla.raft.records import Batch, ReplicaKey
 from ottla.raft.replica import Replica
 from ottla.raft.requests import Learned, begin_quorum_epoch_request, only_partition
-from ottla.raft.voter_set import VoterSet
+from ottla.raft.voter_set import Voter, VoterSet
 from ottla.types import NodeId, Offset
 from ottla.wire.codec import Message
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
@@ -53,8 +53,19 @@ class Leadership:
         if replica.voters.kraft_version > 0 and not replica.voters.is_in_log:
             # The first leader copies them from the snapshot that `format` wrote into the log (KIP-853).
             messages.append(KRaftVersionRecord(version=0, kraft_version=replica.voters.kraft_version))
-            messages.append(replica.voters.voters.to_message())
+            messages.append(self._own_voters_updated().to_message())
+        elif replica.voters.kraft_version > 0 and self._own_voters_updated() != replica.voters.voters:
+            messages.append(self._own_voters_updated().to_message())
         self.append_control(leader, messages)
+
+    def _own_voters_updated(self) -> VoterSet:
+        """Return the voters with what this one says of itself now: nobody else could tell its leader."""
+        replica = self._replica
+        known = replica.voters.voters.voters.get(replica.local.node_id)
+        if known is None or not replica.listeners:
+            return replica.voters.voters
+        mine = Voter(replica.local.node_id, replica.local.directory_id, replica.listeners)
+        return replica.voters.voters.with_voter(mine)
 
     def poll(self, now_ms: int) -> None:
         leader = self._leader

@@ -1,8 +1,8 @@
 """`MetadataLog`: the log of ``__cluster_metadata`` together with its snapshots.
 
-Where the newest snapshot is ahead of the log (a replica that crashed while it loaded one), the log starts anew at the
-snapshot. Everything below the newest snapshot was committed, hence synced, before the snapshot was made: recovery
-after a crash starts there. The log rolls when a snapshot is done, so that what it replaces can go.
+Where the newest snapshot is ahead of the log, in offset or epoch (a replica that crashed while it loaded one), the log
+starts anew at the snapshot. Everything below the newest snapshot was synced before the snapshot was in its place:
+recovery after a crash starts there. The log rolls when a snapshot is done, so that what it replaces can go.
 
 Source: KafkaRaftLog of Apache Kafka.
 """
@@ -94,8 +94,8 @@ class MetadataLog:
             log_start_offset=start_offset,
             on_storage_error=on_storage_error,
         )
-        if self.snapshots and self.snapshots[-1].offset > self.log.log_end_offset:
-            self.log.truncate_fully_and_start_at(self.snapshots[-1].offset)
+        if self.snapshots and self._is_behind(self.snapshots[-1]):
+            self.start_at_snapshot(self.snapshots[-1], is_listed=True)
 
     @property
     def end_offset(self) -> Offset:
@@ -225,9 +225,28 @@ class MetadataLog:
                 raise StorageError(f"cannot read {self.directory} at offset {offset}: {error}") from error
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Take note of a snapshot that is durable now."""
+        """Take note of a snapshot that is durable now; one that another has overtaken meanwhile is removed."""
+        if self.snapshots and self.snapshots[-1].offset >= snapshot_id.offset:
+            if snapshot_id not in self.snapshots:
+                self._remove_snapshot(snapshot_id)
+            return
         self.snapshots.append(snapshot_id)
         self.log.roll(self._clock.wall_ms())
+
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch, *, is_listed: bool = False) -> None:
+        """Drop the log and all older snapshots: ``snapshot_id``, which is durable, stands for everything so far."""
+        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        older = self.snapshots[:-1] if is_listed else self.snapshots
+        self.snapshots = [snapshot_id]
+        for each in older:
+            self._remove_snapshot(each)
+
+    def _is_behind(self, snapshot_id: OffsetAndEpoch) -> bool:
+        log = self.log
+        if snapshot_id.offset > log.log_end_offset:
+            return True
+        has_records = log.log_end_offset > log.log_start_offset
+        return has_records and snapshot_id.epoch > log.latest_epoch
 
     def clean(self, now_ms: int) -> list[OffsetAndEpoch]:
         """Remove what the newer snapshots make superfluous, oldest first; return the snapshots removed.
@@ -240,16 +259,19 @@ class MetadataLog:
             self.log.delete_records_before(self.snapshots[1].offset)
             removed.append(self.snapshots.pop(0))
         for snapshot_id in removed:
-            try:
-                self._disk.remove(self.snapshot_path(snapshot_id))
-            except OSError as error:
-                raise StorageError(f"cannot remove {self.snapshot_path(snapshot_id)}: {error}") from error
+            self._remove_snapshot(snapshot_id)
         if removed:
             self.log.apply_retention(now_ms)
         return removed
 
     def close(self) -> None:
         self.log.close()
+
+    def _remove_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        try:
+            self._disk.remove(self.snapshot_path(snapshot_id))
+        except OSError as error:
+            raise StorageError(f"cannot remove {self.snapshot_path(snapshot_id)}: {error}") from error
 
     def _write_partition_metadata(self) -> None:
         """Write ``partition.metadata`` durably: a log whose identity is torn cannot be opened, and this one must be."""

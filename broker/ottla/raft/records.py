@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.ports import Buffer
-from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
+from ottla.types import LeaderEpoch, NodeId, Offset, Uuid, format_uuid
 
 RecordT = TypeVar("RecordT")
 InvariantT = TypeVar("InvariantT")
@@ -59,3 +59,6 @@ class ReplicaKey(NamedTuple):
 
     node_id: NodeId
     directory_id: Uuid
+
+    def __str__(self) -> str:
+        return f"({self.node_id}, {format_uuid(self.directory_id)})"

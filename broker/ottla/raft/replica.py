@@ -97,7 +97,7 @@ class Replica:
 
         def done(error: StorageError | None) -> None:
             if error is None:
-                self._handle(on_synced)
+                self.handle(on_synced)
 
         self.log.log.flush_later(done)
 
@@ -110,7 +110,7 @@ class Replica:
         if self._on_failure is not None:
             self._on_failure(error)
 
-    def _handle(self, event: Callable[[], None]) -> None:
+    def handle(self, event: Callable[[], None]) -> None:
         """Let an event of the outside take effect, then do what is to be done."""
         if self.failure is not None or self.is_closed:
             return
@@ -135,7 +135,7 @@ class Replica:
         assert self._channel is not None, "a quorum of several needs a channel"
         timeout_ms = self.config.request_timeout_ms
         answer = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=lane)
-        answer.on_complete(lambda value: self._handle(lambda: on_answer(value)))
+        answer.on_complete(lambda value: self.handle(lambda: on_answer(value)))
 
     def endpoint_of(self, voter_id: NodeId) -> Endpoint | None:
         return self.voters.voters.endpoint_of(voter_id, self.listener_name)

@@ -8,21 +8,23 @@ Source: VoterSet of Apache Kafka.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.raft.records import ReplicaKey
 from ottla.types import ZERO_UUID, Endpoint, NodeId, Uuid
 from ottla.wire.messages import control_records as wire
 
-SUPPORTED_KRAFT_VERSIONS = (0, 1)
+KRAFT_VERSION_FEATURE: Final = "kraft.version"
+SUPPORTED_KRAFT_VERSIONS: Final = (0, 1)
 
 
 class Voter(NamedTuple):
-    """One voter; ``listeners`` are its controller listeners by name, in order."""
+    """One voter; ``listeners`` are its controller listeners by name, in order; the versions, first and last."""
 
     node_id: NodeId
     directory_id: Uuid
     listeners: Mapping[str, Endpoint]
+    kraft_versions: tuple[int, int] = SUPPORTED_KRAFT_VERSIONS
 
     @property
     def key(self) -> ReplicaKey:
@@ -34,6 +36,10 @@ class VoterSet:
     """Voters by node id; there is never more than one of each id."""
 
     voters: Mapping[NodeId, Voter]
+
+    def __str__(self) -> str:
+        """Return the voters' keys, for messages."""
+        return f"[{', '.join(str(self.voters[node_id].key) for node_id in self.node_ids)}]"
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> "VoterSet":
@@ -74,7 +80,6 @@ class VoterSet:
         return len(self.voters) == 1 and self.is_voter(replica)
 
     def to_message(self) -> wire.VotersRecord:
-        first, last = SUPPORTED_KRAFT_VERSIONS
         return wire.VotersRecord(
             version=0,
             voters=[
@@ -85,7 +90,8 @@ class VoterSet:
                         wire.Endpoint(name=name, host=host, port=port) for name, (host, port) in voter.listeners.items()
                     ],
                     kraft_version_feature=wire.KRaftVersionFeature(
-                        min_supported_version=first, max_supported_version=last
+                        min_supported_version=voter.kraft_versions[0],
+                        max_supported_version=voter.kraft_versions[1],
                     ),
                 )
                 for _, voter in sorted(self.voters.items())
@@ -99,6 +105,10 @@ class VoterSet:
                 voter.voter_id,
                 voter.voter_directory_id,
                 {end_point.name: Endpoint(end_point.host, end_point.port) for end_point in voter.endpoints},
+                (
+                    voter.kraft_version_feature.min_supported_version,
+                    voter.kraft_version_feature.max_supported_version,
+                ),
             )
             for voter in message.voters
         )
