@@ -37,6 +37,7 @@ from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
+from ottla.server.quorum_check import check_quorum
 from ottla.server.shutdown import OrderlyShutdown
 from ottla.transactions.producer_ids import ProducerIds
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, NodeId, Offset
@@ -245,7 +246,7 @@ class Node:
         """Begin to join the cluster; `tick` does the rest.
 
         Raises:
-            ConfigurationError: the metadata log belongs to another quorum.
+            ConfigurationError: the configuration contradicts the quorum that the metadata log knows.
             StorageError: the disk refused.
         """
         config = self.config
@@ -270,6 +271,12 @@ class Node:
         for publisher in publishers:
             self._loader.add_publisher(publisher)
         self.raft.initialize()
+        check_quorum(
+            config,
+            self.raft.voters,
+            kraft_version=self.raft.kraft_version,
+            directory_id=self.raft.local.directory_id,
+        )
         if self._lifecycle is not None:
             self._lifecycle.start()
             self._lifecycle.set_ready_to_unfence()
