@@ -21,7 +21,7 @@ from enum import Enum
 
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import NO_LEADER, NO_LEADER_CHANGE, RECOVERING, PartitionRegistration
+from ottla.metadata.topics import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING, PartitionRegistration
 from ottla.types import NodeId, Uuid
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
@@ -117,9 +117,7 @@ class PartitionChange:
         self._set_assignment(record, target, versions)
         if recovery_state != before.leader_recovery_state:
             record.leader_recovery_state = recovery_state
-        if record == PartitionChangeRecord(partition_id=self.partition_id, topic_id=self.topic_id):
-            return None
-        return MetadataRecord(record, versions.partition_change)
+        return None if _is_empty(record) else MetadataRecord(record, versions.partition_change)
 
     def _target(self) -> _Target:
         before = self.partition
@@ -212,3 +210,10 @@ class PartitionChange:
             record.removing_replicas = target.removing
         if tuple(target.adding) != before.adding_replicas:
             record.adding_replicas = target.adding
+
+
+def _is_empty(record: PartitionChangeRecord) -> bool:
+    lists = (record.isr, record.eligible_leader_replicas, record.last_known_elr, record.replicas, record.directories)
+    if any(each is not None for each in (*lists, record.adding_replicas, record.removing_replicas)):
+        return False
+    return record.leader == NO_LEADER_CHANGE and record.leader_recovery_state == NO_RECOVERY_CHANGE

@@ -4,7 +4,7 @@ Source: ReplicationControlManager of Apache Kafka 4.3, whose error codes and tex
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.config.layers import describe_topic
@@ -14,6 +14,7 @@ from ottla.controller.placement import UsableBroker, place
 from ottla.controller.result import ControllerResult, check_record_count
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_name import colliding_form, invalid_topic_name_reason, may_collide
@@ -45,6 +46,8 @@ class TopicControl:
         self._random = random
         self._default_partition_count = default_partition_count
         self._default_replication_factor = default_replication_factor
+        self._described_from: ConfigsImage | None = None
+        self._described_topics: dict[tuple[tuple[str, str], ...], list[create_api.CreatableTopicConfigs]] = {}
 
     # --- create
 
@@ -57,11 +60,12 @@ class TopicControl:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
         """
         counts = Counter(topic.name for topic in request.topics)
+        wanted = {topic.name: topic for topic in request.topics}
         self._check_partition_total(request)
         records: list[MetadataRecord] = []
         results = []
         for name, count in counts.items():
-            topic = next(topic for topic in request.topics if topic.name == name)
+            topic = wanted[name]
             try:
                 if count > 1:
                     raise _invalid_request("Duplicate topic name.")
@@ -96,16 +100,24 @@ class TopicControl:
         versions = self._state.image.features.record_versions
         records = [MetadataRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0), *config_records]
         records += self._partition_records(topic_id, 0, replicas, versions)
-        described = describe_topic(
-            self._configs.layers(), {name: value for name, value in configs.items() if value is not None}
-        )
         result = create_api.CreatableTopicResult(
             name=topic.name,
             topic_id=topic_id,
             error_message=None,
             num_partitions=len(replicas),
             replication_factor=len(replicas[0]),
-            configs=[
+            configs=self._described(configs),
+        )
+        return records, result
+
+    def _described(self, configs: Mapping[str, str | None]) -> list[create_api.CreatableTopicConfigs]:
+        """Return every setting of a topic; topics that are configured alike share the list."""
+        if self._described_from is not self._state.image.configs:
+            self._described_from, self._described_topics = self._state.image.configs, {}
+        key = tuple(sorted((name, value) for name, value in configs.items() if value is not None))
+        described = self._described_topics.get(key)
+        if described is None:
+            described = self._described_topics[key] = [
                 create_api.CreatableTopicConfigs(
                     name=each.name,
                     value=each.value,
@@ -113,10 +125,9 @@ class TopicControl:
                     config_source=each.source,
                     is_sensitive=each.is_sensitive,
                 )
-                for each in described
-            ],
-        )
-        return records, result
+                for each in describe_topic(self._configs.layers(), dict(key))
+            ]
+        return described
 
     def _check_name(self, name: str) -> None:
         reason = invalid_topic_name_reason(name)
@@ -231,10 +242,11 @@ class TopicControl:
             KafkaError: POLICY_VIOLATION when the whole is too large for one batch of records.
         """
         counts = Counter(topic.name for topic in request.topics)
+        wanted = {topic.name: topic for topic in request.topics}
         records: list[MetadataRecord] = []
         results = []
         for name, count in counts.items():
-            topic = next(topic for topic in request.topics if topic.name == name)
+            topic = wanted[name]
             result = partitions_api.CreatePartitionsTopicResult(name=name)
             results.append(result)
             try:

@@ -22,6 +22,7 @@ from ottla.wire.messages.metadata_log import (
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
 
 RECOVERED = 0
 RECOVERING = 1
