@@ -39,7 +39,7 @@ def check_quorum(config: NodeConfig, voters: VoterSet, *, kraft_version: int, di
         )
     if mine is not None and mine.directory_id != directory_id:
         logger.warning(
-            "the quorum has a voter %d with another metadata directory, %s, than this node, %s: formatted anew, it only "
+            "the quorum has a voter %d with the metadata directory %s; this node's is %s: formatted anew, it only "
             "observes until it takes the old one's place (kafka-metadata-quorum remove-controller, add-controller)",
             config.node_id,
             format_uuid(mine.directory_id),

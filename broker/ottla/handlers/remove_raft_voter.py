@@ -1,0 +1,21 @@
+"""RemoveRaftVoter (api key 81, v0): take a voter out of the metadata quorum (KIP-853).
+
+Decided by `ottla.raft`.
+Not done: authorization. Source: RemoveRaftVoterRequest.json of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
+from ottla.purgatory import Delayed
+from ottla.wire.codec import Message
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+
+@serves(api_key=81, versions=range(0, 1))
+def remove_raft_voter(context: RequestContext, request: RemoveRaftVoterRequest) -> Delayed[Message]:
+    """Let the leader of the quorum remove the voter, wherever it is."""
+
+    def decide(_: Message) -> Delayed[Message]:
+        return context.services.raft.handle_remove_voter(request).then(lambda response: response)
+
+    return ask_controller(context, request, decide)
