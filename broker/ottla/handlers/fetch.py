@@ -300,14 +300,13 @@ class _FollowerRound(_Round):
             partition = None if topic is None else self.replicas.find(topic, key[2])
             if partition is not None and replica_id in partition.remote:
                 partition.remote[replica_id].session = None
+        if session.session is not None and not session.is_incremental:
+            self.replicas.note_follower_session(replica_id, session.session)
         self._note_progress()
         self._was_awaited = self.replicas.awaits(replica_id, context.received_at_ms)
         if self._was_awaited:
             # It has not asked yet for a partition that it should: it must not sleep when it learns of that.
             self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
-
-    def keys(self) -> list[Hashable]:
-        return [*super().keys(), self.replicas.follower_key(self._replica_id)]
 
     def retry(self) -> FetchResponse | None:
         if not self._was_awaited and self.replicas.awaits(self._replica_id, self.context.services.clock.monotonic_ms()):
@@ -340,7 +339,7 @@ class _FollowerRound(_Round):
             if is_further:
                 committed.append(partition.topic_partition)
         if committed:
-            self.replicas.wake(committed)
+            self.replicas.on_committed(committed)
 
     def _remote(self, partition: Partition, wanted: FetchPartition) -> RemoteReplica:
         partition.require_leadership(wanted.current_leader_epoch)

@@ -6,7 +6,7 @@ for records. It leads and follows by what the metadata says; `IsrManager` keeps 
 """
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
@@ -22,7 +22,7 @@ from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
-from ottla.replication.fetch_session import FetchNews
+from ottla.replication.fetch_session import FetchNews, FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.neighbours import Brokers, Neighbours
@@ -84,6 +84,7 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
         self._awaited: dict[NodeId, dict[TopicPartition, int]] = {}
+        self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
         self._appended: dict[TopicPartition, None] = {}
         self._syncs_before_commit = syncs_before_commit
         self._syncing: set[TopicPartition] = set()
@@ -210,7 +211,7 @@ class ReplicaManager:
             if error is not None or self._partitions.get(topic_partition) is not partition:
                 return  # the log directory is offline by now, or the partition gone: its waiters are told so
             if partition.on_synced(self._clock.monotonic_ms()):
-                self.wake((topic_partition,))
+                self.on_committed((topic_partition,))
             if partition.log.log_end_offset > end_offset:
                 self._sync(partition)
 
@@ -246,12 +247,20 @@ class ReplicaManager:
             self.commit_purgatory.check(topic_partition)
         self._wake_fetches(topic_partitions)
 
-    def _wake_fetches(self, topic_partitions: Collection[TopicPartition]) -> None:
+    def on_committed(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """Let producers and consumers look again: more is committed. Followers hear of that with their next answer."""
+        for topic_partition in topic_partitions:
+            self.produce_purgatory.check(topic_partition)
+            self.commit_purgatory.check(topic_partition)
+        self._wake_fetches(topic_partitions, followers_too=False)
+
+    def _wake_fetches(self, topic_partitions: Collection[TopicPartition], *, followers_too: bool = True) -> None:
         """Let fetches look again; each one once, however many of its partitions have news."""
         sessions: dict[int, None] = {}
         for topic_partition in topic_partitions:
             for session in self.news.note(topic_partition):
-                sessions[session.session_id] = None
+                if followers_too or not session.is_followers:
+                    sessions[session.session_id] = None
         for session_id in sessions:
             self.fetch_purgatory.check(session_id)
         for topic_partition in topic_partitions:
@@ -278,10 +287,10 @@ class ReplicaManager:
             del awaited[topic_partition]
         return False
 
-    @staticmethod
-    def follower_key(broker_id: NodeId) -> Hashable:
-        """Return what a follower's waiting fetches wait for, beside news of their partitions."""
-        return ("follower", broker_id)
+    def note_follower_session(self, broker_id: NodeId, session: FetchSession) -> None:
+        """Remember a session that a follower has begun: `awaits` may become true while its fetch is held."""
+        known = [other for other in self._follower_sessions.get(broker_id, ()) if other.is_open]
+        self._follower_sessions[broker_id] = [*known, session]
 
     def _await_followers(self, partition: Partition, now_ms: int) -> None:
         for broker_id in partition.remote:
@@ -290,11 +299,12 @@ class ReplicaManager:
     def _hurry_followers(self) -> None:
         """Answer the waiting fetches of followers that this node waits for."""
         for broker_id in list(self._awaited):
-            self.fetch_purgatory.check(self.follower_key(broker_id))
+            for session in self._follower_sessions.get(broker_id, ()):
+                self.fetch_purgatory.check(session.session_id)
 
     def _on_isr_changed(self, partition: Partition) -> None:
         partition.advance_high_watermark(self._clock.monotonic_ms())
-        self.wake((partition.topic_partition,))
+        self.on_committed((partition.topic_partition,))
 
     # --- what the metadata says ----------------------------------------------------------------------------------
 
