@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,7 @@ class ProcessCluster:
 
     nodes: dict[int, Process]
     cluster_id: str
+    others: list[Process] = field(default_factory=list)
     clients: list[Producer | Consumer | AdminClient] = field(default_factory=list)
 
     @property
@@ -138,6 +139,15 @@ class ProcessCluster:
         self.nodes[node_id].start()
         self.wait_ready(node_id, mark)
 
+    def add_twin(self, node: Process, directory: Path) -> Process:
+        """Format a second node with the same id, in ``directory``, on ports of its own."""
+        twin = replace(node, directory=directory, client_port=free_port(), process=None)
+        config = node.config_path.read_text().replace(str(node.directory), str(directory))
+        twin.config_path.write_text(config.replace(str(node.client_port), str(twin.client_port)))
+        format_node(self, twin)
+        self.others.append(twin)
+        return twin
+
     def wait_ready(self, node_id: int, mark: int = 0) -> None:
         node = self.nodes[node_id]
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -148,7 +158,7 @@ class ProcessCluster:
 
     def close(self) -> None:
         self.clients.clear()
-        for node in self.nodes.values():
+        for node in [*self.nodes.values(), *self.others]:
             if node.is_running:
                 node.signal(signal.SIGCONT)
                 node.signal(signal.SIGKILL)
