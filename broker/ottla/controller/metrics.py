@@ -9,6 +9,7 @@ from ottla.controller.configs import ConfigControl
 from ottla.controller.partition_index import NOWHERE
 from ottla.controller.state import ControllerState
 from ottla.metadata.cluster import BrokerRegistration
+from ottla.metadata.life_cycles import ReplicaState, replica_state
 from ottla.metadata.topics import NO_LEADER
 
 REGISTRATION_FENCED, REGISTRATION_CONTROLLED_SHUTDOWN, REGISTRATION_ACTIVE = 10, 20, 30
@@ -30,7 +31,9 @@ class ControllerMetrics:
         under_replicated_partitions: some replica is not in sync.
         under_min_isr_partitions: fewer in sync than min.insync.replicas.
         reassigning_partitions: replicas are being added or removed.
-        offline_replicas: on a broker that is fenced or gone, or in a directory that is.
+        offline_replicas: on a broker that is fenced or gone, or in a directory that is (`ReplicaState.OFFLINE`).
+        new_replicas: being added by a reassignment and not in sync yet (`ReplicaState.NEW`).
+        online_replicas: all others (`ReplicaState.ONLINE`).
         unclean_leader_elections: UncleanLeaderElectionsPerSec's count, since this process started.
         elr_leader_elections: ElectionFromEligibleLeaderReplicasPerSec's count, since this process started.
         ended_sessions: brokers fenced because they were silent for a session (not in Kafka).
@@ -52,6 +55,8 @@ class ControllerMetrics:
     under_min_isr_partitions: int
     reassigning_partitions: int
     offline_replicas: int
+    new_replicas: int
+    online_replicas: int
     unclean_leader_elections: int
     elr_leader_elections: int
     ended_sessions: int
@@ -84,6 +89,7 @@ def controller_metrics(
         len(partition.isr) < min(configs.min_insync_replicas(topic.name), len(partition.replicas))
         for topic, _, partition in state.at(index.under_replicated)
     )
+    offline, new = _offline_replicas(state), _new_replicas(state)
     return ControllerMetrics(
         is_active=int(is_active),
         active_brokers=len(brokers) - fenced,
@@ -98,7 +104,9 @@ def controller_metrics(
         under_replicated_partitions=len(index.under_replicated),
         under_min_isr_partitions=under_min_isr,
         reassigning_partitions=len(index.reassigning),
-        offline_replicas=_offline_replicas(state),
+        offline_replicas=offline,
+        new_replicas=new,
+        online_replicas=sum(index.replica_counts.values()) - offline - new,
         unclean_leader_elections=state.unclean_elections,
         elr_leader_elections=state.elr_elections,
         ended_sessions=counters.ended_sessions,
@@ -119,6 +127,15 @@ def _offline_replicas(state: ControllerState) -> int:
         if broker is None or broker.is_fenced or not broker.has_online_directory(directory):
             offline += count
     return offline
+
+
+def _new_replicas(state: ControllerState) -> int:
+    cluster = state.image.cluster
+    return sum(
+        replica_state(partition, broker_id, cluster) is ReplicaState.NEW
+        for _, _, partition in state.at(state.index.reassigning)
+        for broker_id in partition.adding_replicas
+    )
 
 
 def _registration_state(broker: BrokerRegistration) -> int:

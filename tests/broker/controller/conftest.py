@@ -31,6 +31,7 @@ from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
 from ottla.types import Endpoint, NodeId, Uuid
 from ottla.wire.codec import Message
+from ottla.wire.messages import assign_replicas_to_dirs as assign_api
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -215,6 +216,21 @@ class Asking:
             name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=replicas)]
         )
         return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **said)).responses[0].partitions[0]
+
+    def put(self, topic: str, broker_id: NodeId, directory: Uuid, partition: int = 0) -> int:
+        """Say as the broker that its replica is in ``directory``; return the error code."""
+        assigned = assign_api.AssignReplicasToDirsRequestTopicData(
+            topic_id=self.image.topics.by_name[topic].topic_id,
+            partitions=[assign_api.AssignReplicasToDirsRequestPartitionData(partition_index=partition)],
+        )
+        request = assign_api.AssignReplicasToDirsRequest(
+            broker_id=broker_id,
+            broker_epoch=self.epoch_of(broker_id),
+            directories=[assign_api.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[assigned])],
+        )
+        answer = self.ask(request)
+        code: int = answer.directories[0].topics[0].partitions[0].error_code
+        return code
 
     def elect_request(self, topic: str, how: int, partition: int = 0) -> ElectLeadersRequest:
         return ElectLeadersRequest(

@@ -46,12 +46,14 @@ def test_offline_directories_take_their_replicas_with_them(new_cluster: Callable
     cluster = new_cluster()
     cluster.add_brokers(1, 2, directories=2)
     cluster.assign("t", [1, 2], [2, 1])
-    before = numbers(cluster, "offline_replicas")
+    failed, sound = cluster.broker_of(1).directories
 
-    cluster.ask(cluster.heartbeat(1, offline_log_dirs=[cluster.broker_of(1).directories[0]]))
+    cluster.put("t", 1, sound)
+    cluster.ask(cluster.heartbeat(1, offline_log_dirs=[failed]))
+    spared = numbers(cluster, "offline_replicas")
+    cluster.put("t", 1, failed)
 
-    assert before == (0,), "nobody knows yet which directory they are in"
-    assert numbers(cluster, "offline_replicas") == (0,)
+    assert (spared, numbers(cluster, "offline_replicas")) == ((0,), (1,))
 
 
 def test_a_broker_that_shuts_down_in_order(cluster: Any) -> None:
@@ -63,10 +65,13 @@ def test_a_broker_that_shuts_down_in_order(cluster: Any) -> None:
 
 def test_a_reassignment_under_way(cluster: Any) -> None:
     cluster.reassign("u", [1, 2])
-    during = numbers(cluster, "reassigning_partitions")
+    begun = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
+    cluster.alter_partition("u", [3, 1])
+    half = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
     cluster.alter_partition("u", [3, 1, 2])
+    done = numbers(cluster, "reassigning_partitions", "new_replicas", "online_replicas")
 
-    assert (during, numbers(cluster, "reassigning_partitions")) == ((1,), (0,))
+    assert (begun, half, done) == ((1, 2, 7), (1, 1, 8), (0, 0, 8))
 
 
 def test_elections_are_counted_by_what_they_cost(cluster: Any) -> None:

@@ -87,3 +87,38 @@ def test_what_cannot_be_placed_is_refused(usable: list[UsableBroker], message: s
         place(brokers=usable, partition_count=1, replication_factor=3, random=SeededRandom(1))
 
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@given(
+    rack_count=st.integers(1, 3),
+    per_rack=st.integers(2, 3),
+    partitions=st.integers(1, 30),
+    extra=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_with_fewer_racks_than_replicas_each_rack_gets_its_share(
+    rack_count: int, per_rack: int, partitions: int, extra: int, seed: int
+) -> None:
+    usable = brokers(rack_count * per_rack, rack_count)
+    rack_of = {broker.broker_id: broker.rack for broker in usable}
+    replication_factor = min(rack_count + extra, len(usable))
+
+    placements = place(
+        brokers=usable, partition_count=partitions, replication_factor=replication_factor, random=SeededRandom(seed)
+    )
+
+    for replicas in placements:
+        shares = Counter(rack_of[replica] for replica in replicas)
+        assert len(set(replicas)) == replication_factor
+        assert max(shares.values()) - min(shares.get(rack, 0) for rack in rack_of.values()) <= 1
+
+
+def test_leaders_are_even_over_many_small_topics() -> None:
+    random = SeededRandom(7)
+
+    leaders = Counter(
+        place(brokers=brokers(3, 3), partition_count=1, replication_factor=3, random=random)[0][0] for _ in range(600)
+    )
+
+    assert all(150 <= count <= 250 for count in leaders.values())
+    assert set(leaders) == {1, 2, 3}

@@ -35,7 +35,6 @@ from ottla.errors import ErrorCode
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.topics import PartitionRegistration
 from ottla.types import Uuid
-from ottla.wire.messages import assign_replicas_to_dirs as assign_api
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -102,16 +101,7 @@ class Script:
     def put(self, where: str, broker: str, index: str) -> list[str]:
         topic, partition = place(where)
         directory = Uuid(bytes([int(broker) + 100 + 50 * int(index)]) * 16)
-        assigned = assign_api.AssignReplicasToDirsRequestTopicData(
-            topic_id=self.cluster.image.topics.by_name[topic].topic_id,
-            partitions=[assign_api.AssignReplicasToDirsRequestPartitionData(partition_index=partition)],
-        )
-        request = assign_api.AssignReplicasToDirsRequest(
-            broker_id=int(broker),
-            broker_epoch=self.cluster.epoch_of(int(broker)),
-            directories=[assign_api.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[assigned])],
-        )
-        return said(self.cluster.ask(request).directories[0].topics[0].partitions[0].error_code)
+        return said(self.cluster.put(topic, int(broker), directory, partition))
 
     def topic(self, name: str, *words: str) -> None:
         configs = dict(word.split("=") for word in words if "=" in word)
