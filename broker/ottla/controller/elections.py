@@ -1,7 +1,7 @@
 """`PartitionChange`: one partition's next replicas, in-sync set, leader and eligible leaders, as a change record.
 
-First a reassignment that has come to its end is completed: every replica that stays is in sync, so those on the way
-out go. Then a leader is chosen, in this order:
+First a reassignment that has come to its end is completed: the replicas on the way in are in sync, so those on the way
+out go. Where more go than come, everybody who stays must be in sync. Then a leader is chosen, in this order:
 
 1. The present leader stays if it may lead and is in sync (unless the preferred replica is asked for).
 2. The first replica, in assignment order, that may lead and is in sync; with an empty in-sync set (KIP-966) one of
@@ -46,12 +46,13 @@ class _Target:
     isr: list[NodeId]
 
     def complete_reassignment(self) -> None:
-        """Finish a reassignment whose remaining replicas are all in sync; otherwise change nothing."""
+        """Finish a reassignment that need not wait for anybody any more; otherwise change nothing."""
         if not self.removing and not self.adding:
             return
         isr = [replica for replica in self.isr if replica not in self.removing]
         replicas = [replica for replica in self.replicas if replica not in self.removing]
-        if isr and replicas and set(replicas) <= set(isr):
+        awaited = replicas if len(self.adding) < len(self.removing) else self.adding
+        if isr and replicas and set(awaited) <= set(isr):
             self.replicas, self.isr, self.removing, self.adding = replicas, isr, [], []
 
 

@@ -1,12 +1,13 @@
 """`ReassignmentControl`: replicas moved to other brokers while the partition goes on (KIP-455, KIP-860).
 
-A reassignment adds the new replicas to the assignment, after which they catch up; when every replica that is to stay
-is in sync, the next change of the partition, whatever its reason, takes the others out (`PartitionChange`). Where
-nothing has to be waited for, that happens in the same record.
+A reassignment adds the new replicas to the assignment, after which they catch up; when they are in sync, the change
+that brings that about takes the old ones out (`PartitionChange`). Where nothing has to be waited for, that happens in
+the same record.
 
 Source: ReplicationControlManager and PartitionReassignmentRevert of Apache Kafka 4.3, whose error codes and texts
-these are. Unlike there, a replica that was on its way out and is wanted again by a new reassignment stays, also when
-the new one takes nobody out.
+these are. A reassignment that replaces one under way means here what it says: in Kafka a replica on its way out goes
+even when the new one wants it, if that takes out nobody else, and one on its way in is waited for though it is not
+wanted any more, if that adds nobody else.
 """
 
 from collections.abc import Iterable
@@ -84,8 +85,7 @@ class ReassignmentControl:
         change = self._leadership.change(topic, partition_id)
         change.replicas = [*replicas, *removing]
         change.removing_replicas = removing
-        if adding:
-            change.adding_replicas = adding
+        change.adding_replicas = adding or [each for each in partition.adding_replicas if each in replicas]
         return change.to_record(self._state.image.features.record_versions)
 
     def _cancel(self, topic: TopicImage, partition_id: int) -> MetadataRecord | None:
