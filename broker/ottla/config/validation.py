@@ -23,6 +23,7 @@ from ottla.errors import ConfigurationError
 from ottla.types import Endpoint
 
 SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT"})
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
 
 
@@ -312,6 +313,12 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigurationError(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
+    selector = config.replica_selector_class
+    if selector not in (None, "", RACK_AWARE_SELECTOR):
+        raise ConfigurationError(
+            f"replica.selector.class={selector} is a Java class, which this release would not ask; it may be empty or "
+            f"{RACK_AWARE_SELECTOR}"
         )
     codec = values["offsets.topic.compression.codec"]
     if codec not in range(5):

@@ -121,6 +121,7 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"log.dirs": ""}, "must not be empty", id="no-directory"),
         pytest.param({"replica.lag.time.max.ms": "499"}, r"replica\.fetch\.wait\.max\.ms=500", id="wait-above-lag"),
         pytest.param({"broker.heartbeat.interval.ms": "4501"}, "at most half", id="heartbeat-above-half-session"),
+        pytest.param({"replica.selector.class": "com.example.Mine"}, "would not ask", id="somebody-elses-selector"),
         pytest.param({"queued.max.request.bytes": "104857599"}, "never be read", id="queue-below-largest-request"),
         pytest.param({"max.connections.per.ip": "0"}, "overrides property", id="no-connection-at-all"),
         pytest.param({"max.connections.per.ip.overrides": "a:x"}, "host:count", id="bad-override"),
@@ -142,6 +143,9 @@ def test_contradiction_is_refused(changes: dict[str, str | None], message: str) 
     [
         pytest.param({"replica.lag.time.max.ms": "500"}, id="wait-equals-lag"),
         pytest.param({"broker.heartbeat.interval.ms": "4500"}, id="heartbeat-equals-half-session"),
+        pytest.param(
+            {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}, id="kafkas-selector"
+        ),
         pytest.param({"queued.max.request.bytes": "104857600"}, id="queue-equals-largest-request"),
         pytest.param({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "::1:5"}, id="overridden"),
         pytest.param({"log.roll.ms": "1"}, id="roll-every-millisecond"),
