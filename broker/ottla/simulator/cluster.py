@@ -4,8 +4,10 @@ Time passes only in `Cluster.run`, from one event to the next. The same seed giv
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from ottla.config.node_config import NodeConfig
+from ottla.errors import StorageError
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock, Random
 from ottla.raft.voter_set import Voter
@@ -31,6 +33,14 @@ DEFAULTS = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
+
+
+class SimulatedClients(Protocol):
+    """What is in the network besides the nodes, and does things when they are due."""
+
+    def tick(self) -> None: ...
+
+    def next_deadline_ms(self) -> int | None: ...
 
 
 class SimulatedNode:
@@ -85,6 +95,11 @@ class SimulatedNode:
             doors.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
         return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(doors)}
 
+    def step_wall(self, milliseconds: int) -> None:
+        """Step this node's wall clock."""
+        assert isinstance(self.clock, MachineClock), "this node reads the true time"
+        self.clock.step_wall(milliseconds)
+
     def run(self, milliseconds: int) -> None:
         """Let time pass, for the whole cluster."""
         self.cluster.run(milliseconds)
@@ -115,8 +130,16 @@ class Cluster:
         self.random = SeededRandom(seed)
         self.internet = Internet(self.clock, weather, on_touch=self.touch)
         self.events = self.internet.events
-        self.on_event: Callable[[], object] = lambda: None
-        """Called after everything that happened to any node."""
+        self.on_event: Callable[[SimulatedNode], object] = lambda _: None
+        """Called after everything that happened to a node."""
+        self.before_start: Callable[[SimulatedNode], object] = lambda _: None
+        """Called with a node whose process is about to start."""
+        self.on_stopped: Callable[[SimulatedNode, str | None], object] = lambda *_: None
+        """Called with a node whose process has ended by itself, and why: None for an orderly shutdown."""
+        self.now_at = ""
+        """The host that something reached last: whoever runs now."""
+        self._clients: dict[str, SimulatedClients] = {}
+        self._client_wake_ms: dict[str, int] = {}
         self._overrides = dict(overrides or {})
         self._touched: dict[str, None] = {}
         self.nodes: dict[NodeId, SimulatedNode] = {}
@@ -189,8 +212,11 @@ class Cluster:
         self.before_start(place)
         place.node.start()
 
-    def before_start(self, place: SimulatedNode) -> None:
-        """Prepare a process that is about to start; for those who watch."""
+    def give_up_start(self, node_id: NodeId) -> None:
+        """Clear away what is left of a process that did not come up: `start` has raised."""
+        place = self.nodes[node_id]
+        self._vanish(place)
+        place.disk.kill()
 
     def kill(self, node_id: NodeId, *, power_loss: bool = False) -> None:
         """End the process at once; ``power_loss`` also loses what was not synced."""
@@ -239,12 +265,19 @@ class Cluster:
         """Replace the disk of a node that does not run by an empty one."""
         place = self.nodes[node_id]
         place.disk = place.new_disk()
+        place.directory_id = self.random.uuid()
 
     # --- time
 
     def touch(self, host: str) -> None:
         """Note that something reaches the process at ``host``: it ticks after it."""
         self._touched[host] = None
+        self.now_at = host
+
+    def add_client(self, host: str, client: SimulatedClients) -> None:
+        """Let ``client`` do things when they are due, and after something has reached its host."""
+        self._clients[host] = client
+        self._client_wake_ms[host] = 0
 
     def run(self, milliseconds: int) -> None:
         """Let time pass."""
@@ -281,21 +314,30 @@ class Cluster:
         """
         now_ms = self.clock.monotonic_ms()
         while (event := self.events.take_due()) is not None:
+            self.now_at = ""
             event()
-            self.on_event()
+            reached = self.by_host.get(self.now_at)
+            if reached is not None:
+                self.on_event(reached)
         for place in list(self.nodes.values()):
             if place.process is not None and not place.is_frozen:
                 if place.stopped:
                     self._end(place)
                 elif place.host in self._touched or place.wake_ms <= now_ms:
                     self._tick(place, now_ms)
+        for host, client in self._clients.items():
+            if host in self._touched or self._client_wake_ms[host] <= now_ms:
+                client.tick()
+                deadline_ms = client.next_deadline_ms()
+                self._client_wake_ms[host] = max(now_ms + 1, deadline_ms or now_ms + STEP_MS_MAX)
         self._touched.clear()
 
     def _tick(self, place: SimulatedNode, now_ms: int) -> None:
         process = place.process
         assert process is not None, "only what runs ticks"
+        self.now_at = place.host
         process.tick()
-        self.on_event()
+        self.on_event(place)
         deadline_ms = process.next_deadline_ms()
         place.wake_ms = (
             now_ms + STEP_MS_MAX if deadline_ms is None else max(now_ms + 1, self.true_ms(place, deadline_ms))
@@ -310,14 +352,20 @@ class Cluster:
 
     def _end(self, place: SimulatedNode) -> None:
         """The process has stopped by itself: close it as the runtime does."""
-        place.node.close()
+        reason = place.stopped[0]
+        try:
+            place.node.close()
+        except StorageError as error:
+            reason = f"{reason or 'closing failed'}: {error}"
         self._vanish(place)
         place.disk.kill()
+        self.on_stopped(place, reason)
 
     def _next_event_ms(self, now_ms: int) -> int:
         if self._touched:
             return now_ms + 1
         times = [place.wake_ms for place in self.nodes.values() if place.process is not None and not place.is_frozen]
+        times += self._client_wake_ms.values()
         next_ms = self.events.next_ms()
         if next_ms is not None:
             times.append(next_ms)

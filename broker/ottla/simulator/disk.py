@@ -323,6 +323,10 @@ class SimulatedDisk:
         """
         self._faults.append(_Fault(operation, error_number, path_part, skip))
 
+    def forget_faults(self) -> None:
+        """Let everything succeed that still was to fail."""
+        self._faults.clear()
+
     def corrupt(self, path: str, position: int, data: bytes) -> None:
         """Overwrite bytes behind everybody's back, durably."""
         inode = self._inode(path)
@@ -355,10 +359,12 @@ class SimulatedDisk:
                 self._faults.remove(fault)
                 raise OSError(fault.error_number, os.strerror(fault.error_number), path)
 
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(inode.content) for inode in set(self._names.files.values()))
+
     def room_bytes(self) -> int:
-        if self.capacity_bytes is None:
-            return 1 << 62
-        return self.capacity_bytes - sum(len(inode.content) for inode in set(self._names.files.values()))
+        return 1 << 62 if self.capacity_bytes is None else self.capacity_bytes - self.used_bytes
 
     def commit_names(self) -> None:
         for change in self._name_changes:

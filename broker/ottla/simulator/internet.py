@@ -110,7 +110,7 @@ class Internet:
         self.events = events or EventQueue(clock)
         self._clock = clock
         self._on_touch = on_touch
-        self._on_bytes = on_bytes
+        self.on_bytes = on_bytes
         self._listeners: dict[Endpoint, tuple[Callable[[], ConnectionId], Callable[[Socket], None], Core, str]] = {}
         self._held: deque[tuple[str, str, Socket | None, Callable[[], None]]] = deque()
         self._frozen: dict[str, list[Callable[[], None]]] = {}
@@ -304,7 +304,7 @@ class Internet:
         source = socket.other
         assert source is not None, "bytes come from somewhere"
         if socket.is_open:
-            self._on_bytes(source.host, socket.host, data)
+            self.on_bytes(source.host, socket.host, data)
             socket.arrived += data
             self._reach(socket.host, lambda: self._deliver(socket))
         elif socket.is_abandoned:

@@ -21,7 +21,7 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.leader import LeaderState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
 from ottla.raft.snapshot import SnapshotReader, SnapshotWriter
-from ottla.raft.voter_set import Voter, VoterSet
+from ottla.raft.voter_set import KRAFT_VERSION_FEATURE, Voter, VoterSet
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
@@ -36,7 +36,8 @@ from ottla.simulator.quorum_invariants import (
 )
 from ottla.types import ZERO_UUID, Endpoint, NodeId, Offset, OffsetAndEpoch
 from ottla.wire.codec import Message
-from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from ottla.wire.messages.fetch import FetchRequest
@@ -79,7 +80,8 @@ class SimulatedReplica:
         self.generation = 0
         self.directory_id = quorum.random.uuid()
         self._static_voters = static_voters
-        self._is_controller = is_controller
+        self.is_controller = is_controller
+        self.loaded: list[OffsetAndEpoch] = []
         self.disk = self._new_disk()
         self.client: RaftClient[bytes]
         self.next_offset: Offset = 0
@@ -138,10 +140,10 @@ class SimulatedReplica:
             random=quorum.random,
             channel=SimulatedChannel(quorum, self),
             cluster_id=CLUSTER_ID,
-            listeners={LISTENER: endpoint_of(self.node_id)} if self._is_controller else {},
+            listeners={LISTENER: endpoint_of(self.node_id)} if self.is_controller else {},
             listener_name=LISTENER,
             bootstrap_servers=quorum.bootstrap_servers,
-            is_controller=self._is_controller,
+            is_controller=self.is_controller,
             config=quorum.config,
             on_failure=self._on_failure,
         )
@@ -196,6 +198,7 @@ class SimulatedReplica:
 
     def on_snapshot(self, reader: SnapshotReader[bytes]) -> None:
         self.next_offset = reader.snapshot_id.offset
+        self.loaded.append(reader.snapshot_id)
         self.state = b"".join(record for batch in reader.batches() for record in batch.records)
         self.quorum.consistent.on_state(self.node_id, self.next_offset, self.state)
 
@@ -260,7 +263,8 @@ class SimulatedQuorum:
     """See the module.
 
     Args of the constructor:
-        voters, observers: how many of each; their ids count from 1.
+        voters, observers, standby: how many of each, their ids counting from 1 in this order; those on standby are
+            controllers that are no voters yet.
         is_dynamic: the voters are in the log (kraft.version 1), else in the configuration.
     """
 
@@ -270,6 +274,7 @@ class SimulatedQuorum:
         *,
         voters: int = 3,
         observers: int = 0,
+        standby: int = 0,
         is_dynamic: bool = True,
         snapshot_interval_batches: int = 50,
         config: RaftConfig | None = None,
@@ -304,9 +309,10 @@ class SimulatedQuorum:
         if not is_dynamic:
             static = VoterSet.of(Voter(each, ZERO_UUID, {LISTENER: endpoint_of(each)}) for each in voter_ids)
         self.replicas: dict[NodeId, SimulatedReplica] = {}
-        for node_id in range(1, voters + observers + 1):
+        for node_id in range(1, voters + observers + standby + 1):
+            is_observer = voters < node_id <= voters + observers
             self.replicas[node_id] = SimulatedReplica(
-                self, node_id, static_voters=static, is_controller=node_id <= voters
+                self, node_id, static_voters=static, is_controller=not is_observer
             )
         if is_dynamic:
             voter_set = VoterSet.of(self.replicas[each].voter for each in voter_ids)
@@ -324,6 +330,15 @@ class SimulatedQuorum:
     def leader(self) -> SimulatedReplica | None:
         """Return the leader of the newest epoch."""
         return max(self.leaders(), key=lambda replica: replica.client.leader_and_epoch.epoch, default=None)
+
+    def has_working_leader(self) -> bool:
+        leader = self.leader()
+        return leader is not None and leader.client.high_watermark is not None
+
+    def is_voter(self, replica: SimulatedReplica) -> bool:
+        """Whether ``replica``, with the disk that it has now, is one of the leader's voters."""
+        leader = self.leader()
+        return leader is not None and leader.client.voters.is_voter(replica.key)
 
     def replica_at(self, endpoint: Endpoint) -> SimulatedReplica:
         return next(each for each in self.replicas.values() if endpoint_of(each.node_id) == endpoint)
@@ -348,6 +363,85 @@ class SimulatedQuorum:
         replica.close()
         for end in ended:
             end()
+
+    # --- trouble
+
+    def disturb(self) -> None:
+        """Do one harmful thing that a quorum must survive, and start some of the nodes that are down."""
+        down = [node_id for node_id, replica in self.replicas.items() if not replica.is_running]
+        kinds = (
+            self._kill_one,
+            self._kill_leader,
+            self._cut_one_off,
+            self._slow_down,
+            self._depose,
+            self.heal,
+            lambda: None,
+        )
+        kinds[self.random.randrange(len(kinds))]()
+        for node_id in down:
+            if self.random.randrange(2):
+                self.replicas[node_id].start()
+
+    def _kill_one(self) -> None:
+        running = self.running()
+        if running:
+            chosen = running[self.random.randrange(len(running))]
+            self.kill(chosen.node_id, power_cut=bool(self.random.randrange(2)))
+
+    def _kill_leader(self) -> None:
+        leader = self.leader()
+        if leader is not None:
+            self.kill(leader.node_id, power_cut=bool(self.random.randrange(2)))
+
+    def _cut_one_off(self) -> None:
+        node_ids = list(self.replicas)
+        chosen = node_ids[self.random.randrange(len(node_ids))]
+        self.cut([chosen], node_ids, both_ways=bool(self.random.randrange(2)))
+
+    def _slow_down(self) -> None:
+        self.loss_percent = self.random.randrange(20)
+        self.latency_ms_max = 1 + self.random.randrange(60)
+
+    def _depose(self) -> None:
+        leader = self.leader()
+        if leader is not None:
+            leader.client.resign(leader.client.leader_and_epoch.epoch)
+
+    def repair(self) -> None:
+        """End all trouble: everybody runs, and everything arrives."""
+        self.heal()
+        self.latency_ms_max = 5
+        for replica in self.replicas.values():
+            if not replica.is_running:
+                replica.start()
+
+    def change_voters(self) -> None:
+        """Ask the leader to add or to remove a voter at random; it may refuse."""
+        leader = self.leader()
+        if leader is None:
+            return
+        controllers = [each for each in self.replicas.values() if each.is_controller]
+        chosen = controllers[self.random.randrange(len(controllers))]
+        voters = leader.client.voters
+        if not voters.is_voter(chosen.key):
+            host, port = endpoint_of(chosen.node_id)
+            leader.client.handle_add_voter(
+                AddRaftVoterRequest(
+                    cluster_id=CLUSTER_ID,
+                    timeout_ms=1_000,
+                    voter_id=chosen.node_id,
+                    voter_directory_id=chosen.directory_id,
+                    listeners=[Listener(name=LISTENER, host=host, port=port)],
+                    ack_when_committed=bool(self.random.randrange(2)),
+                )
+            )
+        elif len(voters.voters) > 2:
+            leader.client.handle_remove_voter(
+                RemoveRaftVoterRequest(
+                    cluster_id=CLUSTER_ID, voter_id=chosen.node_id, voter_directory_id=chosen.directory_id
+                )
+            )
 
     # --- the network
 
@@ -387,6 +481,9 @@ class SimulatedQuorum:
             AddRaftVoterRequest: client.handle_add_voter,
             RemoveRaftVoterRequest: client.handle_remove_voter,
             UpdateRaftVoterRequest: client.handle_update_voter,
+            ApiVersionsRequest: lambda _: ApiVersionsResponse(
+                supported_features=[SupportedFeatureKey(name=KRAFT_VERSION_FEATURE, min_version=0, max_version=1)]
+            ),
         }
         answer = handlers[type(request)](request)
         return answer if isinstance(answer, Delayed) else Delayed.of(answer)

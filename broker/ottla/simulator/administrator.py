@@ -1,0 +1,91 @@
+"""A simulated administrator: creates, alters and deletes topics, adds partitions, moves replicas and leaders.
+
+What it asks for may or may not happen, and may happen after it was told that it did not: nobody waits for it.
+"""
+
+from collections.abc import Callable
+
+from ottla.peers.channel import PeerAnswer
+from ottla.simulator.client_host import ClientHost
+from ottla.types import NodeId
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+TIMEOUT_MS = 2_000
+_TOPIC, _SET = 2, 0
+_PREFERRED = 0
+
+
+class Administrator:
+    """See the module. ``asked`` is what is noted of each request."""
+
+    def __init__(self, host: ClientHost, brokers: list[NodeId], asked: Callable[[str], object]) -> None:
+        self._host = host
+        self._brokers = brokers
+        self._asked = asked
+
+    def create_topic(self, name: str, *, partitions: int, replicas: int, configs: dict[str, str]) -> None:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        self._ask(
+            CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), f"create topic {name} with {replicas} replicas"
+        )
+
+    def delete_topic(self, name: str) -> None:
+        state = DeleteTopicState(name=name)
+        request = DeleteTopicsRequest(topics=[state], topic_names=[name], timeout_ms=TIMEOUT_MS)
+        self._ask(request, f"delete topic {name}")
+
+    def set_topic_config(self, name: str, key: str, value: str) -> None:
+        config = AlterableConfig(name=key, config_operation=_SET, value=value)
+        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[config])
+        self._ask(IncrementalAlterConfigsRequest(resources=[resource]), f"set {key}={value} of topic {name}")
+
+    def add_partition(self, name: str) -> None:
+        count = self._host.partition_count(name)
+        if count:
+            topic = CreatePartitionsTopic(name=name, count=count + 1)
+            self._ask(CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), f"add a partition to {name}")
+
+    def reassign(self, name: str, replicas: int) -> None:
+        """Move one partition to other brokers, chosen at random."""
+        count = self._host.partition_count(name)
+        if not count:
+            return
+        partition = self._host.random.randrange(count)
+        brokers = list(self._brokers)
+        chosen = [brokers.pop(self._host.random.randrange(len(brokers))) for _ in range(min(replicas, len(brokers)))]
+        wanted = ReassignableTopic(
+            name=name, partitions=[ReassignablePartition(partition_index=partition, replicas=chosen)]
+        )
+        request = AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
+        self._ask(request, f"move {name}-{partition} to {chosen}")
+
+    def elect_preferred(self) -> None:
+        request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS)
+        self._ask(request, "elect preferred leaders")
+
+    def _ask(self, request: Message, what: str) -> None:
+        self._asked(what)
+
+        def answered(answer: PeerAnswer) -> None:
+            """Nobody waits for it."""
+
+        self._host.ask(self._host.any_node(), request, "administrator", answered)

@@ -1,0 +1,319 @@
+"""What must hold in a whole cluster after every event, whatever fails: one small class per promise.
+
+The quorum's own are checked in `quorum_invariants`, on the quorum alone; those here see whole nodes.
+"""
+
+from collections.abc import Sequence
+
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
+from ottla.raft.records import Batch
+from ottla.replication.partition import Partition
+from ottla.simulator.cluster import SimulatedNode
+from ottla.simulator.ledger import InvariantViolation, PartitionKey, PartitionLedger, batches_in, entry_of
+from ottla.simulator.witness import Change, Invariant, QuorumView, Witness
+from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
+
+_READ_SIZE_BYTES = 1 << 20
+
+
+class OneLeaderPerEpoch(Invariant):
+    """No two nodes lead a partition, or the quorum, in the same epoch."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._leaders: dict[tuple[object, LeaderEpoch], NodeId] = {}
+
+    def on_replica(self, change: Change) -> None:
+        if change.now.is_leader:
+            self._claim(change.key, change.now.leader_epoch, change.place.node_id)
+
+    def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
+        if now.leads:
+            self._claim("the quorum", now.epoch, place.node_id)
+
+    def _claim(self, what: object, epoch: LeaderEpoch, node_id: NodeId) -> None:
+        leader = self._leaders.setdefault((what, epoch), node_id)
+        if leader != node_id:
+            raise InvariantViolation(f"OneLeaderPerEpoch: nodes {leader} and {node_id} lead {what} in epoch {epoch}")
+
+
+class MonotonicEpoch(Invariant):
+    """An epoch never goes back: a partition's within a process, the quorum's restarts included."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._quorum_epochs: dict[tuple[NodeId, Uuid], LeaderEpoch] = {}
+
+    def on_replica(self, change: Change) -> None:
+        if change.now.leader_epoch < change.before.leader_epoch:
+            raise InvariantViolation(
+                f"MonotonicEpoch: {change.key} on node {change.place.node_id} went from leader epoch "
+                f"{change.before.leader_epoch} to {change.now.leader_epoch}"
+            )
+
+    def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
+        disk = (place.node_id, place.directory_id)
+        if now.epoch < self._quorum_epochs.get(disk, 0):
+            raise InvariantViolation(
+                f"MonotonicEpoch: node {place.node_id} went from epoch {self._quorum_epochs[disk]} of the quorum "
+                f"to {now.epoch}"
+            )
+        self._quorum_epochs[disk] = now.epoch
+
+
+class MonotonicHighWatermark(Invariant):
+    """A replica's high watermark never goes back while its process runs; the quorum's never, whoever leads it."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._quorum: tuple[LeaderEpoch, Offset] = (0, 0)
+
+    def on_replica(self, change: Change) -> None:
+        before, now = change.before.high_watermark, change.now.high_watermark
+        if now < before and not self.witness.ledger.of(change.key).is_excused:
+            raise InvariantViolation(
+                f"MonotonicHighWatermark: {change.key} on node {change.place.node_id} went from {before} to {now}"
+            )
+
+    def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
+        epoch, highest = self._quorum
+        if not now.leads or now.epoch < epoch or not now.high_watermark:
+            return
+        if now.high_watermark < highest:
+            raise InvariantViolation(
+                f"MonotonicHighWatermark: the quorum's was {highest} and is {now.high_watermark} at node "
+                f"{place.node_id}, which leads epoch {now.epoch}"
+            )
+        self._quorum = (now.epoch, now.high_watermark)
+
+
+class HighWatermarkReachedMajority(Invariant):
+    """What a leader of the quorum says is committed is in the logs of a majority of its voters."""
+
+    def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
+        if not now.leads or now.high_watermark == before.high_watermark or place.process is None:
+            return
+        nodes = self.witness.cluster.nodes
+        voters = place.process.raft.voters.node_ids
+        logs = {voter: nodes[voter].process for voter in voters}
+        behind = [
+            voter
+            for voter, process in logs.items()
+            if process is not None
+            and process.raft.state.epoch <= now.epoch
+            and process.raft.log_end_offset < now.high_watermark
+        ]
+        if 2 * len(behind) >= len(voters):
+            raise InvariantViolation(
+                f"HighWatermarkReachedMajority: node {place.node_id} leads epoch {now.epoch} with high watermark "
+                f"{now.high_watermark}, which of {voters} {behind} do not have"
+            )
+
+
+class HighWatermarkReachedInSyncReplicas(Invariant):
+    """What a partition's leader says is committed is in the logs of all of its in-sync set."""
+
+    def on_replica(self, change: Change) -> None:
+        high_watermark = change.now.high_watermark
+        if not change.now.is_leader or high_watermark <= change.before.high_watermark:
+            return
+        for node_id in change.partition.in_sync:
+            process = self.witness.cluster.nodes[node_id].process
+            if process is None or self.witness.is_harmed(change.key, node_id):
+                continue
+            replica = _replica_of(process.replicas, change.key)
+            if replica is not None and replica.log.log_end_offset < high_watermark:
+                raise InvariantViolation(
+                    f"HighWatermarkReachedInSyncReplicas: {change.key} is said to be committed to {high_watermark} by "
+                    f"node {change.place.node_id}; node {node_id} is in sync, and ends at {replica.log.log_end_offset}"
+                )
+
+
+class CommittedMetadataAgrees(Invariant):
+    """Every node is told the same metadata at the same offset."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._batches: dict[Offset, Batch[MetadataRecord]] = {}
+
+    def on_committed_metadata(self, node_id: NodeId, batches: Sequence[Batch[MetadataRecord]]) -> None:
+        for batch in batches:
+            known = self._batches.setdefault(batch.base_offset, batch)
+            if known is not batch and known != batch:
+                raise InvariantViolation(
+                    f"CommittedMetadataAgrees: at offset {batch.base_offset} node {node_id} was told {batch}, "
+                    f"another {known}"
+                )
+
+
+class ReplicasIdenticalBelowHighWatermark(Invariant):
+    """What is below a high watermark is the same, byte for byte, on every replica that says so; offsets are dense.
+
+    This one keeps the ledger: what a high watermark passes first is what all others are compared with.
+    """
+
+    def on_replica(self, change: Change) -> None:
+        if change.now.high_watermark > change.before.high_watermark:
+            ledger = self.witness.ledger.of(change.key)
+            log = change.partition.log
+            start = max(change.before.high_watermark, log.log_start_offset)
+            _compare(ledger, change.partition, change.place.node_id, start, change.now.high_watermark)
+
+
+class AcknowledgedRecordsAreNeverLost(Invariant):
+    """What was committed, and so everything acknowledged with acks=all, is in the log of every later leader."""
+
+    def on_replica(self, change: Change) -> None:
+        if not change.now.is_leader or change.now.leader_epoch == change.before.leader_epoch:
+            return
+        ledger = self.witness.ledger.of(change.key)
+        log = change.partition.log
+        if log.log_end_offset < ledger.end:
+            if not ledger.is_excused:
+                raise InvariantViolation(
+                    f"AcknowledgedRecordsAreNeverLost: node {change.place.node_id} leads {change.key} in epoch "
+                    f"{change.now.leader_epoch} and ends at {log.log_end_offset}; committed was {ledger.end}"
+                )
+            ledger.forget_from(log.log_end_offset)
+        _compare(ledger, change.partition, change.place.node_id, log.log_start_offset, ledger.end)
+
+    def on_acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
+        ledger = self.witness.ledger.of(key)
+        for place, value in enumerate(values):
+            ledger.acknowledged[offset + place] = value
+        if ledger.is_excused:
+            return
+        found = ledger.values[offset : offset + len(values)]
+        if found != list(values):
+            raise InvariantViolation(
+                f"AcknowledgedRecordsAreNeverLost: a producer was told that {key} has {values[0]!r} at {offset}; "
+                f"committed up to {ledger.end} is {found}"
+            )
+
+
+class ConsumersNeverReadAboveHighWatermark(Invariant):
+    """A consumer sees only what is committed, and at each offset what everybody sees there."""
+
+    def on_read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
+        ledger = self.witness.ledger.of(key)
+        if ledger.is_excused:
+            return
+        for offset, value in values:
+            if offset >= ledger.end:
+                raise InvariantViolation(
+                    f"ConsumersNeverReadAboveHighWatermark: {key} gave out {value!r} at offset {offset}; "
+                    f"committed is {ledger.end}"
+                )
+            if ledger.values[offset] != value:
+                raise InvariantViolation(
+                    f"ConsumersNeverReadAboveHighWatermark: {key} gave out {value!r} at offset {offset}, "
+                    f"where {ledger.values[offset]!r} is committed"
+                )
+
+
+class InSyncReplicasAreAssigned(Invariant):
+    """The in-sync set is within the assigned replicas, the leader is in it, and a fenced broker only if it is alone."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        brokers = now.cluster.brokers
+        for topic in now.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                where = (
+                    f"InSyncReplicasAreAssigned: {topic.name}-{index} at offset {now.provenance.last_contained_offset}"
+                )
+                if not set(partition.isr) <= set(partition.replicas):
+                    raise InvariantViolation(f"{where} has {partition.isr} in sync of {partition.replicas}")
+                if partition.leader != NO_LEADER and partition.leader not in partition.isr:
+                    raise InvariantViolation(f"{where} is led by {partition.leader}, in sync are {partition.isr}")
+                fenced = [each for each in partition.isr if each not in brokers or brokers[each].is_fenced]
+                if fenced and len(partition.isr) > 1:
+                    raise InvariantViolation(f"{where} has {partition.isr} in sync, of which {fenced} are fenced")
+                if partition.leader in fenced:
+                    raise InvariantViolation(f"{where} is led by {partition.leader}, which is fenced")
+
+
+class OneUnfencedIncarnation(Invariant):
+    """A broker's epoch only grows, and an incarnation that was replaced is never let in again."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._replaced: dict[tuple[NodeId, Uuid], bool] = {}
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if now.cluster is before.cluster:
+            return
+        for broker_id, broker in now.cluster.brokers.items():
+            old = before.cluster.brokers.get(broker_id)
+            if (broker_id, broker.incarnation_id) in self._replaced:
+                raise InvariantViolation(
+                    f"OneUnfencedIncarnation: an incarnation of broker {broker_id} that was replaced is back"
+                )
+            if old is None:
+                continue
+            if broker.epoch < old.epoch:
+                raise InvariantViolation(
+                    f"OneUnfencedIncarnation: broker {broker_id} went from epoch {old.epoch} to {broker.epoch}"
+                )
+            if old.incarnation_id != broker.incarnation_id:
+                self._replaced[broker_id, old.incarnation_id] = True
+
+
+class PromisesAreWeighed(Invariant):
+    """No promise itself: keeps account of those that lost disks have made void."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        self.witness.weigh_promises()
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    PromisesAreWeighed,
+    OneLeaderPerEpoch,
+    MonotonicEpoch,
+    MonotonicHighWatermark,
+    HighWatermarkReachedMajority,
+    HighWatermarkReachedInSyncReplicas,
+    CommittedMetadataAgrees,
+    ReplicasIdenticalBelowHighWatermark,
+    AcknowledgedRecordsAreNeverLost,
+    ConsumersNeverReadAboveHighWatermark,
+    InSyncReplicasAreAssigned,
+    OneUnfencedIncarnation,
+)
+
+
+def _replica_of(replicas: object, key: PartitionKey) -> Partition | None:
+    for partition in replicas:  # type: ignore[attr-defined]
+        if partition.topic_id == key.topic_id and partition.topic_partition.partition == key.partition:
+            assert isinstance(partition, Partition)
+            return partition
+    return None
+
+
+def _compare(ledger: PartitionLedger, partition: Partition, node_id: NodeId, start: Offset, end: Offset) -> None:
+    """Compare a replica's batches from ``start`` to ``end`` with the ledger; those that are news go into it.
+
+    Raises:
+        InvariantViolation: they differ.
+    """
+    if start >= end:
+        return
+    found = partition.log.read(start, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end).records
+    data = b"" if found is None else found.read()
+    for batch in batches_in(data, 0, end):
+        if batch.last_offset < start:
+            continue
+        if batch.base_offset >= ledger.end:
+            ledger.add(batch)
+            continue
+        known = ledger.entries[ledger.index_of(batch.base_offset)]
+        if known != entry_of(batch):
+            if ledger.is_excused:
+                ledger.forget_from(batch.base_offset)
+                ledger.add(batch)
+                continue
+            raise InvariantViolation(
+                f"ReplicasIdenticalBelowHighWatermark: {ledger.key} has {entry_of(batch)} on node {node_id}, "
+                f"{known} was committed"
+            )

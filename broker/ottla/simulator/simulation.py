@@ -1,0 +1,269 @@
+"""`Simulation`: one seed, from an empty disk to the last word: a cluster, its clients, its faults, and what must hold.
+
+First faults strike while the clients work, and after every event the invariants are checked. Then the faults stop, and
+within bounded time everything must be well again: each partition has a leader and its full in-sync set, every producer
+gets rid of what it has, and every consumer reads all that is committed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.simulator.administrator import Administrator
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.client_host import ClientHost
+from ottla.simulator.clock import MachineClock
+from ottla.simulator.cluster import Cluster, SimulatedNode
+from ottla.simulator.consumer import Consumer
+from ottla.simulator.faults import Nemesis
+from ottla.simulator.invariants import INVARIANTS
+from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.plan import Plan, TopicPlan, draw_plan
+from ottla.simulator.producer import Producer
+from ottla.simulator.trace import Trace
+from ottla.simulator.weather import Storm
+from ottla.simulator.witness import Witness
+
+FORM_LIMIT_MS = 60_000
+RECOVERY_LIMIT_MS = 120_000
+"""How long the cluster may take to be well again: several sessions, elections and rebalances, one after the other."""
+CHECK_INTERVAL_MS = 500
+ADMINISTRATION_PAUSE_MS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. ``failure`` is None when every promise held."""
+
+    seed: int
+    plan: Plan
+    failure: str | None
+    simulated_ms: int
+    digest: int
+    events: int
+    acknowledged: int
+    read: int
+    faults: dict[str, int]
+    last_events: list[str]
+
+
+class Simulation:
+    """See the module."""
+
+    def __init__(self, seed: int, *, plan: Plan | None = None, faulty: bool = True) -> None:
+        self.plan = plan or draw_plan(seed)
+        self._is_faulty = faulty
+        self._events = 0
+        storm_random, self._random = SeededRandom(seed * 4 + 1), SeededRandom(seed * 4 + 2)
+        self.storm = Storm(storm_random, fastest_ms=self.plan.fastest_ms, slowest_ms=self.plan.slowest_ms)
+        self.cluster = Cluster(
+            seed * 4,
+            brokers=self.plan.brokers,
+            controllers=self.plan.controllers,
+            combined=self.plan.combined,
+            weather=self.storm,
+            overrides=self.plan.overrides,
+        )
+        self.trace = Trace(self.cluster.clock)
+        self.cluster.internet.on_bytes = self.trace.on_bytes
+        self.witness = Witness(self.cluster)
+        self.witness.invariants = [invariant(self.witness) for invariant in INVARIANTS]
+        self.cluster.before_start = self.witness.before_start
+        self.cluster.on_event = self._on_event
+        self._set_clocks()
+        self._make_clients()
+        self.nemesis = Nemesis(
+            self.cluster,
+            self.witness,
+            self.storm,
+            SeededRandom(seed * 4 + 3),
+            hosts=[*self.cluster.by_host, self._host.name],
+            pause_ms=self.plan.pause_ms,
+            note=lambda what: self.trace.note("nemesis", what),
+        )
+        self.cluster.on_stopped = self.nemesis.on_stopped
+
+    def _set_clocks(self) -> None:
+        for place in self.cluster.nodes.values():
+            drift, skew = self.plan.drift_ppm_max, self.plan.skew_ms_max
+            place.clock = MachineClock(
+                self.cluster.clock,
+                started_ms=self._random.randrange(1_000_000),
+                drift_ppm=self._random.randrange(2 * drift + 1) - drift,
+                skew_ms=self._random.randrange(2 * skew + 1) - skew,
+            )
+            place.sync_ms = 1
+
+    def _make_clients(self) -> None:
+        self._host = ClientHost(self.cluster, "clients", self._random)
+        brokers = [place.node_id for place in self.cluster.nodes.values() if "broker" in place.roles]
+        self._administrator = Administrator(self._host, brokers, lambda what: self.trace.note("admin", what))
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self._passing: list[tuple[str, Producer, Consumer]] = []
+        self._passing_count = 0
+        for topic in self.plan.topics:
+            self._make_users(topic)
+
+    def _make_users(self, topic: TopicPlan) -> None:
+        for index, (acks, is_idempotent) in enumerate(topic.producers):
+            name = f"{topic.name}p{index}"
+            self.producers.append(self._producer(name, topic.name, acks=acks, is_idempotent=is_idempotent))
+        for index in range(topic.consumers):
+            self.consumers.append(Consumer(self._host, self.witness, f"{topic.name}c{index}", topic.name))
+
+    def _producer(self, name: str, topic: str, *, acks: int, is_idempotent: bool) -> Producer:
+        pace_ms = self.plan.pace_ms
+        return Producer(self._host, self.witness, name, topic, acks=acks, is_idempotent=is_idempotent, pace_ms=pace_ms)
+
+    def _on_event(self, place: SimulatedNode) -> None:
+        self._events += 1
+        self.witness.look(place)
+
+    # --- running
+
+    def run(self, milliseconds: int) -> Outcome:
+        """Run for so long with faults, then until all is well; return how it ended."""
+        failure: str | None = None
+        with self.trace.of_logs(lambda: self.cluster.now_at or "simulator"):
+            try:
+                self._form()
+                self._work(milliseconds)
+                self._recover()
+            except InvariantViolation as violation:
+                failure = str(violation)
+            except Exception as error:  # whatever a node raises would have ended its process
+                failure = f"NodesNeverRaise: {self.cluster.now_at}: {type(error).__name__}: {error}"
+                self.trace.note(self.cluster.now_at, _where(error))
+        return Outcome(
+            seed=self.plan.seed,
+            plan=self.plan,
+            failure=failure,
+            simulated_ms=self.cluster.clock.monotonic_ms(),
+            digest=self.trace.digest,
+            events=self._events,
+            acknowledged=sum(producer.acknowledged_count for producer in self.producers),
+            read=sum(consumer.read_count for consumer in self.consumers),
+            faults=self.nemesis.counts,
+            last_events=self.trace.last(),
+        )
+
+    def _form(self) -> None:
+        self.cluster.start()
+        self._until("the cluster has formed", self._is_formed, FORM_LIMIT_MS)
+        for topic in self.plan.topics:
+            self._create(topic)
+
+    def _is_formed(self) -> bool:
+        return all(place.is_ready for place in self.cluster.nodes.values())
+
+    def _create(self, topic: TopicPlan) -> None:
+        def again() -> None:
+            if topic.name not in self.witness.image.topics.by_name:
+                self._administrator.create_topic(
+                    topic.name,
+                    partitions=topic.partitions,
+                    replicas=topic.replicas,
+                    configs={"min.insync.replicas": str(topic.min_in_sync)},
+                )
+                self._host.after(2_000, again)
+
+        again()
+
+    def _work(self, milliseconds: int) -> None:
+        for producer in self.producers:
+            producer.start()
+        for consumer in self.consumers:
+            consumer.start()
+        if self._is_faulty:
+            self.nemesis.start()
+            self._host.after(ADMINISTRATION_PAUSE_MS, self._administer)
+        self.cluster.run(milliseconds)
+
+    def _administer(self) -> None:
+        if self.nemesis.is_over:
+            return
+        topic = self.plan.topics[self._random.randrange(len(self.plan.topics))]
+        administrator, random = self._administrator, self._random
+        actions: list[Callable[[], object]] = [
+            self._create_passing_topic,
+            self._delete_passing_topic,
+            lambda: administrator.reassign(topic.name, topic.replicas),
+            administrator.elect_preferred,
+            lambda: administrator.add_partition(topic.name),
+            lambda: administrator.set_topic_config(topic.name, "segment.ms", str(1_000 + random.randrange(5_000))),
+        ]
+        actions[self._random.randrange(len(actions))]()
+        self._host.after(1 + self._random.randrange(2 * ADMINISTRATION_PAUSE_MS), self._administer)
+
+    def _create_passing_topic(self) -> None:
+        self._passing_count += 1
+        name = f"passing{self._passing_count}"
+        replicas = 1 + self._random.randrange(min(3, self.plan.brokers))
+        self._administrator.create_topic(name, partitions=1, replicas=replicas, configs={})
+        producer = self._producer(name, name, acks=-1, is_idempotent=bool(self._random.randrange(2)))
+        consumer = Consumer(self._host, self.witness, f"{name}c", name)
+        self._passing.append((name, producer, consumer))
+        producer.start()
+        consumer.start()
+
+    def _delete_passing_topic(self) -> None:
+        if self._passing:
+            name, producer, consumer = self._passing.pop(0)
+            producer.abandon()
+            consumer.abandon()
+            self._administrator.delete_topic(name)
+
+    # --- liveness
+
+    def _recover(self) -> None:
+        self.trace.note("simulator", "faults stop")
+        self.nemesis.stop()
+        while self._passing:
+            self._delete_passing_topic()
+        for producer in self.producers:
+            producer.finish()
+        self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
+        self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)
+        for producer in self.producers:
+            producer.send_to_all()
+        self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
+        self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
+
+    def _is_in_sync(self) -> bool:
+        topics = self.witness.image.topics.by_name.values()
+        return all(
+            partition.has_leader and len(partition.isr) == len(partition.replicas)
+            for topic in topics
+            for partition in topic.partitions.values()
+        )
+
+    def _are_producers_done(self) -> bool:
+        return all(producer.is_done for producer in self.producers)
+
+    def _are_consumers_done(self) -> bool:
+        return all(consumer.is_done for consumer in self.consumers)
+
+    def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
+        """Let time pass until ``condition`` holds.
+
+        Raises:
+            InvariantViolation: it does not in time.
+        """
+        end_ms = self.cluster.clock.monotonic_ms() + limit_ms
+        while not condition():
+            if self.cluster.clock.monotonic_ms() >= end_ms:
+                raise InvariantViolation(
+                    f"Liveness: not within {limit_ms} ms without faults: {what}; {self.cluster.describe()}"
+                )
+            self.cluster.run(CHECK_INTERVAL_MS)
+
+
+def _where(error: BaseException) -> str:
+    """Return the innermost places of a traceback, as one line."""
+    places = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('ottla/')[2]}:{traceback.tb_lineno} {code.co_name}")
+        traceback = traceback.tb_next
+    return " > ".join(places[-6:])

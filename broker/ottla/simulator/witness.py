@@ -1,0 +1,240 @@
+"""`Witness`: looks at a node after everything that happened to it, and tells the invariants what has changed.
+
+A look costs little where nothing has: one comparison for the quorum, one for the metadata, one per partition.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.records import MetadataRecord
+from ottla.raft.leader import LeaderState
+from ottla.raft.records import Batch, LeaderAndEpoch
+from ottla.raft.snapshot import SnapshotReader
+from ottla.replication.partition import Partition
+from ottla.server.node import Node
+from ottla.simulator.cluster import Cluster, SimulatedNode
+from ottla.simulator.ledger import Ledger, PartitionKey
+from ottla.types import LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
+
+
+class ReplicaState(NamedTuple):
+    """What can be seen of one replica."""
+
+    is_leader: bool
+    leader_epoch: LeaderEpoch
+    high_watermark: Offset
+    end_offset: Offset
+
+
+class QuorumView(NamedTuple):
+    """What can be seen of one replica of the quorum."""
+
+    leads: bool
+    epoch: LeaderEpoch
+    high_watermark: Offset
+    end_offset: Offset
+
+
+NO_REPLICA = ReplicaState(is_leader=False, leader_epoch=-1, high_watermark=0, end_offset=0)
+NO_QUORUM = QuorumView(leads=False, epoch=-1, high_watermark=0, end_offset=0)
+
+
+class Change(NamedTuple):
+    """One replica that is not as it was."""
+
+    place: SimulatedNode
+    partition: Partition
+    key: PartitionKey
+    before: ReplicaState
+    now: ReplicaState
+
+
+class Invariant:
+    """A promise. Those that follow override what they need; each raises `InvariantViolation`."""
+
+    def __init__(self, witness: "Witness") -> None:
+        self.witness = witness
+
+    def on_replica(self, change: Change) -> None:
+        """A replica of a partition has changed, or is new."""
+
+    def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
+        """A replica of the metadata quorum has changed."""
+
+    def on_committed_metadata(self, node_id: NodeId, batches: Sequence[Batch[MetadataRecord]]) -> None:
+        """A node was told that these batches are committed."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        """Some node has published newer metadata than any other before."""
+
+    def on_acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
+        """A producer was told that all in-sync replicas have its records."""
+
+    def on_read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
+        """A consumer was given these records."""
+
+
+class _Seen:
+    """What one process looked like last."""
+
+    def __init__(self, process: Node) -> None:
+        self.process = process
+        self.quorum = NO_QUORUM
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.replicas: dict[TopicPartition, tuple[Uuid, ReplicaState]] = {}
+
+
+class _MetadataListener:
+    """Passes on what one node's quorum replica says is committed."""
+
+    def __init__(self, witness: "Witness", node_id: NodeId) -> None:
+        self._witness = witness
+        self._node_id = node_id
+
+    def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
+        for invariant in self._witness.invariants:
+            invariant.on_committed_metadata(self._node_id, batches)
+
+    def on_snapshot(self, reader: SnapshotReader[MetadataRecord]) -> None:
+        """Nothing: what a snapshot says is compared through what follows from it."""
+
+    def on_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """Nothing."""
+
+
+class Witness:
+    """See the module.
+
+    Attributes:
+        image: the newest metadata that any node has published.
+        harmed: nodes whose disks have lost data, by partition, until they are known to have it again.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.ledger = Ledger()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.harmed: dict[tuple[Uuid, int], dict[NodeId, bool]] = {}
+        self.invariants: list[Invariant] = []
+        self.looks = 0
+        self._seen: dict[NodeId, _Seen] = {}
+
+    def before_start(self, place: SimulatedNode) -> None:
+        """Listen to what the process will be told; to be called before it starts."""
+        assert place.process is not None, "only what exists starts"
+        place.process.raft.register(_MetadataListener(self, place.node_id))
+
+    def look(self, place: SimulatedNode) -> None:
+        """See what has changed.
+
+        Raises:
+            InvariantViolation: a promise does not hold.
+        """
+        process = place.process
+        if process is None:
+            return
+        self.looks += 1
+        seen = self._seen.get(place.node_id)
+        if seen is None or seen.process is not process:
+            seen = self._seen[place.node_id] = _Seen(process)
+        self._look_at_quorum(place, seen)
+        image = process.metadata.image
+        if image is not seen.image:
+            seen.image = image
+            self._look_at_image(image)
+        for partition in process.replicas:
+            log = partition.log
+            now = ReplicaState(partition.is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
+            before = seen.replicas.get(partition.topic_partition)
+            if before is None or before[0] != partition.topic_id:
+                before = (partition.topic_id, NO_REPLICA)
+            if before[1] != now:
+                seen.replicas[partition.topic_partition] = (partition.topic_id, now)
+                topic, index = partition.topic_partition
+                key = PartitionKey(topic, partition.topic_id, index)
+                change = Change(place, partition, key, before[1], now)
+                for invariant in self.invariants:
+                    invariant.on_replica(change)
+
+    def _look_at_quorum(self, place: SimulatedNode, seen: _Seen) -> None:
+        raft = seen.process.raft
+        state = raft.state
+        now = QuorumView(isinstance(state, LeaderState), state.epoch, raft.high_watermark or 0, raft.log_end_offset)
+        if now != seen.quorum:
+            before, seen.quorum = seen.quorum, now
+            for invariant in self.invariants:
+                invariant.on_quorum(place, before, now)
+
+    def _look_at_image(self, image: MetadataImage) -> None:
+        before = self.image
+        if image.provenance.last_contained_offset <= before.provenance.last_contained_offset:
+            return
+        self.image = image
+        if image.topics is not before.topics or image.cluster is not before.cluster:
+            self._forget_topics(before, image)
+            for invariant in self.invariants:
+                invariant.on_image(before, image)
+
+    def _forget_topics(self, before: MetadataImage, now: MetadataImage) -> None:
+        if now.topics is not before.topics:
+            for topic_id in before.topics.by_id:
+                if topic_id not in now.topics.by_id:
+                    self.ledger.forget_topic(topic_id)
+
+    # --- what clients say
+
+    def acknowledged(self, key: PartitionKey, offset: Offset, values: Sequence[bytes]) -> None:
+        """A producer was told that all in-sync replicas have its records."""
+        if self.is_deleted(key):
+            return
+        for invariant in self.invariants:
+            invariant.on_acknowledged(key, offset, values)
+
+    def read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
+        """A consumer was given these records."""
+        if self.is_deleted(key):
+            return
+        for invariant in self.invariants:
+            invariant.on_read(key, values)
+
+    def is_deleted(self, key: PartitionKey) -> bool:
+        return key.topic_id not in self.image.topics.by_id
+
+    # --- disks that lose data
+
+    def data_was_lost(self, node_id: NodeId) -> None:
+        """The node's disk has lost what was not synced, or all."""
+        for topic_id, topic in self.image.topics.by_id.items():
+            for index, partition in topic.partitions.items():
+                if node_id in partition.replicas:
+                    self.harmed.setdefault((topic_id, index), {})[node_id] = True
+        self.weigh_promises()
+
+    def is_harmed(self, key: PartitionKey, node_id: NodeId) -> bool:
+        return node_id in self.harmed.get((key.topic_id, key.partition), ())
+
+    def weigh_promises(self) -> None:
+        """Excuse the partitions whose promise cannot be kept any more.
+
+        The rule: a partition's promise holds as long as, at every moment, some replica of its in-sync set (or of those
+        eligible to lead it) runs and has lost nothing since it joined. When none does, while one of them has lost
+        data, the controller may be left with that one alone, and what it lost is lost.
+        """
+        for (topic_id, index), harmed in list(self.harmed.items()):
+            topic = self.image.topics.by_id.get(topic_id)
+            partition = None if topic is None else topic.partitions.get(index)
+            if topic is None or partition is None:
+                del self.harmed[topic_id, index]
+                continue
+            holders = (*partition.isr, *partition.elr)
+            for node_id in [each for each in harmed if each not in holders]:
+                del harmed[node_id]
+            if not harmed:
+                del self.harmed[topic_id, index]
+            elif not any(each not in harmed and self._runs(each) for each in holders):
+                self.ledger.of(PartitionKey(topic.name, topic_id, index)).is_excused = True
+
+    def _runs(self, node_id: NodeId) -> bool:
+        place = self.cluster.nodes.get(node_id)
+        return place is not None and place.process is not None
