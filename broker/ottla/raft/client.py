@@ -288,10 +288,13 @@ class RaftClient(Generic[RecordT]):
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def begin_shutdown(self) -> Delayed[None]:
-        """Stop leading, and complete when another replica leads, or when waiting for that makes no sense."""
+        """Stop leading, and complete when another replica leads, or when waiting for that makes no sense.
+
+        Until then this replica goes on voting: its vote may be the one that decides.
+        """
         if self._shutdown is None:
             self._shutdown = Delayed()
-            self._shutdown_deadline_ms = self._replica.now_ms + self._config.request_timeout_ms
+            self._shutdown_deadline_ms = self._replica.now_ms + self._config.election_timeout_ms
             if self.is_leader and self.failure is None:
                 self._replica.resign("it shuts down")
             self._poll()
@@ -367,9 +370,10 @@ class RaftClient(Generic[RecordT]):
 
     def _poll_shutdown(self, state: EpochState, now_ms: int) -> None:
         assert self._shutdown is not None
-        has_left = isinstance(state, ResignedState) and self._resignation.is_told
-        if not has_left:
-            has_left = not isinstance(state, ResignedState | LeaderState) and state.leader_id is not None
+        if isinstance(state, ResignedState):
+            has_left = self._resignation.is_alone
+        else:
+            has_left = state.leader_id not in (None, self.node_id)
         if has_left or not self._replica.quorum.is_voter or now_ms >= self._shutdown_deadline_ms:
             self._shutdown.complete(None)
 

@@ -175,12 +175,12 @@ class Elections:
         candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
         theirs = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch)
         mine = self._replica.log.end
-        is_granted = quorum.state.grants_vote(
-            candidate,
-            is_log_up_to_date=(theirs.epoch, theirs.offset) >= (mine.epoch, mine.offset),
-            is_pre_vote=asked.pre_vote,
-        )
+        is_up_to_date = (theirs.epoch, theirs.offset) >= (mine.epoch, mine.offset)
+        is_granted = quorum.state.grants_vote(candidate, is_log_up_to_date=is_up_to_date, is_pre_vote=asked.pre_vote)
         if is_granted and not asked.pre_vote:
             quorum.vote_for(candidate)
             logger.info("voted for node %d in epoch %d of the metadata quorum", candidate.node_id, quorum.epoch)
+        if not is_up_to_date:
+            # That one cannot win while this replica has a vote: rather than wait for it to give up, stand soon.
+            quorum.stand_within(self._replica.now_ms, BACKOFF_BASE_MS * 2)
         return is_granted

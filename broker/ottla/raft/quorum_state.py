@@ -155,6 +155,13 @@ class QuorumState:
         voted_key = state.voted_key if epoch == state.epoch else None
         self._become(UnattachedState(epoch, leader_id, voted_key, election_deadline_ms))
 
+    def stand_within(self, now_ms: int, delay_ms: int) -> None:
+        """Where this replica waits without a leader: stand for election within ``delay_ms``."""
+        state = self.state
+        if isinstance(state, UnattachedState) and state.leader_id is None:
+            deadline_ms = min(state.election_deadline_ms, now_ms + self.random_ms(delay_ms))
+            self.state = replace(state, election_deadline_ms=deadline_ms)
+
     def vote_for(self, candidate: ReplicaKey) -> None:
         """Vote for ``candidate`` in the present epoch."""
         state = self.state

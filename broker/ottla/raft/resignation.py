@@ -42,10 +42,10 @@ class Resignation:
         self._refused_by.clear()
 
     @property
-    def is_told(self) -> bool:
-        """Whether every voter has heard of it, or is not there to hear."""
-        state = self._state
-        return all(voter in self._refused_by for voter in state.unacknowledged)
+    def is_alone(self) -> bool:
+        """Whether no other voter is there to take over."""
+        others = [voter for voter in self._replica.voters.voters.node_ids if voter != self._replica.local.node_id]
+        return all(voter in self._refused_by for voter in others)
 
     def poll(self, now_ms: int) -> None:
         state = self._state
