@@ -8,11 +8,11 @@ Source: FetchRequest.json; KafkaApis.handleFetchRequest, DelayedFetch, ReplicaMa
 
 from collections.abc import Hashable
 
-from ottla.errors import ErrorCode, KafkaError
+from ottla.config.validation import RACK_AWARE_SELECTOR
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
 from ottla.handlers.api import Answer, ListenerRole, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.partition_log import LogSlice
-from ottla.replication.config import RACK_AWARE_SELECTOR
 from ottla.replication.fetch_session import NO_SESSION, FetchContext, FetchedPartition, PartitionKey
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
@@ -295,6 +295,7 @@ class _FollowerRound(_Round):
         super().__init__(context, request, session)
         self._replica_id = replica_id
         self._replica_epoch = request.replica_state.replica_epoch
+        self._read_before: set[PartitionKey] = set()
         for key in session.forgotten:
             topic = self._topic_of(key)
             partition = None if topic is None else self.replicas.find(topic, key[2])
@@ -374,9 +375,23 @@ class _FollowerRound(_Round):
         )
         if found.records is None:
             return True
+        if remote.served_offset == wanted.fetch_offset and key not in self._read_before:
+            # It was sent these before, and may have refused them for their CRC.
+            self._read_before.add(key)
+            if partition.find_damage(found, wanted.fetch_offset):
+                self.replicas.on_damage(partition)
+                raise CorruptRecordError(f"{partition.topic_partition}: damaged on the leader's disk")
         answer.records = found.records
         self._size_bytes += found.size_bytes
         return False
+
+    def _note_served(self) -> None:
+        for key, answer in self._answers.items():
+            topic = self._topic_of(key)
+            partition = None if topic is None or not answer.records else self.replicas.find(topic, key[2])
+            remote = None if partition is None else partition.remote.get(self._replica_id)
+            if remote is not None:
+                remote.served_offset = self.session.partitions[key].request.fetch_offset
 
     def _is_throttled(self, partition: Partition, remote: RemoteReplica) -> bool:
         """Who is in sync is never held back."""
@@ -390,6 +405,7 @@ class _FollowerRound(_Round):
 
     def respond(self) -> FetchResponse:
         self.replicas.replication_bytes_out += self._size_bytes
+        self._note_served()
         quota = self.replicas.leader_quota
         if quota.is_limited:
             throttled_bytes = sum(

@@ -252,14 +252,6 @@ class LocalLog:
         self.durability.directory = directory
         self.directory = directory
 
-    def remove_directory(self) -> None:
-        """Remove the directory and everything in it."""
-        self.release()
-        try:
-            self._disk.remove_tree(self.directory)
-        except OSError as error:
-            raise StorageError(f"cannot remove {self.directory}: {error}") from error
-
 
 def _ignore(_: StorageError | None) -> None:
     """Nobody waits for this sync; a failure has been reported."""

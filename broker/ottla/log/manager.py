@@ -21,6 +21,7 @@ from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, verify_meta_properties
 from ottla.log.open_files import OPEN_FILES_MAX, OpenFiles
 from ottla.log.partition_log import PartitionLog
+from ottla.log.recovery import DamagedLogError
 from ottla.ports import Clock, Disk, DiskSpace, Random
 from ottla.types import NodeId, TopicPartition, Uuid
 
@@ -120,6 +121,7 @@ class LogManager:
         self._open_files = OpenFiles(self._config.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
+        self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
         self._deleted: deque[_Removal] = deque()
         now_ms = clock.monotonic_ms()
         self._duties = self._make_duties(now_ms)
@@ -172,7 +174,12 @@ class LogManager:
             config = configs.get(partition.topic)
             if config is None:
                 config = configs[partition.topic] = config_of_topic(partition.topic)
-            log = self._open_log(directory, partition, config, was_clean_shutdown=directory.was_clean_shutdown)
+            try:
+                log = self._open_log(directory, partition, config, was_clean_shutdown=directory.was_clean_shutdown)
+            except DamagedLogError as error:
+                logger.error("%s/%s cannot be used: %s", directory.path, partition, error)
+                self._damaged[partition] = (directory, error)
+                continue
             log.update_high_watermark(directory.high_watermarks.get(partition, 0))
             if log.truncated_bytes:
                 logger.warning(
@@ -224,8 +231,11 @@ class LogManager:
 
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
-            StorageError: the directory is offline or the disk refused.
+            StorageError: the directory is offline or the disk refused, or (DamagedLogError) there is a log that cannot
+                be read: `drop_damaged` makes room for a new one.
         """
+        if topic_partition in self._damaged:
+            raise self._damaged[topic_partition][1]
         log = self._logs.get(topic_partition)
         if log is None:
             directory = self._choose_directory(topic_partition, directory_id)
@@ -266,6 +276,27 @@ class LogManager:
         log.release()
         due_ms = self._clock.monotonic_ms() + log.config.file_delete_delay_ms
         self._deleted.append((due_ms, directory, path))
+
+    def drop_damaged(self, topic_partition: TopicPartition) -> bool:
+        """Let go of a log that could not be read, as `delete` does; return whether there was one.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        damaged = self._damaged.pop(topic_partition, None)
+        if damaged is None:
+            return False
+        directory, _ = damaged
+        name = marked_directory_name(topic_partition, self._random.uuid().hex(), DELETE_DIRECTORY_SUFFIX)
+        path = f"{directory.path}/{name}"
+        try:
+            self._disk.rename(f"{directory.path}/{topic_partition}", path)
+        except OSError as error:
+            failure = StorageError(f"cannot rename {directory.path}/{topic_partition} to {path}: {error}")
+            self._fail(directory, failure)
+            raise failure from error
+        self._deleted.append((self._clock.monotonic_ms(), directory, path))
+        return True
 
     def move_aside_strays(self, is_stray: Callable[[PartitionLog], bool]) -> list[TopicPartition]:
         """Rename the directories of logs that the metadata no longer gives to this node to ``-stray`` (KIP-866)."""

@@ -11,7 +11,6 @@ Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable
-from itertools import takewhile
 from typing import NoReturn, TypeVar
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
@@ -347,8 +346,7 @@ class PartitionLog:
         Args:
             records: as fetched, from a batch that starts at or above the log end offset on.
             now_ms: wall clock for the roll by age; read from the clock when None.
-            leader_epoch_max: the epoch that the follower believes in; the first batch of a later one, and what comes
-                behind it, is left out: it must learn of the new leader first (KAFKA-18723). None takes all.
+            leader_epoch_max: the epoch that the follower believes in: batches of later ones are left out. None: all.
 
         Raises:
             CorruptRecordError: a CRC is wrong.
@@ -363,9 +361,7 @@ class PartitionLog:
         self, records: Buffer, now_ms: int, leader_epoch_max: LeaderEpoch | None = None
     ) -> AppendResult:
         """Write whole batches that have their offsets and epochs."""
-        batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition)
-        if leader_epoch_max is not None:
-            batches = list(takewhile(lambda batch: batch.leader_epoch <= leader_epoch_max, batches))
+        batches = check_assigned_batches(records, self.log_end_offset, self.topic_partition, leader_epoch_max)
         if not batches:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset)
         size_bytes = batches[-1].end_position
@@ -449,10 +445,6 @@ class PartitionLog:
         """Note that ``leader_epoch`` starts at ``start_offset``: what a new leader does before it appends."""
         self._guarded(lambda: self._local.epochs.assign(leader_epoch, start_offset))
 
-    def forget_epochs_from(self, offset: Offset) -> None:
-        """Drop the epochs that start at ``offset`` or above, of which no record is left."""
-        self._guarded(lambda: self._local.epochs.truncate_from_end(offset))
-
     # --- watermarks
 
     def update_high_watermark(self, offset: Offset) -> Offset:
@@ -513,9 +505,10 @@ class PartitionLog:
     def truncate_to(self, offset: Offset) -> bool:
         """Remove records from ``offset`` on; return whether there were any.
 
-        A batch that straddles ``offset`` goes as a whole, so that the log ends where a batch does.
+        A batch that straddles ``offset`` goes as a whole. Epochs that begin there without a record go in any case.
         """
         if offset >= self.log_end_offset:
+            self._guarded(lambda: self._local.epochs.truncate_from_end(self.log_end_offset))
             return False
         if offset < self._local.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -585,10 +578,6 @@ class PartitionLog:
     def rename_directory(self, directory: str) -> None:
         """Move the log to ``directory`` (on the same disk); `LogManager` marks deletions so (``-delete``)."""
         self._guarded(lambda: self._local.rename_directory(directory))
-
-    def delete(self) -> None:
-        """Remove the log's directory and everything in it now."""
-        self._guarded(self._local.remove_directory)
 
     # --- failure
 

@@ -41,6 +41,10 @@ from ottla.ports import Disk
 from ottla.types import Offset, TopicPartition
 
 
+class DamagedLogError(StorageError):
+    """What is in the files below the recovery point is not what was written: one log's fault, not its directory's."""
+
+
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
     """What is in a log's directory.
@@ -103,7 +107,7 @@ class LogLoader:
         except OSError as error:
             raise StorageError(f"cannot open the log in {self._directory}: {error}") from error
         except CorruptRecordError as error:
-            raise StorageError(f"the compacted segment is damaged: {error}") from error
+            raise DamagedLogError(f"the compacted segment is damaged: {error}") from error
         self._find_segments(names)
         epochs_are_sound = self._load_epochs()
         if not self._segments:
@@ -114,7 +118,7 @@ class LogLoader:
             try:
                 end_offset = self._load_end(names, epochs_are_sound)
             except CorruptRecordError as error:
-                raise StorageError(f"the log is damaged below its recovery point: {error}") from error
+                raise DamagedLogError(f"the log is damaged below its recovery point: {error}") from error
         end_offset = self._match_log_start(end_offset)
         if not epochs_are_sound:
             self._epochs.rewrite()

@@ -203,8 +203,13 @@ def _end_of_large(payload: memoryview, position: int) -> int:
     return position + (raw >> 1)
 
 
-def check_assigned_batches(records: Buffer, next_offset: Offset, topic_partition: TopicPartition) -> list[RecordBatch]:
+def check_assigned_batches(
+    records: Buffer, next_offset: Offset, topic_partition: TopicPartition, leader_epoch_max: LeaderEpoch | None = None
+) -> list[RecordBatch]:
     """Return the whole batches of ``records``, which have their offsets, having checked that they may come next.
+
+    The first batch of an epoch above ``leader_epoch_max``, and what comes behind it, is left out: the follower must
+    learn of the new leader first (KAFKA-18723).
 
     Raises:
         CorruptRecordError: a CRC does not match, or bytes are no batch.
@@ -212,6 +217,8 @@ def check_assigned_batches(records: Buffer, next_offset: Offset, topic_partition
     """
     batches = []
     for batch in iterate_batches(records):
+        if leader_epoch_max is not None and batch.leader_epoch > leader_epoch_max:
+            break
         batch.check_crc()
         if batch.base_offset < next_offset or batch.last_offset_delta < 0:
             raise KafkaError(

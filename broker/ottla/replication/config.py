@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 RATE_UNLIMITED = (1 << 63) - 1
 
 
@@ -20,7 +19,7 @@ class ReplicationConfig:
         fetch_response_max_bytes: replica.fetch.response.max.bytes.
         fetch_backoff_ms: replica.fetch.backoff.ms, the wait after an error.
         socket_timeout_ms: replica.socket.timeout.ms, how long a fetch may stay unanswered.
-        selector_class: replica.selector.class; empty, or `RACK_AWARE_SELECTOR`.
+        selector_class: replica.selector.class; empty, or Kafka's RackAwareReplicaSelector.
         leader_throttled_rate: leader.replication.throttled.rate in bytes/s; dynamic.
         follower_throttled_rate: follower.replication.throttled.rate in bytes/s; dynamic.
         quota_window_count: replication.quota.window.num.

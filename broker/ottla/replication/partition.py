@@ -5,6 +5,11 @@ smallest log end offset of the in-sync set, and proposes changes of that set. As
 sends and takes the leader's high watermark. Facts come in by call; what follows from them is returned, for the replica
 manager to act on. Times are monotonic unless they are said to be wall time.
 
+Where a batch's CRC is checked: by the leader when a producer sends it, by a follower before it appends it, by recovery
+above the recovery point. Reads check nothing: the bytes go from the page cache to the socket. But a follower that asks
+again for what it has just been sent may have refused it: the leader then reads these bytes itself, and from the first
+batch that fails on it serves nothing any more, to nobody.
+
 Source: kafka.cluster.Partition of Apache Kafka 4.3; KIP-101 (epochs), KIP-497 (AlterPartition), KIP-903 (broker
 epochs), KIP-966 (minimum in-sync replicas).
 """
@@ -12,7 +17,7 @@ epochs), KIP-966 (minimum in-sync replicas).
 import logging
 from dataclasses import dataclass, field
 
-from ottla.errors import ErrorCode, KafkaError, OffsetOutOfRangeError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfRangeError
 from ottla.log.partition_log import AppendOrigin, AppendResult, LogSlice, PartitionLog
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
@@ -21,6 +26,7 @@ from ottla.replication.neighbours import ANY_BROKER_EPOCH, Brokers
 from ottla.replication.remote_replica import Heard, RemoteReplica
 from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
+from ottla.wire.records import iterate_batches
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +54,8 @@ class Partition:
     ``in_sync`` that the controller has been asked for. ``epoch_start_offset`` is where this leader's epoch began; the
     log itself learns of the epoch with its first batch, so that an election of thousands of partitions writes no file
     for each. With ``syncs_before_commit`` (ottla.acks.fsync) the high watermark waits for this replica's disk as well.
-    ``brokers`` says who is alive; ``lag_time_max_ms`` is replica.lag.time.max.ms.
+    ``brokers`` says who is alive; ``lag_time_max_ms`` is replica.lag.time.max.ms. ``damaged_offset`` is where a batch
+    begins whose CRC was found wrong on this node's disk: nothing from there on is served any more.
     """
 
     topic_partition: TopicPartition
@@ -67,6 +74,7 @@ class Partition:
     pending: IsrChange | None = None
     epoch_start_offset: Offset = 0
     syncs_before_commit: bool = False
+    damaged_offset: Offset | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -412,17 +420,57 @@ class Partition:
             StorageError: the disk refused.
         """
         log = self.log
+        bound = log.last_stable_offset if read_committed else log.high_watermark
         return log.read(
             start_offset,
             size_bytes_max=size_bytes_max,
-            upper_bound_offset=log.last_stable_offset if read_committed else log.high_watermark,
+            upper_bound_offset=bound if self.damaged_offset is None else self._sound_bound(start_offset, bound),
             at_least_one=at_least_one,
             with_aborted_transactions=read_committed,
         )
 
     def read_for_follower(self, start_offset: Offset, *, size_bytes_max: int, at_least_one: bool) -> LogSlice:
         """Return records up to the log end; raises as `read_for_consumer`."""
-        return self.log.read(start_offset, size_bytes_max=size_bytes_max, at_least_one=at_least_one)
+        bound = None if self.damaged_offset is None else self._sound_bound(start_offset, self.log.log_end_offset)
+        return self.log.read(
+            start_offset, size_bytes_max=size_bytes_max, upper_bound_offset=bound, at_least_one=at_least_one
+        )
+
+    def _sound_bound(self, start_offset: Offset, bound: Offset) -> Offset:
+        """Return ``bound``, or where the damage begins; who asks for what is damaged gets CORRUPT_MESSAGE."""
+        assert self.damaged_offset is not None
+        if start_offset >= self.damaged_offset:
+            raise CorruptRecordError(f"{self.topic_partition}: the batch at offset {self.damaged_offset} is damaged")
+        return min(bound, self.damaged_offset)
+
+    def find_damage(self, found: LogSlice, start_offset: Offset) -> bool:
+        """Read the batches that a follower has refused before; return whether one of them fails its CRC here too."""
+        assert found.records is not None
+        damaged_offset = start_offset
+        error: CorruptRecordError | None = None
+        try:
+            count = 0
+            for batch in iterate_batches(found.records.read()):
+                damaged_offset = batch.base_offset
+                batch.check_crc()
+                damaged_offset = batch.next_offset
+                count += 1
+            if count == 0:
+                error = CorruptRecordError("its length is not that of a batch")
+        except CorruptRecordError as caught:
+            error = caught
+        if error is None:
+            return False
+        self.damaged_offset = damaged_offset
+        logger.error(
+            "%s: the batch at offset %d on this leader's disk is damaged and is not served any more: %s. An in-sync "
+            "replica is asked to take over; where there is none, restore the log directory or delete the records up to "
+            "there",
+            self.topic_partition,
+            damaged_offset,
+            error,
+        )
+        return True
 
     def divergence(self, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return where the reader's log parts from this one, None when it does not: it truncates, then reads on.

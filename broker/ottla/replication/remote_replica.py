@@ -24,7 +24,8 @@ class RemoteReplica:
     """See the module. Times are monotonic; ``broker_epoch`` is that of its last fetch, None before the first.
 
     ``session`` is the fetch session that holds this partition in the leader's present epoch, if any;
-    ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition.
+    ``leader_end_offset_then`` the leader's log end offset at the last fetch that named the partition;
+    ``served_offset`` where the records began that it was last sent: who asks for them again may have refused them.
     """
 
     broker_id: NodeId
@@ -35,6 +36,7 @@ class RemoteReplica:
     last_fetch_ms: int = LONG_AGO_MS
     last_caught_up_ms: int = LONG_AGO_MS
     leader_end_offset_then: Offset = UNKNOWN_OFFSET
+    served_offset: Offset = UNKNOWN_OFFSET
 
     @property
     def heard_ms(self) -> int:

@@ -317,20 +317,13 @@ class ReplicaFetcher:
         except StorageError as error:
             logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
             self._give_up(followed)
-        except CorruptRecordError as error:
-            logger.error(
+        except KafkaError as error:
+            logger.log(
+                logging.DEBUG if followed.failures else logging.ERROR,
                 "%s: node %d sent a batch at or after offset %d that is refused: %s; asking again",
                 followed.partition.topic_partition,
                 self.leader,
                 followed.partition.log.log_end_offset,
-                error,
-            )
-            self._back_off(followed)
-        except KafkaError as error:
-            logger.error(
-                "%s: node %d sent what does not continue the log: %s; asking again",
-                followed.partition.topic_partition,
-                self.leader,
                 error,
             )
             self._back_off(followed)
@@ -348,6 +341,11 @@ class ReplicaFetcher:
             log_start_offset=data.log_start_offset,
             wall_ms=self._clock.wall_ms(),
         )
+        if size_bytes and log.log_end_offset == end_offset:
+            # Asked again at once, the leader would send the same again at once.
+            raise CorruptRecordError(
+                f"{size_bytes} bytes hold no whole batch of epoch {followed.leader_epoch} or before"
+            )
         followed.failures = 0
         followed.lag = max(0, data.high_watermark - log.log_end_offset)
         if log.log_end_offset != end_offset or log.log_start_offset != start_offset:
@@ -380,9 +378,7 @@ class ReplicaFetcher:
             offset,
             reason,
         )
-        if not log.truncate_to(offset):
-            # Only an epoch without records can be what differs.
-            log.forget_epochs_from(offset)
+        log.truncate_to(offset)
         if log.log_end_offset < high_watermark:
             logger.warning(
                 "%s: that is below the high watermark %d: an unclean election has lost records",
@@ -401,7 +397,7 @@ class ReplicaFetcher:
             self._give_up(followed)
         else:
             is_usual = code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
-            level = logging.DEBUG if is_usual else logging.WARNING
+            level = logging.DEBUG if is_usual or followed.failures else logging.WARNING
             logger.log(level, "%s: node %d answers fetches with %s", topic_partition, self.leader, code.name)
             self._back_off(followed)
 

@@ -7,12 +7,15 @@ for records. It leads and follows by what the metadata says; `IsrManager` keeps 
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from ottla.log.recovery import DamagedLogError
+from ottla.metadata.cluster import DIRECTORY_LOST
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -306,6 +309,12 @@ class ReplicaManager:
         partition.advance_high_watermark(self._clock.monotonic_ms())
         self.on_committed((partition.topic_partition,))
 
+    def on_damage(self, partition: Partition) -> None:
+        """Hand over what this node leads and cannot read any more, where somebody else has everything."""
+        if self._directories is not None and len(partition.in_sync) > 1:
+            index = partition.topic_partition.partition
+            self._directories.assign(partition.topic_id, index, DIRECTORY_LOST)
+
     # --- what the metadata says ----------------------------------------------------------------------------------
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -367,11 +376,11 @@ class ReplicaManager:
             partition = self._make(topic_partition, local)
             if partition is None:
                 return
-        self._compare_directory(partition, local)
         if local.partition.leader == self.node_id:
             self._lead(partition, local)
         else:
             self._follow(partition, local, is_new=is_new)
+        self._compare_directory(partition, local)
         self.wake((topic_partition,))
         if partition.syncs_before_commit and partition.is_leader:
             # What recovery found may be in the page cache only: it is committed once it is on the disk.
@@ -384,12 +393,21 @@ class ReplicaManager:
             # The topic was deleted and made anew while this node was away.
             self._logs.move_aside_strays(lambda other: other is log)
         try:
+            if local.partition.leader not in (NO_LEADER, self.node_id) and self._logs.drop_damaged(topic_partition):
+                logger.warning(
+                    "%s: dropped the damaged log; copying it anew from node %d", topic_partition, local.partition.leader
+                )
             log = self._logs.get_or_create(
                 topic_partition,
                 topic_id=local.topic_id,
                 config=self._config_of_topic(topic_partition.topic),
                 directory_id=local.partition.directory_of(self.node_id),
             )
+        except DamagedLogError as error:
+            logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
+            if self._directories is not None:
+                self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
+            return None
         except StorageError as error:
             logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
             return None
@@ -411,6 +429,8 @@ class ReplicaManager:
         path = partition.log.directory.rpartition("/")[0]
         directory_id = self._logs.directory_ids().get(path)
         index = partition.topic_partition.partition
+        if partition.damaged_offset is not None and partition.is_leader:
+            return  # the controller is to believe that it is lost until somebody else leads
         if directory_id is None or directory_id == local.partition.directory_of(self.node_id):
             self._directories.forget(local.topic_id, index)
         else:
@@ -428,6 +448,8 @@ class ReplicaManager:
 
     def _follow(self, partition: Partition, local: LocalReplica, *, is_new: bool) -> None:
         is_news = partition.follow(local.partition) or is_new
+        if partition.damaged_offset is not None and partition.leader != NO_LEADER:
+            self._drop_damage(partition)
         if self.isr is not None:
             self.isr.forget(partition.topic_partition)
         if self.fetchers is not None:
@@ -435,6 +457,19 @@ class ReplicaManager:
                 self.fetchers.forget(partition.topic_partition)
             elif is_news:
                 self.fetchers.follow(partition)
+
+    def _drop_damage(self, partition: Partition) -> None:
+        """Cut the log where its damage begins: the leader has the rest."""
+        offset, partition.damaged_offset = partition.damaged_offset, None
+        assert offset is not None
+        logger.warning(
+            "%s: dropping the damaged log from offset %d on; node %d, which leads it now, has it",
+            partition.topic_partition,
+            offset,
+            partition.leader,
+        )
+        with suppress(StorageError):  # the log directory is offline then
+            partition.log.truncate_to(offset)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         self._unassigned.pop(topic_partition, None)

@@ -541,6 +541,30 @@ def test_truncation_at_or_above_the_end_does_nothing(open_log: OpenLog, make_bat
     assert log.log_end_offset == 2
 
 
+def test_an_epoch_without_records_goes_with_a_truncation_at_the_end(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """A leader may have noted it, and been replaced before it wrote anything."""
+    log = open_log()
+    append(log, make_batch(2), leader_epoch=3)
+    log.assign_epoch_start_offset(5, 2)
+    log.truncate_to(2)
+
+    assert log.latest_epoch == 3
+    assert log.log_end_offset == 2
+
+
+def test_a_follower_leaves_out_batches_of_epochs_that_it_has_not_heard_of(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    log = open_log()
+    fetched = b"".join(
+        bytes(make_batch(1, base_offset=offset, leader_epoch=epoch)) for offset, epoch in enumerate((3, 4, 4))
+    )
+    result = log.append_as_follower(fetched, leader_epoch_max=3)
+
+    assert (result.first_offset, result.last_offset) == (0, 0)
+    assert log.log_end_offset == 1
+
+
 def test_truncation_takes_watermarks_epochs_and_producers_along(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log(segment_bytes=200)
     for sequence in range(4):
@@ -841,8 +865,6 @@ def test_a_renamed_log_works_on(open_log: OpenLog, make_batch: MakeBatch, disk: 
 
     assert log.read(1, size_bytes_max=1).records is not None
     assert all(path.startswith("/data/other-0/") for path in disk.paths())
-    log.delete()
-    assert disk.paths() == []
 
 
 # --- offsets by time

@@ -40,7 +40,13 @@ from ottla.wire.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.wire.messages.metadata_log import (
     BrokerEndpoint,
@@ -144,7 +150,7 @@ class Controller:
     def decide(self, request: Message) -> Message:
         if isinstance(request, AssignReplicasToDirsRequest):
             self.assigned_directories.append(request)
-            return AssignReplicasToDirsResponse()
+            return _all_taken(request)
         assert isinstance(request, AlterPartitionRequest)
         self.requests.append(request)
         if not self.is_reachable:
@@ -184,6 +190,27 @@ class Controller:
             if replica not in known.isr and (not broker.is_active or epoch not in (-1, broker.epoch)):
                 return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
+
+
+def _all_taken(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(
+        directories=[
+            AssignReplicasToDirsResponseDirectoryData(
+                id=directory.id,
+                topics=[
+                    AssignReplicasToDirsResponseTopicData(
+                        topic_id=topic.topic_id,
+                        partitions=[
+                            AssignReplicasToDirsResponsePartitionData(partition_index=partition.partition_index)
+                            for partition in topic.partitions
+                        ],
+                    )
+                    for topic in directory.topics
+                ],
+            )
+            for directory in request.directories
+        ]
+    )
 
 
 class Broker:
