@@ -54,7 +54,7 @@ class BrokerControl:
         existing = self._state.image.cluster.brokers.get(request.broker_id)
         is_same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
         if existing is not None and not is_same_incarnation:
-            self._refuse_duplicate(existing, now_ms)
+            self._refuse_duplicate(existing, request, now_ms)
         records: list[MetadataRecord] = []
         epoch = next_offset
         if existing is not None and is_same_incarnation:
@@ -67,9 +67,17 @@ class BrokerControl:
         self._heartbeats.forget(request.broker_id)
         return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
 
-    def _refuse_duplicate(self, existing: BrokerRegistration, now_ms: int) -> None:
-        has_session = self._heartbeats.has_valid_session(existing.broker_id, existing.epoch, now_ms)
-        if has_session and not existing.in_controlled_shutdown:
+    def _refuse_duplicate(self, existing: BrokerRegistration, request: BrokerRegistrationRequest, now_ms: int) -> None:
+        """Refuse another process under the id of one that may still live.
+
+        Kafka lets every session end first. A process that holds the same log directories, whose lock only one can hold,
+        is the next incarnation of one that is gone, unless that one is connected: then the directories are copies.
+        """
+        if not self._heartbeats.has_valid_session(existing.broker_id, existing.epoch, now_ms):
+            return
+        has_its_directories = bool(existing.directories) and set(existing.directories) == set(request.log_dirs)
+        is_next = has_its_directories and not self._heartbeats.is_connected(existing.broker_id, existing.epoch)
+        if not is_next and not existing.in_controlled_shutdown:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                 "Another broker is registered with that broker id. If the broker was recently restarted this should "

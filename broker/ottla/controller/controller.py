@@ -115,8 +115,6 @@ class Controller:
         bootstrap: the records of ``bootstrap.checkpoint``, which the cluster's first controller writes.
         has_broker: this process is also a broker (process.roles=broker,controller).
         probe: finds out whether a broker's process still listens; None: only sessions tell that a broker is gone.
-        upgrade_kraft_version: has the quorum that is led in an epoch raise kraft.version to a level, or only check it
-            where the last argument is true; raises KafkaError. None where the quorum cannot.
     """
 
     def __init__(
@@ -131,7 +129,6 @@ class Controller:
         has_broker: bool,
         config: ControllerConfig | None = None,
         probe: ProbeBroker | None = None,
-        upgrade_kraft_version: Callable[[LeaderEpoch, int, bool], None] | None = None,
     ) -> None:
         self._config = config or ControllerConfig()
         self._raft = raft
@@ -166,12 +163,11 @@ class Controller:
             default_replication_factor=self._config.default_replication_factor,
         )
         self._default_min_isr = self._config.static.get(MIN_INSYNC_REPLICAS, "1")
-        self._upgrade_kraft_version = upgrade_kraft_version
         self._features = FeatureControl(
             self.state,
             node_id=node_id,
             default_min_isr=self._default_min_isr,
-            upgrade_kraft_version=self._ask_kraft_version,
+            upgrade_kraft_version=self._upgrade_kraft_version,
         )
         self._producer_ids = ProducerIdControl(self.state)
         self._elections = ElectionControl(self.state, leadership)
@@ -234,14 +230,9 @@ class Controller:
             UpdateFeaturesRequest: update_features,
         }
 
-    def _ask_kraft_version(self, level: int, validate_only: bool) -> None:
+    def _upgrade_kraft_version(self, level: int, validate_only: bool) -> None:
         assert self._epoch is not None
-        if self._upgrade_kraft_version is None:
-            raise KafkaError(
-                ErrorCode.INVALID_UPDATE_VERSION,
-                f"Invalid update version {level} for feature kraft.version. This quorum cannot change it.",
-            )
-        self._upgrade_kraft_version(self._epoch, level, validate_only)
+        self._raft.upgrade_kraft_version(self._epoch, level, validate_only=validate_only)
 
     # --- requests
 
@@ -440,6 +431,7 @@ class Controller:
         To be called when a connection that carried heartbeats of ``broker_id`` in ``broker_epoch`` closes for any
         reason; it may be called for brokers that left in order, came back meanwhile or were never there.
         """
+        self._heartbeats.on_connection_lost(broker_id, broker_epoch)
         broker = self.state.image.cluster.brokers.get(broker_id)
         if self._epoch is None or broker is None or broker.is_fenced or broker.epoch != broker_epoch:
             return

@@ -88,7 +88,10 @@ class FeatureControl:
                 else:
                     records += self._records(update)
         if kraft_update is not None:
-            self._upgrade_kraft_version(kraft_update, request.validate_only)
+            try:
+                self._upgrade_kraft_version(kraft_update, request.validate_only)
+            except KafkaError as error:
+                raise _failure(error.message, error.code) from None
             # What the quorum wrote for it has no answer of its own: this record comes after and has.
             records.append(MetadataRecord(NoOpRecord(), 0))
         response = UpdateFeaturesResponse(
@@ -197,8 +200,8 @@ def min_isr_records(state: ControllerState, default: str) -> list[MetadataRecord
     ]
 
 
-def _failure(message: str) -> KafkaError:
+def _failure(message: str | None, code: ErrorCode = ErrorCode.INVALID_UPDATE_VERSION) -> KafkaError:
     return KafkaError(
-        ErrorCode.INVALID_UPDATE_VERSION,
+        code,
         f"The update failed for all features since the following feature had an error: {message}",
     )

@@ -29,6 +29,7 @@ class _Heartbeat:
     metadata_offset: Offset = -1
     controlled_shutdown_offset: Offset = -1
     count: int = 0
+    is_connected: bool = False
 
 
 class BrokerHeartbeats:
@@ -52,6 +53,18 @@ class BrokerHeartbeats:
         heartbeat.last_contact_ms = now_ms
         heartbeat.metadata_offset = metadata_offset
         heartbeat.count += 1
+        heartbeat.is_connected = True
+
+    def on_connection_lost(self, broker_id: NodeId, epoch: Offset) -> None:
+        """Note that the broker's heartbeats cannot come any more by the way they came."""
+        heartbeat = self._brokers.get(broker_id)
+        if heartbeat is not None and heartbeat.epoch == epoch:
+            heartbeat.is_connected = False
+
+    def is_connected(self, broker_id: NodeId, epoch: Offset) -> bool:
+        """Whether this incarnation has sent this controller a heartbeat, over a connection that was not lost since."""
+        heartbeat = self._brokers.get(broker_id)
+        return heartbeat is not None and heartbeat.epoch == epoch and heartbeat.is_connected
 
     def count(self, broker_id: NodeId, epoch: Offset) -> int:
         """How many heartbeats came in this session of this incarnation."""

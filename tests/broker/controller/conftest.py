@@ -365,6 +365,7 @@ class ScriptedReplica:
         self.log = log
         self.node_id = node_id
         self.kraft_version = 1
+        self.upgrades: list[tuple[int, int, bool]] = []
         self.voters = SimpleNamespace(node_ids=list(voter_ids))
         self.listener: Any = None
         self.delivered = 0
@@ -392,6 +393,11 @@ class ScriptedReplica:
             self.tell()
         return last
 
+    def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool) -> None:
+        self.upgrades.append((epoch, version, validate_only))
+        if self.log.refuses is not None:
+            raise self.log.refuses
+
     def deliver(self) -> None:
         """Tell the controller what is committed and it has not seen."""
         while self.delivered < len(self.log.batches):
@@ -415,7 +421,6 @@ class ControllerCluster(Asking):
         probe: Any = None,
         racks: dict[int, str] | None = None,
         seed: int = 1,
-        upgrades_kraft_version: bool = True,
         **config: Any,
     ) -> None:
         self.clock = SimulatedClock()
@@ -424,7 +429,6 @@ class ControllerCluster(Asking):
         ids = [101 + index for index in range(controllers)]
         self.replicas: dict[NodeId, ScriptedReplica] = {}
         self.controllers: dict[NodeId, Controller] = {}
-        self.upgrades: list[tuple[int, int, bool]] = []
         for node_id in ids:
             replica = self.replicas[node_id] = ScriptedReplica(self.log, node_id, ids)
             replica.tell = self._deliver_to_all
@@ -441,7 +445,6 @@ class ControllerCluster(Asking):
                     **{"idle_interval_ms": 0, "static": static or {}, **config},
                 ),
                 probe=probe,
-                upgrade_kraft_version=((lambda *said: self.upgrades.append(said)) if upgrades_kraft_version else None),
             )
         self.elect(ids[0])
         for node_id in ids[1:]:

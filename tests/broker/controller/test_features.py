@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -190,15 +190,16 @@ def test_kraft_version_is_the_quorum_s(new_cluster: Callable[..., Any]) -> None:
     raised = update(cluster, "kraft.version", 1)
 
     assert (checked.error_code, raised.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
-    assert cluster.upgrades == [(1, 1, True), (1, 1, False)]
+    assert cluster.replicas[101].upgrades == [(1, 1, True), (1, 1, False)]
     assert "kraft.version" not in cluster.image.features.levels
 
 
 def test_a_quorum_that_cannot_change_says_so(new_cluster: Callable[..., Any]) -> None:
-    cluster = new_cluster(1, upgrades_kraft_version=False)
+    cluster = new_cluster(1)
     cluster.replicas[101].kraft_version = 0
+    cluster.log.refuses = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "another change is under way")
 
     answer = update(cluster, "kraft.version", 1)
 
-    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "This quorum cannot change it." in answer.error_message
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert answer.error_message.endswith("had an error: another change is under way")

@@ -40,6 +40,38 @@ def test_a_second_broker_with_an_id_in_use_waits_for_the_session_to_end(cluster:
     assert (early, late) == (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(
+    ("is_heard_again", "has_its_directories", "code"),
+    [
+        pytest.param(False, True, ErrorCode.NONE, id="the-next-incarnation"),
+        pytest.param(False, False, ErrorCode.DUPLICATE_BROKER_REGISTRATION, id="other-directories"),
+        pytest.param(True, True, ErrorCode.DUPLICATE_BROKER_REGISTRATION, id="a-copy-of-its-directories"),
+    ],
+)
+def test_a_broker_that_restarts_at_once_need_not_wait_for_the_session_of_the_process_it_replaces(
+    cluster: Any, is_heard_again: bool, has_its_directories: bool, code: ErrorCode
+) -> None:
+    before = cluster.broker_of(1)
+    cluster.active.on_broker_connection_lost(1, before.epoch)
+    if is_heard_again:
+        cluster.ask(cluster.heartbeat(1))
+    directories = list(before.directories) if has_its_directories else [Uuid(b"o" * 16)]
+
+    assert cluster.ask(cluster.registration(1, log_dirs=directories)).error_code == code
+
+    assert (cluster.broker_of(1).epoch > before.epoch) == (code is ErrorCode.NONE)
+
+
+def test_after_the_controller_changed_a_restarted_broker_need_not_wait_either(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, 2, controllers=2)
+    cluster.elect(102)
+    cluster.ask(cluster.heartbeat(2))
+
+    silent, heard = (cluster.ask(cluster.registration(each)).error_code for each in (1, 2))
+
+    assert (silent, heard) == (ErrorCode.NONE, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+
+
 def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> None:
     before = cluster.broker_of(1)
 
