@@ -5,10 +5,11 @@ Not done: authorization. Source: BeginQuorumEpochRequest.json of Apache Kafka 4.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.quorum_answers import without_endpoints
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 
 
 @serves(api_key=53, versions=range(0, 2))
 def begin_quorum_epoch(context: RequestContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
     """Let this node's replica of the quorum follow the new leader."""
-    return context.services.raft.handle_begin_quorum_epoch(request)
+    return without_endpoints(context, context.services.raft.handle_begin_quorum_epoch(request))

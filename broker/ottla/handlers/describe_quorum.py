@@ -24,7 +24,7 @@ def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> 
         described = describe(
             services.raft,
             request,
-            wall_ms=services.clock.wall_ms(),
+            clock=services.clock,
             with_directories=context.api_version >= _FIRST_VERSION_WITH_DIRECTORIES,
         )
         return Delayed.of(described)

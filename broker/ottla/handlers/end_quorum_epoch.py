@@ -5,10 +5,11 @@ Not done: authorization. Source: EndQuorumEpochRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.quorum_answers import without_endpoints
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 
 
 @serves(api_key=54, versions=range(0, 2))
 def end_quorum_epoch(context: RequestContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
     """Let this node's replica of the quorum stand for election, or wait."""
-    return context.services.raft.handle_end_quorum_epoch(request)
+    return without_endpoints(context, context.services.raft.handle_end_quorum_epoch(request))

@@ -5,10 +5,11 @@ Not done: authorization. Source: FetchSnapshotRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.quorum_answers import without_endpoints
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 
 @serves(api_key=59, versions=range(0, 2))
 def fetch_snapshot(context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     """Let this node's replica of the quorum read the piece."""
-    return context.services.raft.handle_fetch_snapshot(request)
+    return without_endpoints(context, context.services.raft.handle_fetch_snapshot(request))

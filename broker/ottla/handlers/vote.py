@@ -5,10 +5,11 @@ Not done: authorization. Source: VoteRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.quorum_answers import without_endpoints
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
 
 @serves(api_key=52, versions=range(0, 3))
 def vote(context: RequestContext, request: VoteRequest) -> VoteResponse:
     """Let this node's replica of the quorum grant or refuse it."""
-    return context.services.raft.handle_vote(request)
+    return without_endpoints(context, context.services.raft.handle_vote(request))

@@ -22,7 +22,7 @@ from ottla.raft.requests import (
     fetched_snapshot,
 )
 from ottla.types import Offset, OffsetAndEpoch
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.messages.fetch import FetchableTopicResponse, FetchPartition, FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotRequestPartitionSnapshot,
@@ -62,7 +62,8 @@ class FetchService:
         if wanted is None:
             return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         if min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch) < 0:
-            return self._refuse(ErrorCode.INVALID_REQUEST)
+            # From a version that is older than the quorum, perhaps: it has no room for who leads.
+            return FetchResponse(responses=[FetchableTopicResponse(partitions=[_refusal(ErrorCode.INVALID_REQUEST)])])
         key = ReplicaKey(max(request.replica_id, request.replica_state.replica_id), wanted.replica_directory_id)
         response, is_final = self._answer(request, wanted, key)
         if is_final or request.max_wait_ms == 0:
@@ -105,10 +106,7 @@ class FetchService:
         return fetch_response(answer, replica.known()), is_final
 
     def _refuse(self, error: ErrorCode) -> FetchResponse:
-        partition = PartitionData(
-            partition_index=0, error_code=error, high_watermark=-1, log_start_offset=-1, records=b""
-        )
-        return fetch_response(partition, self._replica.known())
+        return fetch_response(_refusal(error), self._replica.known())
 
     @property
     def _high_watermark(self) -> Offset:
@@ -166,3 +164,7 @@ class FetchService:
         except OSError as error:
             raise StorageError(f"cannot read snapshot {path}: {error}") from error
         return None
+
+
+def _refusal(error: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=0, error_code=error, high_watermark=-1, log_start_offset=-1, records=b"")
