@@ -10,6 +10,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 
 from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestSample
+from ottla.controller.metrics import ControllerMetrics
 
 Labels = dict[str, str]
 Samples = Iterable[tuple[Labels, float]]
@@ -45,8 +46,9 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
         yield from _replicas(snapshot)
         yield from _logs(snapshot)
         yield from _groups(snapshot)
-    if snapshot.is_controller:
-        yield from _controller(snapshot)
+        yield from _replication(snapshot)
+    if snapshot.controller is not None:
+        yield from _controller(snapshot.controller)
 
 
 # --- families ---------------------------------------------------------------------------------------------------
@@ -90,9 +92,8 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
 
 def _quorum(snapshot: NodeSnapshot) -> Iterator[Metric]:
     quorum = snapshot.quorum
-    state = "leader" if quorum.is_leader else "unattached" if quorum.leader_id < 0 else "follower"
     raft = "kafka_server_raftmetrics"
-    yield _family(f"{raft}_current_state", "Role in the quorum.", "unknown", [({"current_state": state}, 1.0)])
+    yield _family(f"{raft}_current_state", "Role in the quorum.", "unknown", [({"current_state": quorum.state}, 1.0)])
     yield _gauge(f"{raft}_current_leader", "Node id of the leader; -1 without one.", quorum.leader_id)
     yield _gauge(f"{raft}_current_epoch", "Epoch of the quorum.", quorum.epoch)
     yield _gauge(f"{raft}_high_watermark", "First offset that is not committed; -1 unknown.", quorum.high_watermark)
@@ -217,29 +218,91 @@ def _groups(snapshot: NodeSnapshot) -> Iterator[Metric]:
         yield _gauge(f"{name}{state.lower()}", f"Groups in state {state}.", snapshot.groups_by_state[state])
 
 
-def _controller(snapshot: NodeSnapshot) -> Iterator[Metric]:
+def _replication(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    sample = snapshot.replication
+    manager = "kafka_server_replicamanager"
+    yield _counter(f"{manager}_isrexpands_total", "Replicas that came into sync again.", sample.isr_expansions)
+    yield _counter(f"{manager}_isrshrinks_total", "Replicas that fell out of sync.", sample.isr_shrinks)
+    yield _counter(
+        f"{manager}_failedisrupdates_total", "Changes of an ISR that the controller refused.", sample.failed_isr_updates
+    )
+    yield _gauge(
+        "kafka_server_replicafetchermanager_maxlag",
+        "Records by which the slowest follower here is behind its leader.",
+        sample.fetchers_max_lag,
+    )
+
+
+_CONTROLLER_FIGURES: dict[str, tuple[str, Callable[[ControllerMetrics], int]]] = {
+    "activecontrollercount": ("Whether this node is the active controller.", lambda it: it.is_active),
+    "activebrokercount": ("Brokers that are not fenced.", lambda it: it.active_brokers),
+    "fencedbrokercount": ("Brokers that are fenced.", lambda it: it.fenced_brokers),
+    "controlledshutdownbrokercount": (
+        "Brokers whose leaders are being moved away.",
+        lambda it: it.controlled_shutdown_brokers,
+    ),
+    "globaltopiccount": ("Topics of the cluster.", lambda it: it.topics),
+    "globalpartitioncount": ("Partitions of the cluster.", lambda it: it.partitions),
+    "offlinepartitionscount": ("Partitions without a leader.", lambda it: it.offline_partitions),
+    "preferredreplicaimbalancecount": (
+        "Partitions that another replica than the preferred one leads.",
+        lambda it: it.preferred_replica_imbalance,
+    ),
+    "lastappliedrecordoffset": ("Offset of the metadata in use.", lambda it: it.last_applied_offset),
+    "lastcommittedrecordoffset": ("Offset of the last committed record.", lambda it: it.last_committed_offset),
+}
+
+_CLUSTER_FIGURES: dict[str, tuple[str, Callable[[ControllerMetrics], int]]] = {
+    "ottla_under_replicated_partitions": (
+        "Partitions with a replica out of sync.",
+        lambda it: it.under_replicated_partitions,
+    ),
+    "ottla_under_min_isr_partitions": (
+        "Partitions with fewer replicas in sync than min.insync.replicas.",
+        lambda it: it.under_min_isr_partitions,
+    ),
+    "ottla_reassigning_partitions": (
+        "Partitions whose replicas are being moved.",
+        lambda it: it.reassigning_partitions,
+    ),
+}
+
+
+def _controller(metrics: ControllerMetrics) -> Iterator[Metric]:
     """As every controller sees the cluster, active or not (as in Kafka)."""
-    image = snapshot.metadata
-    partitions = [partition for topic in image.topics.by_name.values() for partition in topic.partitions.values()]
-    brokers = image.cluster.brokers.values()
-    fenced = sum(broker.is_fenced for broker in brokers)
-    figures = {
-        "activecontrollercount": ("Whether this node is the active controller.", snapshot.is_active_controller),
-        "activebrokercount": ("Brokers that are not fenced.", len(brokers) - fenced),
-        "fencedbrokercount": ("Brokers that are fenced.", fenced),
-        "globaltopiccount": ("Topics of the cluster.", len(image.topics.by_name)),
-        "globalpartitioncount": ("Partitions of the cluster.", len(partitions)),
-        "offlinepartitionscount": (
-            "Partitions without a leader.",
-            sum(not partition.has_leader for partition in partitions),
-        ),
-        "preferredreplicaimbalancecount": (
-            "Partitions that another replica than the preferred one leads.",
-            sum(partition.leader != partition.preferred_replica for partition in partitions),
-        ),
-    }
-    for name, (documentation, value) in figures.items():
-        yield _gauge(f"kafka_controller_kafkacontroller_{name}", documentation, value)
+    for name, (documentation, value) in _CONTROLLER_FIGURES.items():
+        yield _gauge(f"kafka_controller_kafkacontroller_{name}", documentation, value(metrics))
+    for name, (documentation, value) in _CLUSTER_FIGURES.items():
+        yield _gauge(name, documentation, value(metrics))
+    states = {"new": metrics.new_replicas, "online": metrics.online_replicas, "offline": metrics.offline_replicas}
+    yield _family(
+        "ottla_replicas",
+        "Replicas of the cluster by state.",
+        "gauge",
+        (({"state": state}, count) for state, count in states.items()),
+    )
+    stats = "kafka_controller_controllerstats"
+    yield _counter(
+        f"{stats}_uncleanleaderelections_total", "Leaders that were not in sync.", metrics.unclean_leader_elections
+    )
+    yield _counter(
+        f"{stats}_electionfromeligibleleaderreplicas_total",
+        "Leaders elected from the eligible leader replicas.",
+        metrics.elr_leader_elections,
+    )
+    fenced = {"refused": metrics.refused_probes, "silent": metrics.ended_sessions}
+    yield _family(
+        "ottla_brokers_fenced_total",
+        "Brokers fenced because nobody listened there any more, or because they were silent for a session.",
+        "counter",
+        (({"reason": reason}, count) for reason, count in fenced.items()),
+    )
+    yield _family(
+        "kafka_controller_kafkacontroller_brokerregistrationstate",
+        "10 fenced, 20 shutting down, 30 active.",
+        "gauge",
+        (({"broker": str(broker)}, state) for broker, state in metrics.broker_registration_states.items()),
+    )
 
 
 # --- one family -------------------------------------------------------------------------------------------------

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ottla.controller.lifecycle import BrokerState
+from ottla.controller.metrics import ControllerMetrics
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.traffic import TopicTraffic
 from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.node import Node
 from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -52,10 +54,20 @@ class QuorumSample(NamedTuple):
 
     leader_id: NodeId
     epoch: LeaderEpoch
-    is_leader: bool
+    state: str
+    """As Kafka's metric current-state has it: leader, follower, observer, candidate ..."""
     high_watermark: Offset
     log_end_offset: Offset
     voter_count: int
+
+
+class ReplicationSample(NamedTuple):
+    """What the replica manager counted."""
+
+    isr_expansions: int
+    isr_shrinks: int
+    failed_isr_updates: int
+    fetchers_max_lag: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,8 +76,8 @@ class NodeSnapshot:
 
     node_id: NodeId
     is_broker: bool
-    is_controller: bool
-    is_active_controller: bool
+    controller: ControllerMetrics | None
+    replication: ReplicationSample
     state: BrokerState
     quorum: QuorumSample
     metadata: MetadataImage
@@ -102,8 +114,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
     return NodeSnapshot(
         node_id=node.config.node_id,
         is_broker=node.config.is_broker,
-        is_controller=node.config.is_controller,
-        is_active_controller=node.controller is not None and node.controller.is_active,
+        controller=None if node.controller is None else node.controller.metrics(),
+        replication=_sample_replication(node.replicas),
         state=node.state,
         quorum=_sample_quorum(node),
         metadata=node.metadata.image,
@@ -161,10 +173,26 @@ def _sample_quorum(node: Node) -> QuorumSample:
     return QuorumSample(
         -1 if leader_id is None else leader_id,
         epoch,
-        node.raft.is_leader,
+        _state_of(node),
         -1 if high_watermark is None else high_watermark,
         node.raft.log_end_offset,
         len(node.raft.voters.voters),
+    )
+
+
+def _state_of(node: Node) -> str:
+    name = type(node.raft.state).__name__.removesuffix("State").lower()
+    is_observer = name == "follower" and not node.raft.voters.is_voter(node.raft.local)
+    return "observer" if is_observer else name
+
+
+def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
+    isr, fetchers = replicas.isr, replicas.fetchers
+    return ReplicationSample(
+        0 if isr is None else isr.expansions,
+        0 if isr is None else isr.shrinks,
+        0 if isr is None else isr.failed_updates,
+        0 if fetchers is None else fetchers.max_lag,
     )
 
 
