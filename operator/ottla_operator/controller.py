@@ -20,7 +20,14 @@ from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
 from ottla_operator.reconcile.claims import older_claim
 from ottla_operator.reconcile.queue import DirtyKeys
-from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.reconciler import (
+    Pass,
+    delete_topic,
+    founding_facts,
+    reconcile_cluster,
+    reconcile_topic,
+    status,
+)
 from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -144,7 +151,11 @@ class Controller:
             # What it owns is collected as garbage; its volumes have no owner, and stay.
             return None
         await self._accept(document)
-        outcome = await reconcile_cluster(cluster, self._host(cluster.metadata.namespace), self._connect)
+        host = self._host(cluster.metadata.namespace)
+        if cluster.known_cluster_id is None:
+            document["status"] = {**document["status"], **await founding_facts(cluster, host)}
+            await self._api.apply_status(document, document["status"])
+        outcome = await reconcile_cluster(Cluster.parse(document), host, self._connect)
         if await self._write_status(document, outcome):
             for topic in self._topics.values():
                 if (topic.metadata.namespace, topic.cluster) == (cluster.metadata.namespace, cluster.name):

@@ -16,6 +16,7 @@ Document = dict[str, Any]
 
 TOPIC: Document = {"clusterRef": {"name": "nowhere"}, "partitions": 6}
 POOL: Document = {"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}
+BROKERS: Document = {**POOL, "name": "b", "roles": ["broker"], "firstNodeId": 1}
 CLUSTER: Document = {"pools": [POOL]}
 
 
@@ -74,7 +75,11 @@ NEW = [
         True,
         id="fullest-cluster",
     ),
-    pytest.param(cluster(nodes=2), False, id="two-nodes"),
+    pytest.param(cluster(nodes=2), False, id="two-controllers"),
+    pytest.param(cluster(nodes=3), True, id="three-nodes"),
+    pytest.param(cluster(roles=["broker"]), False, id="no-controller"),
+    pytest.param(cluster(roles=["controller"]), False, id="no-broker"),
+    pytest.param(cluster(roles=["broker", "broker", "controller"]), False, id="role-twice"),
     pytest.param(cluster(nodes=0), False, id="no-nodes"),
     pytest.param(cluster(name="Main"), False, id="pool-name-in-capitals"),
     pytest.param(cluster(name="p" * 12), True, id="longest-pool-name"),
@@ -86,7 +91,8 @@ NEW = [
     pytest.param(cluster(resources={"limits": {"memory": 1.5}}), False, id="quantity-as-fraction"),
     pytest.param(cluster({"node.id": "1"}), False, id="config-of-the-operators"),
     pytest.param({"kind": "Cluster", "spec": {"pools": []}}, False, id="no-pools"),
-    pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, {**POOL, "name": "b"}]}}, False, id="two-pools"),
+    pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, {**POOL, "name": "b"}]}}, False, id="ids-in-common"),
+    pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, BROKERS]}}, True, id="two-pools"),
     pytest.param({"kind": "Cluster", "spec": {}}, False, id="pools-missing"),
 ]
 
@@ -101,11 +107,13 @@ CHANGES = [
     pytest.param(topic(), {}, topic(clusterRef={"name": "elsewhere"}), False, id="moved"),
     pytest.param(topic(replicationFactor=3), {}, topic(replicationFactor=1), True, id="replicas-of-no-topic"),
     pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=1), True, id="the-replicas-there-are"),
-    pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=2), False, id="other-replicas"),
+    pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=2), True, id="other-replicas"),
     pytest.param(topic(config={"a": "1"}), {}, topic(), True, id="config-removed"),
     pytest.param(topic(), {}, topic(deletionPolicy="Delete"), True, id="other-policy"),
     pytest.param(cluster(), {}, cluster({"num.partitions": "3"}), True, id="cluster-config"),
     pytest.param(cluster(), {}, cluster(name="other"), False, id="pool-renamed"),
+    pytest.param(cluster(), {}, cluster(nodes=3), True, id="more-nodes"),
+    pytest.param(cluster(), {}, cluster(firstNodeId=1), False, id="other-ids"),
     pytest.param(cluster(), {}, cluster(storage={"size": "2Gi"}), False, id="storage-grown"),
     pytest.param(
         cluster(), {}, cluster(storage={"size": "1Gi", "storageClassName": "x"}), False, id="storage-class-given"

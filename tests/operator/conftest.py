@@ -2,13 +2,16 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.clients.broker_admin import BrokerAdmin, ClusterDescription, TopicDescription
+from ottla.types import Endpoint, TopicPartition
+from ottla_operator.clients.broker_admin import BrokerAdmin, TopicDescription
 from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 Document = dict[str, Any]
 
@@ -18,8 +21,12 @@ class FakeBrokers:
 
     def __init__(self) -> None:
         self.cluster_id = "c2FtZS1jbHVzdGVyLWlkIQ"
-        self.broker_ids = (0,)
+        self.broker_ids: tuple[int, ...] = (0,)
+        self.fenced_ids: tuple[int, ...] = ()
         self.controller_id = 0
+        self.voters: tuple[QuorumMember, ...] | None = None
+        self.observers: tuple[QuorumMember, ...] = ()
+        self.moving: dict[TopicPartition, tuple[int, ...]] = {}
         self.topics: dict[str, TopicDescription] = {}
         self.configs: dict[str, dict[str, str]] = {}
         self.known_configs = {"retention.ms", "cleanup.policy", "segment.bytes"}
@@ -37,18 +44,69 @@ class FakeBrokers:
             raise BrokerUnreachableError(f"nobody answers at {bootstrap_servers}")
         yield self
 
-    def add_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+    def add_topic(
+        self, name: str, *, partitions: int = 1, replication_factor: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
         self._created += 1
         topic_id = f"id-{self._created}"
-        self.topics[name] = TopicDescription(name=name, topic_id=topic_id, partitions=partitions, replication_factor=1)
+        replicas = self.broker_ids[:replication_factor]
+        self.topics[name] = TopicDescription(name=name, topic_id=topic_id, replicas=(replicas,) * partitions)
         self.configs[name] = dict(config or {})
         return topic_id
 
-    async def describe_cluster(self) -> ClusterDescription:
-        self._fail("describe_cluster")
-        return ClusterDescription(
-            cluster_id=self.cluster_id, controller_id=self.controller_id, broker_ids=self.broker_ids
+    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+        self._fail("observe")
+        voters = (QuorumMember(node_id=self.controller_id, directory_id="d", is_caught_up=True),)
+        return ClusterView(
+            cluster_id=self.cluster_id,
+            brokers=dict.fromkeys(self.broker_ids, False) | dict.fromkeys(self.fenced_ids, True),
+            controller_id=self.controller_id,
+            voters=voters if self.voters is None else self.voters,
+            observers=self.observers,
+            partitions=tuple(
+                self._partition(TopicPartition(name, number), replicas)
+                for name in sorted(self.topics if topics is None else topics)
+                for number, replicas in enumerate(self.topics[name].replicas)
+            ),
         )
+
+    def _partition(self, partition: TopicPartition, replicas: tuple[int, ...]) -> PartitionView:
+        target = self.moving.get(partition, replicas)
+        return PartitionView(
+            partition=partition,
+            leader=replicas[0],
+            replicas=(*target, *(node for node in replicas if node not in target)),
+            isr=replicas,
+            adding=tuple(node for node in target if node not in replicas),
+            removing=tuple(node for node in replicas if node not in target),
+        )
+
+    async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        self._fail("reassign_partitions")
+        for partition, replicas in targets.items():
+            self.changes.append(f"move {partition} {list(replicas)}")
+            self.moving[partition] = tuple(replicas)
+
+    def finish_moves(self) -> None:
+        """Let every move come to its end."""
+        for partition, target in self.moving.items():
+            before = self.topics[partition.topic]
+            replicas = list(before.replicas)
+            replicas[partition.partition] = target
+            self.topics[partition.topic] = replace(before, replicas=tuple(replicas))
+        self.moving.clear()
+
+    async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
+        self.changes.append(f"elect {', '.join(map(str, partitions))}")
+
+    async def unregister_broker(self, node_id: int) -> None:
+        self.changes.append(f"unregister {node_id}")
+
+    async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
+        self.changes.append(f"add voter {node_id} {directory_id} {endpoint}")
+
+    async def remove_voter(self, node_id: int, directory_id: str) -> None:
+        self.changes.append(f"remove voter {node_id} {directory_id}")
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         self._fail("describe_topics")
@@ -75,7 +133,7 @@ class FakeBrokers:
         self._check_configs(config)
         if not validate_only:
             self.changes.append(f"create {name} {partitions}")
-            self.add_topic(name, partitions=partitions, config=config)
+            self.add_topic(name, partitions=partitions, replication_factor=replication_factor or 1, config=config)
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         self._fail("create_partitions")
@@ -84,9 +142,8 @@ class FakeBrokers:
         if not validate_only:
             self.changes.append(f"partitions {name} {total}")
             before = self.topics[name]
-            self.topics[name] = TopicDescription(
-                name=name, topic_id=before.topic_id, partitions=total, replication_factor=1
-            )
+            added = total - before.partitions
+            self.topics[name] = replace(before, replicas=before.replicas + before.replicas[:1] * added)
 
     async def alter_topic_configs(
         self, name: str, *, upserts: Mapping[str, str], deletions: Sequence[str], validate_only: bool = False

@@ -18,20 +18,39 @@ WATCH_INTERVAL_S = 2.0
 
 @click.command(
     cls=ExampleCommand,
-    examples=["ottla up", "ottla up --port 19092 --dir ./cluster", "ottla up --detach && ottla status"],
+    examples=[
+        "ottla up",
+        "ottla up --brokers 3 --detach && ottla status",
+        "ottla up --brokers 5 --controllers 3 --port 19092 --dir ./cluster",
+    ],
 )
-@click.option("--brokers", type=click.IntRange(min=1), help="How many nodes; this release runs 1.")
+@click.option("--brokers", type=click.IntRange(1, 90), help="How many brokers.  [default: as before, or 1]")
+@click.option(
+    "--controllers",
+    type=click.IntRange(1, 9),
+    help="Nodes that are controllers only, an odd number.  [default: the first three brokers, or the one, are both]",
+)
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the first node.  [default: as before, or 9092]")
 @click.option("-d", "--detach", is_flag=True, help="Return once it is ready; ottla down stops it.")
 @directory_option
 @timeout_option
-def up(*, brokers: int | None, port: int | None, detach: bool, state_dir: Path, timeout_s: float) -> int:
+def up(
+    *,
+    brokers: int | None,
+    controllers: int | None,
+    port: int | None,
+    detach: bool,
+    state_dir: Path,
+    timeout_s: float,
+) -> int:
     """Start the local cluster and keep its data; Ctrl-C stops it, unless --detach."""
     from ottla_operator import local
 
-    before = local.status(state_dir=state_dir)
+    before = local.status(state_dir=state_dir, ask_brokers=False)
     try:
-        outcome = local.up(state_dir=state_dir, brokers=brokers, port=port, timeout_s=timeout_s)
+        outcome = local.up(
+            state_dir=state_dir, brokers=brokers, controllers=controllers, port=port, timeout_s=timeout_s
+        )
     except KeyboardInterrupt:
         if before is None or all(node.pid is None for node in before.nodes):
             local.down(state_dir=state_dir)
@@ -39,7 +58,7 @@ def up(*, brokers: int | None, port: int | None, detach: bool, state_dir: Path, 
     if outcome.exit_code:
         talk(f"error: {outcome.message}")
         return int(outcome.exit_code)
-    status = local.status(state_dir=state_dir)
+    status = local.status(state_dir=state_dir, ask_brokers=False)
     assert status is not None, "a cluster that is up has a status"
     _greet(status, state_dir, is_new=outcome.action != "unchanged", detach=detach)
     if detach:
@@ -73,7 +92,7 @@ def _watch(state_dir: Path) -> ExitCode:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _, __: interrupted.set())
     while not interrupted.wait(WATCH_INTERVAL_S):
-        status = local.status(state_dir=state_dir)
+        status = local.status(state_dir=state_dir, ask_brokers=False)
         for node in status.nodes if status else ():
             if node.pid is None:
                 talk(f"error: node {node.name} has ended; its last words are in {node.log}")
@@ -103,9 +122,12 @@ def status(*, output: str, state_dir: Path) -> int:
         raise NotFoundError(f"there is no cluster in {state_dir}; ottla up makes one")
     nodes = [
         {
+            "nodeId": node.node_id,
             "name": node.name,
+            "roles": list(node.roles),
             "state": node.state,
             "pid": node.pid,
+            "leads": node.leads,
             "clientAddress": node.client_address,
             "httpAddress": node.http_address,
             "log": str(node.log),
@@ -120,12 +142,15 @@ def status(*, output: str, state_dir: Path) -> int:
     emit_pairs([("Cluster", found.name), ("Id", found.cluster_id), ("Kafka", found.bootstrap_servers)])
     click.echo()
     columns = [
+        Column("ID", "nodeId"),
         Column("NODE", "name"),
+        Column("ROLES", "roles"),
         Column("STATE", "state"),
-        Column("PID", "pid"),
-        Column("KAFKA", "clientAddress"),
+        Column("LEADS", "leads"),
+        Column("ADDRESS", "clientAddress"),
         Column("HTTP", "httpAddress"),
         Column("MESSAGE", "message"),
+        Column("PID", "pid", wide=True),
         Column("LOG", "log", wide=True),
     ]
     emit_table(nodes, columns, wide=output == "wide")

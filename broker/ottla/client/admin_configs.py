@@ -89,6 +89,32 @@ class ConfigAdmin(AdminBase):
 
         return await self._retry(attempt)
 
+    async def describe_topic_config(self, names: Sequence[str], key: str) -> dict[str, str]:
+        """Return per topic the value of one config as it is in force; topics that do not exist are absent.
+
+        Raises:
+            KafkaError: any refusal but UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        if not names:
+            return {}
+        resources = [
+            DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[key])
+            for name in names
+        ]
+
+        async def attempt() -> dict[str, str]:
+            response = await self._ask(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
+            values = {}
+            for result in response.results:
+                if result.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+                    continue
+                raise_for(result.error_code, result.error_message)
+                for config in result.configs:
+                    values[result.resource_name] = config.value or ""
+            return values
+
+        return await self._retry(attempt)
+
     async def alter_configs(
         self,
         resource_type: ResourceType,

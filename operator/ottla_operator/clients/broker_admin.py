@@ -5,15 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDescription:
-    """What brokers say of themselves."""
-
-    cluster_id: str
-    controller_id: int
-    """-1 while there is none."""
-    broker_ids: tuple[int, ...]
+from ottla.types import Endpoint, TopicPartition
+from ottla_operator.reconcile.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +15,17 @@ class TopicDescription:
 
     name: str
     topic_id: str
-    partitions: int
-    replication_factor: int
+    replicas: tuple[tuple[int, ...], ...]
+    """Broker ids by partition, with those who come and those who go."""
+
+    @property
+    def partitions(self) -> int:
+        return len(self.replicas)
+
+    @property
+    def replication_factor(self) -> int:
+        """Of the first partition, as Kafka's tools say it."""
+        return len(self.replicas[0]) if self.replicas else 0
 
 
 class BrokerAdmin(Protocol):
@@ -33,7 +35,26 @@ class BrokerAdmin(Protocol):
     answers.
     """
 
-    async def describe_cluster(self) -> ClusterDescription: ...
+    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+        """Return what the brokers say of the cluster, and of the partitions of ``topics`` (None: all).
+
+        The topics' min.insync.replicas are asked for only when ``with_min_isr`` is set.
+        """
+
+    async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Start moving partitions to other replicas; raises for the first that is refused, others may move."""
+
+    async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask for it; a partition that has another leader after all is looked at again, and no error."""
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Make the cluster forget a broker; one that it does not know is no error."""
+
+    async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
+        """Make a controller that follows the quorum a voter; one that is a voter is no error."""
+
+    async def remove_voter(self, node_id: int, directory_id: str) -> None:
+        """Take a voter out of the quorum; one that is not in it is no error."""
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         """Return the topics that exist, by name; a name without a topic is absent."""

@@ -4,12 +4,20 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from ottla.client.admin import AdminClient
+from ottla.client.admin_partitions import ElectionType
 from ottla.client.errors import ClientError
-from ottla.errors import ProtocolError
-from ottla_operator.clients.broker_admin import BrokerAdmin, ClusterDescription, Connect, TopicDescription
+from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
+from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.types import Endpoint, TopicPartition
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, TopicDescription
 from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 CLIENT_ID = "ottla-operator"
+CONTROLLER_LISTENER = "CONTROLLER"
+CAUGHT_UP_WITHIN_MS = 5_000
+"""A voter that had everything so short a time before the leader's answer is not behind."""
+_MIN_ISR = "min.insync.replicas"
 
 REQUEST_TIMEOUT_S_MAX = 10.0
 """Of one call with its retries: a pass must not hold its cluster for longer; whoever made it tries again."""
@@ -32,14 +40,49 @@ class OttlaAdmin:
     def __init__(self, client: AdminClient) -> None:
         self._client = client
 
-    async def describe_cluster(self) -> ClusterDescription:
+    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
         with _unreachable():
-            described = await self._client.describe_cluster()
-        return ClusterDescription(
-            cluster_id=described.cluster_id,
-            controller_id=described.controller_id,
-            broker_ids=tuple(broker.node_id for broker in described.brokers if not broker.is_fenced),
+            cluster = await self._client.describe_cluster(include_fenced=True)
+            quorum = await self._client.describe_quorum()
+            described = await self._client.describe_topic_partitions(topics)
+            moving = await self._client.list_partition_reassignments()
+            min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
+        now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
+        return ClusterView(
+            cluster_id=cluster.cluster_id,
+            brokers={broker.node_id: broker.is_fenced for broker in cluster.brokers},
+            controller_id=quorum.leader_id,
+            voters=tuple(_member(voter, now_ms) for voter in quorum.voters),
+            observers=tuple(_member(observer, now_ms) for observer in quorum.observers),
+            partitions=tuple(
+                _partition(TopicPartition(name, entry.partition), entry, moving)
+                for name in sorted(described)
+                for entry in described[name].partitions
+            ),
+            min_isr={name: int(value) for name, value in min_isr.items()},
         )
+
+    async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        with _unreachable():
+            refused = await self._client.alter_partition_reassignments(dict(targets))
+        for partition, error in refused.items():
+            raise KafkaError(error.code, f"partition {partition}: {error.message or error.code.name}")
+
+    async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
+        with _unreachable():
+            await self._client.elect_leaders(ElectionType.PREFERRED, partitions)
+
+    async def unregister_broker(self, node_id: int) -> None:
+        with _unreachable(), _settled(ErrorCode.BROKER_ID_NOT_REGISTERED):
+            await self._client.unregister_broker(node_id)
+
+    async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
+        with _unreachable(), _settled(ErrorCode.DUPLICATE_VOTER):
+            await self._client.add_raft_voter(node_id, directory_id, [(CONTROLLER_LISTENER, endpoint)])
+
+    async def remove_voter(self, node_id: int, directory_id: str) -> None:
+        with _unreachable(), _settled(ErrorCode.VOTER_NOT_FOUND):
+            await self._client.remove_raft_voter(node_id, directory_id)
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         with _unreachable():
@@ -48,8 +91,7 @@ class OttlaAdmin:
             name: TopicDescription(
                 name=name,
                 topic_id=topic.topic_id,
-                partitions=topic.partition_count,
-                replication_factor=topic.replication_factor,
+                replicas=tuple(partition.replicas for partition in topic.partitions),
             )
             for name, topic in described.items()
         }
@@ -91,6 +133,38 @@ class OttlaAdmin:
     async def delete_topic(self, name: str) -> None:
         with _unreachable():
             await self._client.delete_topic(name)
+
+
+def _member(replica: QuorumReplica, now_ms: int) -> QuorumMember:
+    return QuorumMember(
+        node_id=replica.node_id,
+        directory_id=replica.directory_id,
+        is_caught_up=replica.last_caught_up_timestamp_ms >= now_ms - CAUGHT_UP_WITHIN_MS,
+    )
+
+
+def _partition(
+    partition: TopicPartition, described: PartitionDescription, moving: Mapping[TopicPartition, Reassignment]
+) -> PartitionView:
+    move = moving.get(partition)
+    return PartitionView(
+        partition=partition,
+        leader=described.leader,
+        replicas=described.replicas,
+        isr=described.isr,
+        adding=move.adding if move else (),
+        removing=move.removing if move else (),
+    )
+
+
+@contextmanager
+def _settled(code: ErrorCode) -> Iterator[None]:
+    """Take the refusal ``code`` for what it is: what was asked for is so already."""
+    try:
+        yield
+    except KafkaError as error:
+        if error.code is not code:
+            raise
 
 
 @contextmanager

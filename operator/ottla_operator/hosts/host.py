@@ -1,6 +1,6 @@
 """The port through which nodes are run."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ottla_operator.model.manifest import Cluster
@@ -14,8 +14,11 @@ class Host(Protocol):
     Methods raise `HostError` when the host refuses for good, and `ApiError` or OSError when it may do so later.
     """
 
-    async def desired(self, cluster: Cluster) -> DesiredCluster:
-        """Return ``cluster`` with the places that this host gives its nodes, and the id that its volumes carry."""
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
+        """Return ``cluster`` with the places that this host gives its nodes, and the id that its volumes carry.
+
+        ``leaving`` names nodes that the spec does not ask for any more and that have to run a while yet.
+        """
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         """Return what is there of the cluster, nodes that are not desired any more included."""

@@ -1,6 +1,6 @@
 """Nodes as pods: a StatefulSet per pool, written by server-side apply; see `model.kubernetes_objects`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -10,7 +10,8 @@ from ottla_operator.model.document import Document, Json
 from ottla_operator.model.kubernetes_objects import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL, REVISION_ANNOTATION
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
-from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
 # Reasons of a waiting container that are no part of an ordinary start.
 _FAILURES = frozenset(
@@ -44,14 +45,15 @@ class KubernetesHost:
         self._namespace = namespace
         self._default_image = default_image
 
-    async def desired(self, cluster: Cluster) -> DesiredCluster:
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         if cluster.known_cluster_id is None:
-            # Volumes of an earlier Cluster of this name belong to it, and so does the id on them.
+            # Volumes of an earlier Cluster of this name belong to it, and so do the id and the quorum on them.
             cluster = replace(cluster, known_cluster_id=await self._cluster_id_on_volumes(cluster))
         return desired_cluster(
             cluster,
             lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal),
             image=self._image(cluster),
+            leaving=leaving,
         )
 
     def bootstrap_servers(self, desired: DesiredCluster) -> str:

@@ -12,7 +12,7 @@ import json
 import socket
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from ottla_operator.hosts import http_probe, processes
 from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
-from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
 PORT_ANNOTATION = "ottla.dev/local-port"
 DEFAULT_PORT = 9092
@@ -57,7 +58,7 @@ class LocalHost:
         self._program = tuple(program)
         self._started: set[str] = set()
 
-    async def desired(self, cluster: Cluster) -> DesiredCluster:
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         port = _base_port(cluster)
 
         def place(pool: Pool, ordinal: int, node_id: int) -> Place:
@@ -71,7 +72,7 @@ class LocalHost:
                 log_directory=str(self.node_directory(f"{cluster.name}-{pool.name}-{ordinal}") / "data"),
             )
 
-        return desired_cluster(cluster, place)
+        return desired_cluster(cluster, place, leaving=leaving)
 
     def bootstrap_servers(self, desired: DesiredCluster) -> str:
         return desired.bootstrap_servers
@@ -86,16 +87,17 @@ class LocalHost:
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
-        for node in desired.nodes:
-            if _published_name(node) not in outdated:
-                continue
-            directory = self.node_directory(node.name)
-            directory.mkdir(parents=True, exist_ok=True)
-            candidate = directory / "server.properties.new"
-            write_in_one_step(candidate, node.properties)
-            # Formatting reads the whole configuration: what it refuses is never published.
-            await self._format(candidate, desired.cluster.cluster_id)
-            candidate.replace(directory / "server.properties")
+        chosen = [node for node in desired.nodes if _published_name(node) in outdated]
+        await asyncio.gather(*(self._publish_node(node, desired.cluster.cluster_id) for node in chosen))
+
+    async def _publish_node(self, node: DesiredNode, cluster_id: str) -> None:
+        directory = self.node_directory(node.name)
+        directory.mkdir(parents=True, exist_ok=True)
+        candidate = directory / "server.properties.new"
+        write_in_one_step(candidate, node.properties)
+        # Formatting reads the whole configuration: what it refuses is never published.
+        await self._format(candidate, cluster_id, node.format_arguments)
+        candidate.replace(directory / "server.properties")
 
     async def start_node(self, node: DesiredNode) -> None:
         """Start the process and return when its HTTP answers; readiness comes later.
@@ -163,11 +165,11 @@ class LocalHost:
             return False
         return text == node.properties and (directory / "data" / "meta.properties").is_file()
 
-    async def _format(self, configuration: Path, cluster_id: str) -> None:
+    async def _format(self, configuration: Path, cluster_id: str, arguments: Sequence[str]) -> None:
         process = await asyncio.create_subprocess_exec(
             *self._program,
             "format",
-            *("-t", cluster_id, "-c", str(configuration), "--standalone", "--ignore-formatted"),
+            *("-t", cluster_id, "-c", str(configuration), "--ignore-formatted", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -215,7 +217,7 @@ def _published_name(node: DesiredNode) -> str:
 
 def _base_port(cluster: Cluster) -> int:
     text = cluster.annotations.get(PORT_ANNOTATION, str(DEFAULT_PORT))
-    last = cluster.nodes * _PORTS_PER_NODE
+    last = max(pool.first_node_id + pool.nodes for pool in cluster.pools) * _PORTS_PER_NODE
     if not text.isdecimal() or not 1 <= int(text) <= 65_535 - last:
         raise HostError("InvalidPort", f"annotation {PORT_ANNOTATION} is {text!r}; it must be 1 to {65_535 - last}")
     return int(text)

@@ -15,12 +15,17 @@ from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import Connect
 from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
 from ottla_operator.hosts.state_directory import StateDirectory
-from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests
+from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests, with_nodes
 from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
 from ottla_operator.local.session import Session
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.reconcile.cluster import NodeState
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.draining import leaving_nodes
+from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS
+from ottla_operator.reconcile.view import ClusterView
 
 __all__ = [
     "DEFAULT_CLUSTER_NAME",
@@ -138,6 +143,7 @@ def up(
     *,
     state_dir: Path,
     brokers: int | None = None,
+    controllers: int | None = None,
     port: int | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     connect: Connect | None = None,
@@ -146,18 +152,22 @@ def up(
 
     Args:
         state_dir: where it is kept.
-        brokers: how many nodes; None: as before, or 1.
+        brokers: how many; None: as before, or 1. The first three, or the only one, are controllers too.
+        controllers: how many nodes are controllers and nothing else; None: as before, or none.
         port: of the first node's clients; None: as before, or 9092.
         timeout_s: how long to wait until it is ready.
         connect: as in `apply`.
 
     Returns:
         On success, ``outcome.manifest["status"]["bootstrapServers"]`` is where clients begin.
+
+    Raises:
+        ManifestError: the cluster was made from a manifest whose pools only that can change.
     """
     stored = StateDirectory(state_dir).objects("Cluster")
     document = desired_by_user(stored[0]) if stored else cluster_manifest(DEFAULT_CLUSTER_NAME)
-    if brokers is not None:
-        document["spec"]["pools"][0]["nodes"] = brokers
+    if brokers is not None or controllers is not None:
+        document = with_nodes(document, brokers, controllers)
     if port is not None:
         document["metadata"].setdefault("annotations", {})[PORT_ANNOTATION] = str(port)
     return apply([document], state_dir=state_dir, timeout_s=timeout_s, connect=connect)[0]
@@ -180,28 +190,42 @@ def down(*, state_dir: Path) -> list[str]:
         return asyncio.run(run())
 
 
-def status(*, state_dir: Path) -> ClusterStatus | None:
-    """Return how the cluster of ``state_dir`` is; None when there is none."""
+def status(*, state_dir: Path, ask_brokers: bool = True, connect: Connect | None = None) -> ClusterStatus | None:
+    """Return how the cluster of ``state_dir`` is; None when there is none.
+
+    Without ``ask_brokers`` it is not told which controller is active, and who leads how many partitions.
+    """
     directory = StateDirectory(state_dir)
     for stored in directory.objects("Cluster"):
-        return asyncio.run(_cluster_status(Cluster.parse(stored), LocalHost(directory)))
+        connect = connect or ottla_admin.connector(_CALL_S_MIN)
+        host = LocalHost(directory)
+        return asyncio.run(_cluster_status(Cluster.parse(stored), host, connect if ask_brokers else None))
     return None
 
 
-async def _cluster_status(cluster: Cluster, host: LocalHost) -> ClusterStatus:
+async def _cluster_status(cluster: Cluster, host: LocalHost, connect: Connect | None) -> ClusterStatus:
     desired = await host.desired(cluster)
     observed = await host.observe(desired)
+    leaving = leaving_nodes(cluster, observed.nodes, None)
+    if leaving:
+        desired = await host.desired(cluster, leaving)
+    view = await _view(desired, observed, connect) if connect is not None else None
     nodes = []
     for node in desired.nodes:
         seen = observed.nodes.get(node.name)
         process = host.process(node.name)
+        port = node.place.client_port if node.is_broker else node.place.controller_port
+        leads = sum(it.leader == node.node_id for it in view.partitions) if view and node.is_broker else None
         nodes.append(
             NodeStatus(
+                node_id=node.node_id,
                 name=node.name,
+                roles=_roles(node, view),
                 state=seen.state.value if seen else NodeState.STOPPED.value,
                 pid=process.pid if process and process.is_running else None,
                 message=seen.message if seen else "",
-                client_address=f"{node.place.client_host}:{node.place.client_port}",
+                leads=leads,
+                client_address=f"{node.place.client_host}:{port}",
                 http_address=f"http://{node.place.client_host}:{node.place.admin_port}",
                 log=host.node_directory(node.name) / "node.log",
             )
@@ -212,6 +236,25 @@ async def _cluster_status(cluster: Cluster, host: LocalHost) -> ClusterStatus:
         bootstrap_servers=host.bootstrap_servers(desired),
         nodes=tuple(nodes),
     )
+
+
+async def _view(desired: DesiredCluster, observed: ObservedCluster, connect: Connect) -> ClusterView | None:
+    """Return what brokers say; None when none answers, which is no error of whoever asks how the nodes are."""
+    if not observed.ready_nodes:
+        return None
+    try:
+        async with connect(desired.bootstrap_servers) as broker:
+            return await broker.observe()
+    except EXPECTED_ERRORS:
+        return None
+
+
+def _roles(node: DesiredNode, view: ClusterView | None) -> tuple[str, ...]:
+    """Return the node's roles in Kafka's words; the controller that is active has that word."""
+    is_active = view is not None and view.controller_id == node.node_id
+    roles = ["broker"] if node.is_broker else []
+    roles += ["active controller" if is_active else "controller"] if node.is_controller else []
+    return tuple(roles)
 
 
 def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect | None, timeout_s: float) -> Session:

@@ -78,8 +78,50 @@ def cluster_manifest(name: str) -> Document:
         "apiVersion": API_VERSION,
         "kind": "Cluster",
         "metadata": {"name": name},
-        "spec": {"pools": [{"name": "main", "nodes": 1, "storage": {"size": "10Gi"}}]},
+        "spec": {"pools": [_pool("main", 1)]},
     }
+
+
+def with_nodes(document: Document, brokers: int | None, controllers: int | None) -> Document:
+    """Return the Cluster ``document`` with other numbers of nodes; None leaves a number as it is.
+
+    Without ``controllers``, the first three brokers (where there are fewer, the first) are the controllers too.
+
+    Raises:
+        ManifestError: its pools are not those that this function makes, so that their owner has to change them.
+    """
+    before = {pool["name"]: pool for pool in document["spec"]["pools"]}
+    if not before.keys() <= {"main", "brokers", "controllers"}:
+        message = f"has the pools {', '.join(before)}; change their nodes in its manifest and apply it"
+        raise ManifestError(f"Cluster {document['metadata']['name']}", (Violation("spec.pools", message),))
+    is_apart = controllers is not None or "controllers" in before
+    if brokers is None:
+        brokers = sum(pool["nodes"] for pool in before.values() if "broker" in pool.get("roles", ["broker"]))
+    wanted: dict[str, Document] = {}
+    if is_apart:
+        wanted["brokers"] = _pool("brokers", brokers, ["broker"])
+        count = before["controllers"]["nodes"] if controllers is None else controllers
+        wanted["controllers"] = _pool("controllers", count, ["controller"], _FIRST_CONTROLLER_ID)
+    else:
+        combined = _COMBINED_MAX if brokers >= _COMBINED_MAX else 1
+        wanted["main"] = _pool("main", combined)
+        if brokers > combined or "brokers" in before:
+            wanted["brokers"] = _pool("brokers", brokers - combined, ["broker"], _COMBINED_MAX)
+    pools = [{**pool, **before.get(name, {}), "nodes": pool["nodes"]} for name, pool in wanted.items()]
+    return {**document, "spec": {**document["spec"], "pools": pools}}
+
+
+_COMBINED_MAX = 3
+_FIRST_CONTROLLER_ID = 100
+
+
+def _pool(name: str, nodes: int, roles: list[str] | None = None, first_node_id: int = 0) -> Document:
+    pool: Document = {"name": name, "nodes": nodes, "storage": {"size": "10Gi"}}
+    if roles is not None:
+        pool["roles"] = roles
+    if first_node_id:
+        pool["firstNodeId"] = first_node_id
+    return pool
 
 
 def _parse(text: str, origin: str) -> list[Document]:

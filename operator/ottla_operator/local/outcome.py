@@ -50,13 +50,18 @@ class Outcome:
 class NodeStatus:
     """One process of the local cluster."""
 
+    node_id: int
     name: str
+    roles: tuple[str, ...]
+    """``broker``, ``controller`` or ``active controller``."""
     state: str
     """``ready``, ``starting`` or ``stopped``."""
     pid: int | None
     message: str
+    leads: int | None
+    """How many partitions; None where it is no broker, or no broker answers."""
     client_address: str
-    """``host:port`` that Kafka clients dial."""
+    """``host:port`` that Kafka clients dial; of a controller only, that other controllers dial."""
     http_address: str
     """``http://host:port`` of health, metrics and console."""
     log: Path

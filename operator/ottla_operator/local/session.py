@@ -16,7 +16,14 @@ from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.reconcile.claims import older_claim
-from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.reconciler import (
+    Pass,
+    delete_topic,
+    founding_facts,
+    reconcile_cluster,
+    reconcile_topic,
+    status,
+)
 from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -51,12 +58,19 @@ class Session:
             return _refused(document, error)
         if dry_run:
             return planned_outcome(admitted, await self._pass(admitted, dry_run=True))
+        await self._found(admitted)
         self._directory.write(admitted)
         result = await self._until_settled(lambda: self._pass(admitted))
         admitted["status"] = status(admitted, result, now=_now())
         self._directory.write(admitted)
         is_changed = stored is None or _spec_changed(stored, admitted) or bool(result.done)
         return outcome_of(admitted, result, is_new=stored is None, is_changed=is_changed)
+
+    async def _found(self, admitted: Document) -> None:
+        """Give a new cluster what it must keep from before its first step."""
+        if admitted["kind"] == "Cluster" and not admitted.get("status", {}).get("clusterId"):
+            facts = await founding_facts(Cluster.parse(admitted), self._host)
+            admitted["status"] = {**admitted.get("status", {}), **facts}
 
     async def refreshed(self, document: Document) -> Document:
         """Return ``document`` with the status that a look at the world, which touches nothing, gives."""

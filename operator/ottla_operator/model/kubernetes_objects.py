@@ -19,6 +19,7 @@ from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
 
 CLUSTER_LABEL = "ottla.dev/cluster"
 POOL_LABEL = "ottla.dev/pool"
+BROKER_LABEL = "ottla.dev/broker"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "ottla-operator"
 REVISION_ANNOTATION = "ottla.dev/revision"
@@ -66,9 +67,10 @@ def objects(desired: DesiredCluster, image: str) -> list[Document]:
     """Return every object of the cluster, in the order in which they are needed."""
     cluster = desired.cluster
     result = [_nodes_service(cluster), _bootstrap_service(cluster)]
-    for pool in cluster.pools:
+    for pool, template in zip(cluster.pools, desired.templates, strict=True):
         nodes = [node for node in desired.nodes if node.pool == pool.name]
-        result += [_config_map(cluster, pool, nodes), _stateful_set(cluster, pool, nodes, image)]
+        result.append(_config_map(cluster, pool, nodes or [template]))
+        result.append(_stateful_set(cluster, pool, template, len(nodes), image))
     return result
 
 
@@ -90,7 +92,8 @@ def _nodes_service(cluster: Cluster) -> Document:
 def _bootstrap_service(cluster: Cluster) -> Document:
     spec = {
         "type": "ClusterIP",
-        "selector": {CLUSTER_LABEL: cluster.name},
+        # A node that is a controller only has no door for clients.
+        "selector": {CLUSTER_LABEL: cluster.name, BROKER_LABEL: "true"},
         "ports": [_service_port("kafka", CLIENT_PORT)],
     }
     metadata = _metadata(cluster, f"{cluster.name}-bootstrap")
@@ -106,7 +109,7 @@ def _config_map(cluster: Cluster, pool: Pool, nodes: list[DesiredNode]) -> Docum
     }
 
 
-def _stateful_set(cluster: Cluster, pool: Pool, nodes: list[DesiredNode], image: str) -> Document:
+def _stateful_set(cluster: Cluster, pool: Pool, template: DesiredNode, replicas: int, image: str) -> Document:
     name = f"{cluster.name}-{pool.name}"
     return {
         "apiVersion": "apps/v1",
@@ -114,26 +117,27 @@ def _stateful_set(cluster: Cluster, pool: Pool, nodes: list[DesiredNode], image:
         "metadata": _metadata(cluster, name, pool),
         "spec": {
             "serviceName": nodes_service(cluster),
-            "replicas": pool.nodes,
+            "replicas": replicas,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
             "selector": {"matchLabels": {CLUSTER_LABEL: cluster.name, POOL_LABEL: pool.name}},
             "template": {
                 "metadata": {
-                    "labels": _labels(cluster, pool),
-                    "annotations": {REVISION_ANNOTATION: nodes[0].revision},
+                    "labels": {**_labels(cluster, pool), BROKER_LABEL: str(pool.is_broker).lower()},
+                    "annotations": {REVISION_ANNOTATION: template.revision},
                 },
-                "spec": _pod(cluster, pool, name, image),
+                "spec": _pod(cluster, pool, template, name, image),
             },
             "volumeClaimTemplates": [_volume_claim_template(cluster, pool)],
         },
     }
 
 
-def _pod(cluster: Cluster, pool: Pool, config_map: str, image: str) -> Document:
+def _pod(cluster: Cluster, pool: Pool, template: DesiredNode, config_map: str, image: str) -> Document:
     configuration = f"{_CONFIGURATION}/$(POD_NAME).properties"
-    format_arguments = ["format", "-t", cluster.cluster_id, "-c", configuration, "--standalone", "--ignore-formatted"]
+    format_arguments = ["format", "-t", cluster.cluster_id, "-c", configuration, "--ignore-formatted"]
+    format_arguments += template.format_arguments
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -151,9 +155,7 @@ def _pod(cluster: Cluster, pool: Pool, config_map: str, image: str) -> Document:
             {
                 **_container("broker", image, ["run", "--config", configuration], pool),
                 "ports": [
-                    {"name": "kafka", "containerPort": CLIENT_PORT, "protocol": "TCP"},
-                    {"name": "controller", "containerPort": CONTROLLER_PORT, "protocol": "TCP"},
-                    {"name": "http", "containerPort": ADMIN_PORT, "protocol": "TCP"},
+                    {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _container_ports(pool)
                 ],
                 # Recovery of a large log after a crash may take minutes, and must not be killed.
                 "startupProbe": _probe("/healthz", period_s=2, failures=300),
@@ -161,11 +163,26 @@ def _pod(cluster: Cluster, pool: Pool, config_map: str, image: str) -> Document:
                 "readinessProbe": _probe("/readyz", period_s=2, failures=2),
             }
         ],
+        # One machine that is lost should take one node with it, where there are machines to choose from.
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {CLUSTER_LABEL: cluster.name, POOL_LABEL: pool.name}},
+            }
+        ],
         "volumes": [
             {"name": "configuration", "configMap": {"name": config_map}},
             {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
         ],
     }
+
+
+def _container_ports(pool: Pool) -> list[tuple[str, int]]:
+    ports = [("kafka", CLIENT_PORT)] if pool.is_broker else []
+    ports += [("controller", CONTROLLER_PORT)] if pool.is_controller else []
+    return [*ports, ("http", ADMIN_PORT)]
 
 
 def _container(name: str, image: str, arguments: list[str], pool: Pool) -> Document:

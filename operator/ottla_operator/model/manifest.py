@@ -97,14 +97,32 @@ class Storage:
     storage_class_name: str | None
 
 
+BROKER = "broker"
+CONTROLLER = "controller"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A group of equal nodes."""
+    """A group of equal nodes; their ids are ``first_node_id`` and those that follow it."""
 
     name: str
     nodes: int
     storage: Storage
+    roles: tuple[str, ...] = (BROKER, CONTROLLER)
+    first_node_id: int = 0
     resources: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles
+
+    @property
+    def node_ids(self) -> range:
+        return range(self.first_node_id, self.first_node_id + self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +136,8 @@ class Cluster:
     annotations: Mapping[str, str]
     known_cluster_id: str | None
     """The id that the cluster was given before (``status.clusterId``)."""
+    known_initial_controllers: tuple[int, ...] | None = None
+    """``status.initialControllers``; None where nobody has written it."""
 
     @property
     def name(self) -> str:
@@ -126,6 +146,20 @@ class Cluster:
     @property
     def nodes(self) -> int:
         return sum(pool.nodes for pool in self.pools)
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(number for pool in self.pools if pool.is_controller for number in pool.node_ids))
+
+    @property
+    def initial_controllers(self) -> tuple[int, ...]:
+        """The first voters of the metadata quorum; empty once it is there, and whoever is formatted then joins it.
+
+        Whoever lost its volume must not vote as the voter that it was: it has forgotten its votes.
+        """
+        if self.known_initial_controllers is not None:
+            return self.known_initial_controllers
+        return self.controller_ids if self.known_cluster_id is None else ()
 
     @property
     def cluster_id(self) -> str:
@@ -140,7 +174,8 @@ class Cluster:
 
     @classmethod
     def parse(cls, document: Document) -> "Cluster":
-        spec = document["spec"]
+        spec, status = document["spec"], document.get("status", {})
+        initial = status.get("initialControllers")
         return cls(
             metadata=Metadata.of(document),
             image=spec.get("image"),
@@ -151,11 +186,14 @@ class Cluster:
                     storage=Storage(
                         size=pool["storage"]["size"], storage_class_name=pool["storage"].get("storageClassName")
                     ),
+                    roles=tuple(sorted(pool.get("roles", (BROKER, CONTROLLER)))),
+                    first_node_id=pool.get("firstNodeId", 0),
                     resources=pool.get("resources", {}),
                 )
                 for pool in spec["pools"]
             ),
             config=dict(sorted(spec.get("config", {}).items())),
             annotations=document["metadata"].get("annotations") or {},
-            known_cluster_id=document.get("status", {}).get("clusterId"),
+            known_cluster_id=status.get("clusterId"),
+            known_initial_controllers=None if initial is None else tuple(initial),
         )

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ottla.types import Uuid, format_uuid
 from ottla_operator.model.manifest import Cluster, Pool
 
-_INTERNAL_TOPIC_REPLICATION_FACTOR = 3
+_REPLICATION_FACTOR = 3
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
@@ -40,72 +41,181 @@ class DesiredNode:
     """The whole text of its server.properties."""
     revision: str
     """Of its pool, whose nodes have one template: changes when they have to be restarted to become as desired."""
+    is_broker: bool = True
+    is_controller: bool = True
+    is_leaving: bool = False
+    """The spec asks for fewer: it runs only until it has handed over what it holds."""
+    format_arguments: tuple[str, ...] = ("--no-initial-controllers",)
+    """Of ``ottla format``, besides the cluster id and the configuration; the same in the whole pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredCluster:
-    """A Cluster together with all of its nodes, in the order of their ids."""
+    """A Cluster together with all of its nodes, in the order of its pools."""
 
     cluster: Cluster
     nodes: tuple[DesiredNode, ...]
+    templates: tuple[DesiredNode, ...] = ()
+    """The first node of each pool, also of an empty one: what its nodes are made from."""
+
+    @property
+    def staying(self) -> tuple[DesiredNode, ...]:
+        """The nodes that the spec asks for."""
+        return tuple(node for node in self.nodes if not node.is_leaving)
+
+    @property
+    def brokers(self) -> tuple[DesiredNode, ...]:
+        """The brokers that the spec asks for."""
+        return tuple(node for node in self.staying if node.is_broker)
+
+    @property
+    def controllers(self) -> tuple[DesiredNode, ...]:
+        """The controllers that the spec asks for."""
+        return tuple(node for node in self.staying if node.is_controller)
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{node.place.client_host}:{node.place.client_port}" for node in self.nodes)
+        return ",".join(f"{node.place.client_host}:{node.place.client_port}" for node in self.brokers)
 
 
-def desired_cluster(cluster: Cluster, place: Callable[[Pool, int, int], Place], image: str = "") -> DesiredCluster:
+def desired_cluster(
+    cluster: Cluster,
+    place: Callable[[Pool, int, int], Place],
+    image: str = "",
+    leaving: Collection[str] = (),
+) -> DesiredCluster:
     """Return the nodes of ``cluster``.
+
+    Until the first voters have formed their quorum, other controllers are left out: they would find nobody to join.
 
     Args:
         cluster: the spec.
         place: from pool, ordinal within it and node id to where that node lives.
         image: the container image that really runs; a new one is a new revision. Empty where there are no containers.
+        leaving: names of nodes that the spec does not ask for any more, and that still hold something.
     """
-    members = [(pool, ordinal) for pool in cluster.pools for ordinal in range(pool.nodes)]
-    places = [place(pool, ordinal, node_id) for node_id, (pool, ordinal) in enumerate(members)]
-    properties = [_render(_server_properties(cluster, node_id, places)) for node_id in range(len(members))]
-    revisions = {
-        pool.name: _digest(
-            image,
-            json.dumps(pool.resources, sort_keys=True),
-            *(text for text, (member, _) in zip(properties, members, strict=True) if member is pool),
-        )
-        for pool in cluster.pools
-    }
-    nodes = (
-        DesiredNode(
+    members: list[tuple[Pool, int]] = []
+    for pool in cluster.pools:
+        last = max((_ordinal(cluster, pool, name) for name in leaving), default=-1)
+        ordinals = range(max(pool.nodes, last + 1))
+        members += [(pool, ordinal) for ordinal in ordinals if _may_begin(cluster, pool, ordinal)]
+    controllers = [
+        place(pool, ordinal, pool.first_node_id + ordinal)
+        for pool, ordinal in members
+        if pool.is_controller and ordinal < pool.nodes
+    ]
+    formatting = _format_arguments(cluster, place)
+
+    def node(pool: Pool, ordinal: int, revision: str = "") -> DesiredNode:
+        node_id = pool.first_node_id + ordinal
+        where = place(pool, ordinal, node_id)
+        properties = _render(_server_properties(cluster, pool, node_id, where, controllers))
+        return DesiredNode(
             node_id=node_id,
             pool=pool.name,
-            name=f"{cluster.name}-{pool.name}-{ordinal}",
-            place=places[node_id],
-            properties=properties[node_id],
-            revision=revisions[pool.name],
+            name=node_name(cluster, pool, ordinal),
+            place=where,
+            properties=properties,
+            revision=revision or _digest(image, json.dumps(pool.resources, sort_keys=True), properties),
+            is_broker=pool.is_broker,
+            is_controller=pool.is_controller,
+            is_leaving=ordinal >= pool.nodes,
+            format_arguments=formatting if pool.is_controller else _JOIN,
         )
-        for node_id, (pool, ordinal) in enumerate(members)
+
+    # Nodes of a pool differ in their ids and places only: the first speaks for all, however many there are.
+    templates = {pool.name: node(pool, 0) for pool in cluster.pools}
+    return DesiredCluster(
+        cluster=cluster,
+        nodes=tuple(node(pool, ordinal, templates[pool.name].revision) for pool, ordinal in members),
+        templates=tuple(templates.values()),
     )
-    return DesiredCluster(cluster=cluster, nodes=tuple(nodes))
 
 
-def _server_properties(cluster: Cluster, node_id: int, places: list[Place]) -> Mapping[str, str]:
-    place = places[node_id]
+def node_name(cluster: Cluster, pool: Pool, ordinal: int) -> str:
+    return f"{cluster.name}-{pool.name}-{ordinal}"
+
+
+def node_of_name(cluster: Cluster, name: str) -> tuple[Pool, int] | None:
+    """Return pool and ordinal of the node called ``name``; None when it is of no pool of ``cluster``."""
+    for pool in cluster.pools:
+        ordinal = _ordinal(cluster, pool, name)
+        if ordinal >= 0:
+            return pool, ordinal
+    return None
+
+
+def node_of_id(cluster: Cluster, node_id: int) -> tuple[Pool, int] | None:
+    """Return pool and ordinal of the node that has or last had ``node_id``; None when no pool begins at or below it.
+
+    Beyond the ends of all pools the id belongs to the pool that begins last before it.
+    """
+    candidates = [pool for pool in cluster.pools if pool.first_node_id <= node_id]
+    if not candidates:
+        return None
+    pool = max(candidates, key=lambda pool: pool.first_node_id)
+    return pool, node_id - pool.first_node_id
+
+
+def directory_id(cluster: Cluster, node_id: int) -> str:
+    """Return the directory id that a first voter's metadata log is formatted with: the same each time it is asked for.
+
+    It never begins with a dash, so that it can be typed as an argument.
+    """
+    digest = hashlib.sha256(f"directory-id {cluster.cluster_id} {node_id}".encode()).digest()
+    return format_uuid(Uuid(bytes([digest[0] & 0x7F]) + digest[1:16]))
+
+
+_JOIN = ("--no-initial-controllers",)
+
+
+def _ordinal(cluster: Cluster, pool: Pool, name: str) -> int:
+    """Return which node of ``pool`` is called ``name``; -1 when none is."""
+    number = name.removeprefix(f"{cluster.name}-{pool.name}-")
+    return int(number) if number != name and number.isascii() and number.isdecimal() else -1
+
+
+def _may_begin(cluster: Cluster, pool: Pool, ordinal: int) -> bool:
+    initial = cluster.initial_controllers
+    return not initial or not pool.is_controller or pool.first_node_id + ordinal in initial
+
+
+def _format_arguments(cluster: Cluster, place: Callable[[Pool, int, int], Place]) -> tuple[str, ...]:
+    voters = []
+    for node_id in cluster.initial_controllers:
+        found = node_of_id(cluster, node_id)
+        assert found is not None, "pools keep their first ids"
+        where = place(found[0], found[1], node_id)
+        voters.append(f"{node_id}@{where.client_host}:{where.controller_port}:{directory_id(cluster, node_id)}")
+    return ("--initial-controllers", ",".join(voters)) if voters else _JOIN
+
+
+def _server_properties(
+    cluster: Cluster, pool: Pool, node_id: int, place: Place, controllers: Sequence[Place]
+) -> Mapping[str, str]:
+    doors = [("PLAINTEXT", place.client_port)] if pool.is_broker else []
+    doors += [("CONTROLLER", place.controller_port)] if pool.is_controller else []
     return {
-        # Internal topics must fit on the nodes that there are; a spec may say otherwise.
-        "offsets.topic.replication.factor": str(min(_INTERNAL_TOPIC_REPLICATION_FACTOR, len(places))),
+        **_replication(cluster),
         **cluster.config,
-        "process.roles": "broker,controller",
+        "process.roles": ",".join(pool.roles),
         "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://{place.listen_host}:{place.client_port},"
-        f"CONTROLLER://{place.listen_host}:{place.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{place.client_host}:{place.client_port},"
-        f"CONTROLLER://{place.client_host}:{place.controller_port}",
+        "listeners": ",".join(f"{name}://{place.listen_host}:{port}" for name, port in doors),
+        "advertised.listeners": ",".join(f"{name}://{place.client_host}:{port}" for name, port in doors),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": ",".join(f"{it.client_host}:{it.controller_port}" for it in places),
+        "controller.quorum.bootstrap.servers": ",".join(f"{it.client_host}:{it.controller_port}" for it in controllers),
         "log.dirs": place.log_directory,
         "ottla.admin.listener": f"{place.listen_host}:{place.admin_port}",
     }
+
+
+def _replication(cluster: Cluster) -> Mapping[str, str]:
+    """Return how often records are kept unless the spec says otherwise: three times where there are three brokers."""
+    brokers = sum(pool.nodes for pool in cluster.pools if pool.is_broker)
+    factor = str(min(_REPLICATION_FACTOR, brokers))
+    return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
 
 def _render(properties: Mapping[str, str]) -> str:

@@ -1,36 +1,22 @@
-"""What to do about one Cluster: pure planning from the desired nodes and what the host runs."""
+"""What to do about one Cluster: pure planning from the desired nodes, what the host runs and what brokers say.
+
+Every look says all that is left to do; nothing is remembered between two, so an operator that ended in the middle goes
+on where it was.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
-from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, Step, StopNode
+from ottla_operator.reconcile import voters
+from ottla_operator.reconcile.draining import drain, forgotten
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.rolling import is_running, next_restart
+from ottla_operator.reconcile.steps import ElectPreferredLeaders, Plan, Publish, RestartNode, StartNode, Step, StopNode
+from ottla_operator.reconcile.view import ClusterView
 
-
-class NodeState(Enum):
-    """Where a node is in its life, as its host sees it."""
-
-    STOPPED = "stopped"
-    """Nothing runs and nothing will unless it is started."""
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    """It was started and does not come up; the host keeps trying, or a new revision may help."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedNode:
-    """One node as its host sees it."""
-
-    name: str
-    state: NodeState
-    revision: str | None = None
-    """Of the configuration that it runs with; None when nothing runs."""
-    reason: str = ""
-    """CamelCase, for a node that is neither READY nor STOPPED."""
-    message: str = ""
+_REBALANCE = "auto.leader.rebalance.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,43 +33,81 @@ class ObservedCluster:
         return sum(node.state is NodeState.READY for node in self.nodes.values())
 
 
-def plan_cluster(desired: DesiredCluster, observed: ObservedCluster) -> Plan:
-    """Return the steps towards ``desired``.
+def plan_cluster(desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None = None) -> Plan:
+    """Return the steps towards ``desired``, up to where the next look is needed.
 
     At most one node is restarted per plan, and none while another is on its way up, unless that one needs a
     restart itself.
+
+    Args:
+        desired: the nodes that the spec asks for, and those that have to run until they are empty.
+        observed: what the host has.
+        view: what brokers say; None while none answers.
     """
-    steps: list[Step] = []
-    if observed.outdated:
-        steps.append(Publish(desired, observed.outdated))
+    moves = drain(desired, view) if view is not None else None
+    if isinstance(moves, Refused):
+        return Plan(obstacle=moves)
+    steps: list[Step] = [Publish(desired, observed.outdated)] if observed.outdated else []
     wanted = {node.name for node in desired.nodes}
-    steps += [StopNode(name) for name in sorted(observed.nodes.keys() - wanted) if _runs(observed.nodes[name])]
-    steps += [StartNode(node) for node in desired.nodes if not _runs(observed.nodes.get(node.name))]
-    restart = _next_restart(desired.nodes, observed.nodes)
-    if restart is not None:
-        steps.append(restart)
-    return Plan(tuple(steps), _obstacle(desired, observed, restart))
+    steps += [StopNode(name) for name in sorted(observed.nodes.keys() - wanted) if is_running(observed.nodes[name])]
+    steps += [StartNode(node) for node in _missing(desired, observed)]
+    waiting: list[Waiting | None] = [_node_obstacle(desired, observed)]
+    for choice in _brokers_choices(desired, observed, view, moves):
+        if isinstance(choice, Waiting):
+            waiting.append(choice)
+        elif choice is not None:
+            steps.append(choice)
+    if all(isinstance(step, Publish) for step in steps):
+        restart = next_restart(desired, observed.nodes, view)
+        if isinstance(restart, RestartNode):
+            steps.append(restart)
+            waiting.insert(0, Waiting("RestartingNode", str(restart)))
+        else:
+            waiting.append(restart)
+    return Plan(tuple(steps), next((it for it in waiting if it is not None), None))
 
 
-def _runs(node: ObservedNode | None) -> bool:
-    return node is not None and node.state is not NodeState.STOPPED
+def _missing(desired: DesiredCluster, observed: ObservedCluster) -> list[DesiredNode]:
+    """Return the nodes to start; a node waits while one that leaves has its id."""
+    held = {node.node_id: node.name for node in desired.nodes if node.is_leaving}
+    return [
+        node
+        for node in desired.nodes
+        if not is_running(observed.nodes.get(node.name)) and held.get(node.node_id, node.name) == node.name
+    ]
 
 
-def _next_restart(nodes: tuple[DesiredNode, ...], observed: Mapping[str, ObservedNode]) -> RestartNode | None:
-    running = [(node, observed[node.name]) for node in nodes if _runs(observed.get(node.name))]
-    outdated = [(node, seen) for node, seen in running if seen.revision not in (None, node.revision)]
-    broken = [(node, seen) for node, seen in outdated if seen.state is not NodeState.READY]
-    if broken:
-        node, seen = broken[0]
-        return RestartNode(node, f"it is {seen.state.value} with an old configuration")
-    if outdated and len(running) == len(nodes) and all(seen.state is NodeState.READY for _, seen in running):
-        return RestartNode(outdated[0][0], "its configuration changed")
-    return None
+def _brokers_choices(
+    desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None, moves: Step | Waiting | None
+) -> list[Step | Waiting | None]:
+    """Return what to ask brokers for, most important first."""
+    if view is None:
+        return []
+    return [
+        voters.next_change(desired, view),
+        moves,
+        forgotten(desired, observed.nodes, view),
+        _preferred_leaders(desired, view),
+    ]
 
 
-def _obstacle(desired: DesiredCluster, observed: ObservedCluster, restart: RestartNode | None) -> Waiting | None:
-    if restart is not None:
-        return Waiting("RestartingNode", f"{restart}")
+def _preferred_leaders(desired: DesiredCluster, view: ClusterView) -> ElectPreferredLeaders | None:
+    """Return the leaderships that go back to who is alive again; nobody else's while anything moves."""
+    if desired.cluster.config.get(_REBALANCE) == "false" or any(partition.is_moving for partition in view.partitions):
+        return None
+    live = view.live_brokers
+    away = tuple(
+        partition.partition
+        for partition in view.partitions
+        if partition.replicas
+        and partition.leader not in (-1, partition.replicas[0])
+        and partition.replicas[0] in partition.isr
+        and partition.replicas[0] in live
+    )
+    return ElectPreferredLeaders(away) if away else None
+
+
+def _node_obstacle(desired: DesiredCluster, observed: ObservedCluster) -> Waiting | None:
     for node in desired.nodes:
         seen = observed.nodes.get(node.name)
         if seen is None or seen.state is NodeState.STOPPED:

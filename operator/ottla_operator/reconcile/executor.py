@@ -1,23 +1,32 @@
 """Carries out a plan, step by step, through the two ports."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from ottla.types import Endpoint
 from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.hosts.host import Host
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.reconcile.steps import (
+    AddVoter,
     AlterTopicConfigs,
+    BrokerStep,
     ClusterStep,
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
+    ElectPreferredLeaders,
     Publish,
+    ReassignPartitions,
+    RemoveVoter,
     RestartNode,
     StartNode,
     Step,
     StopNode,
     TopicStep,
+    UnregisterBroker,
 )
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -51,15 +60,21 @@ async def execute_on_brokers(steps: Sequence[TopicStep], broker: BrokerAdmin) ->
     return Execution(tuple(done))
 
 
-async def execute_on_host(steps: Sequence[ClusterStep], host: Host) -> Execution:
-    """Do ``steps`` in order; the first that fails ends it."""
+async def execute_on_cluster(steps: Sequence[ClusterStep], host: Host, broker: BrokerAdmin | None) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it. Nodes that are started next to each other start together.
+
+    ``broker`` may be None when no step asks brokers for anything.
+    """
     done: list[Step] = []
-    for step in steps:
-        try:
-            await _on_host(step, host)
-        except EXPECTED_ERRORS as error:
-            return Execution(tuple(done), verdict_of(error, str(step)))
-        done.append(step)
+    for _, group in groupby(enumerate(steps), key=lambda it: -1 if isinstance(it[1], StartNode) else it[0]):
+        together = [step for _, step in group]
+        results = await asyncio.gather(*(_on_cluster(step, host, broker) for step in together), return_exceptions=True)
+        for step, result in zip(together, results, strict=True):
+            if isinstance(result, EXPECTED_ERRORS):
+                return Execution(tuple(done), verdict_of(result, str(step)))
+            if result is not None:
+                raise result
+            done.append(step)
     return Execution(tuple(done))
 
 
@@ -77,12 +92,16 @@ async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bo
             await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions, validate_only=validate_only)
         case CreatePartitions(name, total):
             await broker.create_partitions(name, total=total, validate_only=validate_only)
+        case ReassignPartitions(targets):
+            # Brokers cannot only check a move; one that they refuse moves nothing.
+            if not validate_only:
+                await broker.reassign_partitions(targets)
         case DeleteTopic(name):
             assert not validate_only, "a deletion is the only step of its plan"
             await broker.delete_topic(name)
 
 
-async def _on_host(step: ClusterStep, host: Host) -> None:
+async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None) -> None:
     match step:
         case Publish(cluster, outdated):
             await host.publish(cluster, outdated)
@@ -92,3 +111,22 @@ async def _on_host(step: ClusterStep, host: Host) -> None:
             await host.restart_node(node)
         case StopNode(name):
             await host.stop_node(name)
+        case _:
+            assert broker is not None, "what brokers do is planned from what they say"
+            await _ask_brokers(step, broker)
+
+
+async def _ask_brokers(step: BrokerStep, broker: BrokerAdmin) -> None:
+    match step:
+        case ReassignPartitions(targets):
+            await broker.reassign_partitions(targets)
+        case ElectPreferredLeaders(partitions):
+            await broker.elect_preferred_leaders(partitions)
+        case UnregisterBroker(node_id):
+            await broker.unregister_broker(node_id)
+        case AddVoter(node, directory_id):
+            await broker.add_voter(
+                node.node_id, directory_id, Endpoint(node.place.client_host, node.place.controller_port)
+            )
+        case RemoveVoter(node_id, directory_id):
+            await broker.remove_voter(node_id, directory_id)

@@ -3,7 +3,8 @@
 A pass never raises for what the world does: everything ends in a `Verdict`, from which `status` makes the one status.
 """
 
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
@@ -13,10 +14,13 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
-from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_host
+from ottla_operator.reconcile.draining import leaving_nodes
+from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_cluster
+from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import ClusterStep, Step, TopicStep
 from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.reconcile.view import ClusterView
 
 _ROUNDS_MAX = 3
 """Observations per pass: steps, what they led to, and one more for a host whose publishing enables further steps."""
@@ -59,7 +63,7 @@ async def reconcile_topic(
     observed: ObservedTopic | None = None
     for _ in range(_ROUNDS_MAX):
         try:
-            observed = await _observe_topic(topic.topic_name, broker)
+            observed = await _observe_topic(topic, broker)
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {}, done)
         facts = _topic_facts(topic, observed)
@@ -83,7 +87,7 @@ async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:
     if (reason := retained(topic)) is not None:
         return Pass(reason, {})
     try:
-        observed = await _observe_topic(topic.topic_name, broker)
+        observed = await _observe_topic(topic, broker)
     except EXPECTED_ERRORS as error:
         return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {})
     plan = plan_topic_deletion(topic, observed)
@@ -98,61 +102,145 @@ async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:
     return Pass(Reached("Retained", message), {})
 
 
+async def founding_facts(cluster: Cluster, host: Host) -> Document:
+    """Return the status fields of a new cluster that must be kept before the first step.
+
+    An operator that ends right after that step must not give the cluster another id, or its quorum other first voters.
+    Empty where the host cannot tell; the pass that follows will say why.
+    """
+    try:
+        desired = (await host.desired(cluster)).cluster
+    except EXPECTED_ERRORS:
+        return {}
+    return {"clusterId": desired.cluster_id, "initialControllers": list(desired.initial_controllers)}
+
+
 async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, dry_run: bool = False) -> Pass:
     """Make the nodes as the manifest asks, as far as one pass can; `Reached` when brokers answer as that cluster."""
     done: tuple[Step, ...] = ()
+    facts: Document = {}
     try:
-        desired = await host.desired(cluster)
-        observed = await host.observe(desired)
-        for _ in range(_ROUNDS_MAX):
-            plan = plan_cluster(desired, observed)
-            if dry_run and plan.steps:
-                facts = _cluster_facts(host, desired, observed)
-                return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
-            execution = await execute_on_host(cast(tuple[ClusterStep, ...], plan.steps), host)
-            done += execution.done
-            if execution.stopped is not None:
-                return Pass(execution.stopped, _cluster_facts(host, desired, observed), done)
-            if not plan.steps:
-                break
-            observed = await host.observe(desired)
+        async with AsyncExitStack() as connections:
+            lookout = _Lookout(host, connect, connections)
+            for rounds_left in reversed(range(_ROUNDS_MAX)):
+                look = await lookout.look(cluster)
+                # From here on the quorum is there: who is formatted now joins it.
+                cluster = look.desired.cluster
+                facts = _cluster_facts(host, look)
+                if look.refused is not None:
+                    return Pass(look.refused, facts, done)
+                plan = plan_cluster(look.desired, look.observed, look.view)
+                if not plan.steps or not rounds_left:
+                    break
+                if dry_run:
+                    return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
+                execution = await execute_on_cluster(cast(tuple[ClusterStep, ...], plan.steps), host, look.broker)
+                done += execution.done
+                if execution.stopped is not None:
+                    return Pass(execution.stopped, facts, done)
     except EXPECTED_ERRORS as error:
-        return Pass(verdict_of(error, f"observe cluster {cluster.name}"), {}, done)
-    facts = _cluster_facts(host, desired, observed)
-    verdict = plan_cluster(desired, observed).obstacle
-    if verdict is None:
-        return Pass(await _ask_brokers(host.bootstrap_servers(desired), desired, connect), facts, done)
-    return Pass(verdict, facts, done)
+        return Pass(verdict_of(error, f"observe cluster {cluster.name}"), facts, done)
+    verdict = plan.obstacle or look.trouble
+    if verdict is None and plan.steps:
+        verdict = Waiting("Settling", f"next: {plan.steps[0]}")
+    return Pass(verdict or _cluster_verdict(host, look), facts, done)
 
 
-async def _ask_brokers(bootstrap_servers: str, desired: DesiredCluster, connect: Connect) -> Verdict:
-    try:
-        async with connect(bootstrap_servers) as broker:
-            described = await broker.describe_cluster()
-    except EXPECTED_ERRORS as error:
-        return verdict_of(error, f"describe the cluster at {bootstrap_servers}")
-    if described.cluster_id != desired.cluster.cluster_id:
-        return Refused(
-            "ClusterIdMismatch",
-            f"the brokers at {bootstrap_servers} are cluster {described.cluster_id}, not "
-            f"{desired.cluster.cluster_id}: another cluster uses this address or these volumes",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One look at a cluster, from its host and from its brokers."""
+
+    desired: DesiredCluster
+    observed: ObservedCluster
+    broker: BrokerAdmin | None
+    view: ClusterView | None
+    trouble: Waiting | None
+    """Why there is no view although nodes are ready."""
+    refused: Refused | None
+
+
+class _Lookout:
+    """Looks at a cluster again and again over one connection."""
+
+    def __init__(self, host: Host, connect: Connect, connections: AsyncExitStack) -> None:
+        self._host = host
+        self._connect = connect
+        self._connections = connections
+        self._broker: BrokerAdmin | None = None
+
+    async def look(self, cluster: Cluster) -> _Look:
+        desired = await self._host.desired(cluster)
+        observed = await self._host.observe(desired)
+        view: ClusterView | None = None
+        verdict: Waiting | Refused | None = None
+        try:
+            view = await self._view(desired, observed)
+        except EXPECTED_ERRORS as error:
+            verdict = verdict_of(error, f"describe the cluster at {self._host.bootstrap_servers(desired)}")
+        if view is not None and view.cluster_id != desired.cluster.cluster_id:
+            verdict = _wrong_cluster(self._host.bootstrap_servers(desired), view, desired)
+        # Until all of the first voters follow, one of them may still be waiting for its volume to be formatted.
+        is_formed = view is not None and verdict is None and all(voter.is_caught_up for voter in view.voters)
+        leaving = leaving_nodes(desired.cluster, observed.nodes, view)
+        if leaving or (is_formed and desired.cluster.initial_controllers):
+            known = replace(desired.cluster, known_initial_controllers=()) if is_formed else desired.cluster
+            desired = await self._host.desired(known, leaving)
+            observed = await self._host.observe(desired)
+        return _Look(
+            desired=desired,
+            observed=observed,
+            broker=self._broker,
+            view=view,
+            trouble=verdict if isinstance(verdict, Waiting) else None,
+            refused=verdict if isinstance(verdict, Refused) else None,
         )
-    missing = len(desired.nodes) - len(described.broker_ids)
-    if missing > 0 or described.controller_id < 0:
-        return Waiting("BrokersNotRegistered", f"{missing} brokers have not joined the cluster yet")
-    return Reached("Ready", f"{len(desired.nodes)} of {len(desired.nodes)} nodes are ready at {bootstrap_servers}")
+
+    async def _view(self, desired: DesiredCluster, observed: ObservedCluster) -> ClusterView | None:
+        """Return what brokers say; None when no node is ready to be asked."""
+        if not any(node.state is NodeState.READY for node in observed.nodes.values()):
+            return None
+        if self._broker is None:
+            bootstrap = self._host.bootstrap_servers(desired)
+            self._broker = await self._connections.enter_async_context(self._connect(bootstrap))
+        revisions = {node.name: node.revision for node in desired.nodes}
+        rolls = any(revisions.get(name) != node.revision for name, node in observed.nodes.items())
+        return await self._broker.observe(with_min_isr=rolls)
 
 
-async def _observe_topic(name: str, broker: BrokerAdmin) -> ObservedTopic | None:
+def _wrong_cluster(bootstrap_servers: str, view: ClusterView, desired: DesiredCluster) -> Refused:
+    return Refused(
+        "ClusterIdMismatch",
+        f"the brokers at {bootstrap_servers} are cluster {view.cluster_id}, not "
+        f"{desired.cluster.cluster_id}: another cluster uses this address or these volumes",
+    )
+
+
+def _cluster_verdict(host: Host, look: _Look) -> Verdict:
+    """Return what there is to say of a cluster whose nodes are all as they should be."""
+    desired, view = look.desired, look.view
+    assert view is not None, "nodes that are ready answer, or there is trouble"
+    missing = [node.node_id for node in desired.brokers if view.brokers.get(node.node_id, True)]
+    if missing or view.controller_id < 0:
+        return Waiting("BrokersNotRegistered", f"{len(missing)} brokers have not joined the cluster yet")
+    total, bootstrap_servers = len(desired.nodes), host.bootstrap_servers(desired)
+    return Reached("Ready", f"{total} of {total} nodes are ready at {bootstrap_servers}")
+
+
+async def _observe_topic(topic: Topic, broker: BrokerAdmin) -> ObservedTopic | None:
+    name = topic.topic_name
     described = (await broker.describe_topics([name])).get(name)
     if described is None:
         return None
     configs = await broker.describe_topic_configs([name])
+    moves = topic.replication_factor is not None and any(
+        len(replicas) != topic.replication_factor for replicas in described.replicas
+    )
     return ObservedTopic(
         topic_id=described.topic_id,
         partitions=described.partitions,
         replication_factor=described.replication_factor,
         config=configs.get(name, {}),
+        view=await broker.observe(topics=[name]) if moves else None,
     )
 
 
@@ -172,10 +260,12 @@ def _topic_reached(observed: ObservedTopic | None) -> Reached:
     return Reached("AsSpecified", f"{observed.partitions} partitions, replication factor {observed.replication_factor}")
 
 
-def _cluster_facts(host: Host, desired: DesiredCluster, observed: ObservedCluster) -> Document:
+def _cluster_facts(host: Host, look: _Look) -> Document:
+    desired = look.desired
     return {
         "clusterId": desired.cluster.cluster_id,
+        "initialControllers": list(desired.cluster.initial_controllers),
         "bootstrapServers": host.bootstrap_servers(desired),
         "nodes": len(desired.nodes),
-        "readyNodes": observed.ready_nodes,
+        "readyNodes": look.observed.ready_nodes,
     }

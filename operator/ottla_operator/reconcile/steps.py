@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+
+_SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,56 @@ class StopNode:
         return f"stop node {self.name}"
 
 
-TopicStep = CreateTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic
-ClusterStep = Publish | StartNode | RestartNode | StopNode
+@dataclass(frozen=True, slots=True)
+class ReassignPartitions:
+    """Start moving partitions; ``targets`` are their new replicas, the preferred leader first."""
+
+    targets: Mapping[TopicPartition, tuple[int, ...]]
+
+    def __str__(self) -> str:
+        shown = [f"{partition} to {','.join(map(str, nodes))}" for partition, nodes in self.targets.items()]
+        more = f" and {len(shown) - _SHOWN_MAX} more" if len(shown) > _SHOWN_MAX else ""
+        return f"move {'; '.join(shown[:_SHOWN_MAX])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class ElectPreferredLeaders:
+    partitions: tuple[TopicPartition, ...]
+
+    def __str__(self) -> str:
+        return f"give {len(self.partitions)} partitions back to their preferred leaders"
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"unregister broker {self.node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    node: DesiredNode
+    directory_id: str
+
+    def __str__(self) -> str:
+        return f"make node {self.node.name} a voter of the metadata quorum"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    node_id: int
+    directory_id: str
+
+    def __str__(self) -> str:
+        return f"take voter {self.node_id} out of the metadata quorum"
+
+
+HostStep = Publish | StartNode | RestartNode | StopNode
+BrokerStep = ReassignPartitions | ElectPreferredLeaders | UnregisterBroker | AddVoter | RemoveVoter
+TopicStep = CreateTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic | ReassignPartitions
+ClusterStep = HostStep | BrokerStep
 Step = TopicStep | ClusterStep
 
 

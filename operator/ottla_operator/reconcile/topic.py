@@ -3,9 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla_operator.model.conditions import Reached, Refused
+from ottla.types import TopicPartition
+from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey, Topic
-from ottla_operator.reconcile.steps import AlterTopicConfigs, CreatePartitions, CreateTopic, DeleteTopic, Plan, Step
+from ottla_operator.reconcile.assignment import MOVES_MAX, Load, with_factor
+from ottla_operator.reconcile.steps import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    Plan,
+    ReassignPartitions,
+    Step,
+)
+from ottla_operator.reconcile.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +28,8 @@ class ObservedTopic:
     replication_factor: int
     config: Mapping[str, str]
     """Only what was set on this topic, not what it inherits."""
+    view: ClusterView | None = None
+    """The brokers and this topic's partitions; None where each partition has as many replicas as the spec asks."""
 
 
 def plan_topic(topic: Topic, observed: ObservedTopic | None, *, claimed_by: ObjectKey | None = None) -> Plan:
@@ -35,7 +48,10 @@ def plan_topic(topic: Topic, observed: ObservedTopic | None, *, claimed_by: Obje
     refusal = _refusal(topic, observed)
     if refusal is not None:
         return Plan(obstacle=refusal)
-    return Plan(tuple(_changes(topic, observed)))
+    steps = _changes(topic, observed)
+    if steps or observed.view is None:
+        return Plan(tuple(steps))
+    return _moves(topic, observed.view)
 
 
 def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
@@ -68,11 +84,12 @@ def _refusal(topic: Topic, observed: ObservedTopic) -> Refused | None:
             f"topic {topic.topic_name} has {observed.partitions} partitions and the spec asks for {topic.partitions}; "
             f"Kafka cannot remove partitions: set spec.partitions to {observed.partitions} or more",
         )
-    if topic.replication_factor not in (None, observed.replication_factor):
+    factor, view = topic.replication_factor, observed.view
+    if factor is not None and view is not None and factor > len(view.brokers):
         return Refused(
-            "ReplicationFactorFixed",
-            f"topic {topic.topic_name} has replication factor {observed.replication_factor} and the spec asks for "
-            f"{topic.replication_factor}; set spec.replicationFactor to {observed.replication_factor}",
+            "ReplicationFactorTooLarge",
+            f"the spec asks for {factor} replicas of topic {topic.topic_name}, and there are {len(view.brokers)} "
+            f"brokers; set spec.replicationFactor to {len(view.brokers)} or less, or ask for more nodes",
         )
     return None
 
@@ -87,3 +104,25 @@ def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:
     if topic.partitions > observed.partitions:
         steps.append(CreatePartitions(topic.topic_name, topic.partitions))
     return steps
+
+
+def _moves(topic: Topic, view: ClusterView) -> Plan:
+    """Return the next moves towards the replication factor that the spec asks for, or how far those under way are."""
+    factor = topic.replication_factor
+    assert factor is not None, "only a factor that is asked for is looked at"
+    load = Load(view.live_brokers, view.partitions)
+    room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
+    targets: dict[TopicPartition, tuple[int, ...]] = {}
+    for partition in view.partitions:
+        if len(partition.target) == factor or len(targets) >= room:
+            continue
+        target = with_factor(partition, factor, load)
+        if target is None:
+            live = len(view.live_brokers)
+            return Plan(obstacle=Waiting("BrokersMissing", f"{factor} brokers are needed, and {live} are there"))
+        targets[partition.partition] = target
+    if targets:
+        return Plan((ReassignPartitions(targets),))
+    ready = sum(len(partition.target) == factor and not partition.is_moving for partition in view.partitions)
+    message = f"{ready} of {len(view.partitions)} partitions have {factor} replicas, the others are on the move"
+    return Plan(obstacle=Waiting("Reassigning", message))

@@ -24,9 +24,12 @@ def outcome(**changes: Any) -> Outcome:
 
 def cluster(state: str) -> ClusterStatus:
     node = NodeStatus(
+        node_id=0,
         name="ottla-main-0",
+        roles=("broker", "active controller"),
         state=state,
         pid=7,
+        leads=12,
         message="",
         client_address="localhost:9092",
         http_address="http://localhost:9094",
@@ -58,12 +61,12 @@ def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch
     calls = answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
     answer(monkeypatch, "status", cluster("ready"))
 
-    ran = run("up", "--detach", "--brokers", "3", "--port", "19092")
+    ran = run("up", "--detach", "--brokers", "3", "--controllers", "1", "--port", "19092")
 
     assert (ran.code, ran.out) == (0, "")
     assert "Kafka    localhost:9092" in ran.err
     assert "Next: echo hello | ottla produce greetings" in ran.err
-    assert (calls[0]["brokers"], calls[0]["port"]) == (3, 19092)
+    assert (calls[0]["brokers"], calls[0]["controllers"], calls[0]["port"]) == (3, 1, 19092)
 
 
 def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +90,13 @@ def test_status_is_healthy_or_not(run: Any, monkeypatch: pytest.MonkeyPatch, sta
 def test_status_for_people_is_a_table(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, "status", cluster("ready"))
 
-    assert run("status").out.splitlines()[-1].split()[:4] == ["ottla-main-0", "ready", "7", "localhost:9092"]
+    titles, row = run("status").out.splitlines()[-2:]
+
+    assert titles.split() == ["ID", "NODE", "ROLES", "STATE", "LEADS", "ADDRESS", "HTTP", "MESSAGE"]
+    assert row.split() == [
+        *("0", "ottla-main-0", "broker,active", "controller", "ready", "12"),
+        *("localhost:9092", "http://localhost:9094", "-"),
+    ]
 
 
 def test_no_cluster_is_not_found(run: Any) -> None:

@@ -11,7 +11,8 @@ from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes import KubernetesHost, covers, observed_node
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, plan_cluster
+from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import Publish
 
 Document = dict[str, Any]

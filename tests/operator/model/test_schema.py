@@ -122,7 +122,7 @@ def test_change_is_refused(topic_manifest: Builder, before: Document, after: Doc
         pytest.param({"partitions": 2}, {"partitions": 2}, True, id="down-to-what-there-is"),
         pytest.param({"partitions": 3}, {"partitions": 2}, False, id="below-what-there-is"),
         pytest.param({"replicationFactor": 1}, {"replicationFactor": 1}, True, id="replicas-that-there-are"),
-        pytest.param({"replicationFactor": 1}, {"replicationFactor": 2}, False, id="other-replicas"),
+        pytest.param({"replicationFactor": 1}, {"replicationFactor": 2}, True, id="other-replicas"),
     ],
 )
 def test_what_exists_decides_about_changes(
@@ -165,8 +165,15 @@ def test_cluster_config_leaves_alone_what_the_operator_sets(cluster_manifest: Bu
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
-        pytest.param({"nodes": 0}, "at least 1", id="no-nodes"),
-        pytest.param({"nodes": 2}, "at most 1", id="two-nodes"),
+        pytest.param({"nodes": 0}, "at least one node must have the role broker", id="no-nodes"),
+        pytest.param({"nodes": 2}, "an odd number", id="two-controllers"),
+        pytest.param({"nodes": 101}, "at most 100", id="too-many-nodes"),
+        pytest.param({"nodes": -1}, "at least 0", id="fewer-than-no-nodes"),
+        pytest.param({"roles": ["broker"]}, "an odd number", id="no-controller"),
+        pytest.param({"roles": ["controller"]}, "the role broker", id="no-broker"),
+        pytest.param({"roles": []}, "spec.pools[0].roles", id="no-roles"),
+        pytest.param({"roles": ["zookeeper"]}, "broker, controller", id="unknown-role"),
+        pytest.param({"firstNodeId": -1}, "at least 0", id="negative-node-id"),
         pytest.param({"storage": {"size": "1 GB"}}, "must match", id="size-with-a-space"),
         pytest.param({"storage": {}}, "'size' is missing", id="no-size"),
         pytest.param({"resources": {"limits": {"memory": "lots"}}}, "must match", id="quantity-in-words"),
@@ -191,6 +198,84 @@ def test_pool_keeps_its_name(cluster_manifest: Builder) -> None:
 
     with pytest.raises(ManifestError, match="cannot be renamed"):
         schema.admit(renamed, schema.admit(cluster_manifest()))
+
+
+def pools(*described: Document) -> Document:
+    return {
+        "apiVersion": "ottla.dev/v1",
+        "kind": "Cluster",
+        "metadata": {"name": "demo"},
+        "spec": {"pools": [{"storage": {"size": "1Gi"}, **pool} for pool in described]},
+    }
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        pytest.param([{"name": "main", "nodes": 3}], id="three-that-are-both"),
+        pytest.param(
+            [{"name": "main", "nodes": 3}, {"name": "brokers", "nodes": 2, "roles": ["broker"], "firstNodeId": 3}],
+            id="three-that-are-both-and-two-brokers",
+        ),
+        pytest.param(
+            [
+                {"name": "quorum", "nodes": 3, "roles": ["controller"], "firstNodeId": 10},
+                {"name": "brokers", "nodes": 10, "roles": ["broker"]},
+            ],
+            id="apart",
+        ),
+        pytest.param(
+            [{"name": "a", "nodes": 2}, {"name": "b", "nodes": 1, "firstNodeId": 2}], id="odd-over-several-pools"
+        ),
+        pytest.param([{"name": "a", "nodes": 1}, {"name": "b", "nodes": 0, "firstNodeId": 1}], id="an-empty-pool"),
+    ],
+)
+def test_pools_with_roles_are_admitted(described: list[Document]) -> None:
+    admitted = schema.admit(pools(*described))["spec"]["pools"]
+
+    assert [pool.get("roles") for pool in admitted] == [it.get("roles", ["broker", "controller"]) for it in described]
+    assert schema.admit(pools(*described), schema.admit(pools(*described)))["spec"]["pools"] == admitted
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        pytest.param([{"name": "a", "nodes": 1}, {"name": "b", "nodes": 2}], "ids in common", id="same-first-id"),
+        pytest.param(
+            [{"name": "a", "nodes": 3}, {"name": "b", "nodes": 2, "firstNodeId": 2}], "ids in common", id="overlap"
+        ),
+        pytest.param(
+            [{"name": "a", "nodes": 3}, {"name": "b", "nodes": 1, "firstNodeId": 3}], "odd number", id="even-in-all"
+        ),
+    ],
+)
+def test_pools_that_do_not_fit_together_are_refused(described: list[Document], said: str) -> None:
+    with pytest.raises(ManifestError, match=said):
+        schema.admit(pools(*described))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"roles": ["broker"]}, "roles cannot be changed", id="roles"),
+        pytest.param({"firstNodeId": 5}, "node ids cannot be changed", id="node-ids"),
+    ],
+)
+def test_pool_keeps_what_its_nodes_are(change: Document, said: str) -> None:
+    quorum = {"name": "quorum", "nodes": 1, "roles": ["controller"], "firstNodeId": 9}
+    workers = {"name": "main", "nodes": 3}
+    stored = schema.admit(pools({**quorum, "nodes": 0}, workers))
+
+    with pytest.raises(ManifestError, match=said):
+        schema.admit(pools({**quorum, "nodes": int("roles" in change)}, {**workers, **change}), stored)
+
+
+def test_pool_cannot_be_removed_while_others_stay() -> None:
+    more = {"name": "more", "nodes": 1, "roles": ["broker"], "firstNodeId": 1}
+    stored = schema.admit(pools({"name": "main", "nodes": 1}, more))
+
+    with pytest.raises(ManifestError, match="set its nodes to 0"):
+        schema.admit(pools({"name": "main", "nodes": 1}), stored)
 
 
 def test_pool_keeps_its_volumes(cluster_manifest: Builder) -> None:

@@ -8,8 +8,10 @@ import pytest
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster, Metadata, Pool, Storage
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
-from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode, plan_cluster
+from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, StopNode
+from ottla_operator.reconcile.view import ClusterView, QuorumMember
 
 PLACE = Place(
     listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/data"
@@ -24,7 +26,7 @@ def cluster_of(nodes: int) -> DesiredCluster:
         pools=(pool,),
         config={},
         annotations={},
-        known_cluster_id=None,
+        known_cluster_id="c",
     )
     return DesiredCluster(cluster=cluster, nodes=tuple(node(number) for number in range(nodes)))
 
@@ -41,6 +43,15 @@ def seen(number: int, state: NodeState = NodeState.READY, revision: str | None =
 
 def observed(*nodes: ObservedNode, outdated: tuple[str, ...] = ()) -> ObservedCluster:
     return ObservedCluster(outdated=outdated, nodes={it.name: it for it in nodes})
+
+
+def whole(brokers: int) -> ClusterView:
+    return ClusterView(
+        cluster_id="c",
+        brokers=dict.fromkeys(range(brokers), False),
+        controller_id=0,
+        voters=(QuorumMember(node_id=0, directory_id="d", is_caught_up=True),),
+    )
 
 
 def test_cluster_as_specified_needs_nothing() -> None:
@@ -70,9 +81,11 @@ def test_node_with_an_old_configuration_is_restarted() -> None:
 
 
 def test_one_node_is_restarted_at_a_time() -> None:
-    plan = plan_cluster(cluster_of(3), observed(*(seen(number, revision="old") for number in range(3))))
+    plan = plan_cluster(
+        cluster_of(3), observed(*(seen(number, revision="old") for number in range(3))), whole(brokers=3)
+    )
 
-    assert plan.steps == (RestartNode(node(0), "its configuration changed"),)
+    assert plan.steps == (RestartNode(node(1), "its configuration changed"),)
 
 
 @pytest.mark.parametrize("state", [NodeState.STARTING, NodeState.FAILED])

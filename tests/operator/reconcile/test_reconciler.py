@@ -1,7 +1,7 @@
 """One pass: observe, plan, execute, observe again; and the one status that comes out."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from ottla_operator.errors import HostError
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
-from ottla_operator.reconcile.cluster import NodeState, ObservedCluster, ObservedNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
 
 Document = dict[str, Any]
@@ -30,11 +31,11 @@ class FakeHost:
         self.state_after_start = NodeState.READY
         self.fails: dict[str, Exception] = {}
 
-    async def desired(self, cluster: Cluster) -> DesiredCluster:
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         place = Place(
             listen_host="", client_host="h", client_port=9, controller_port=8, admin_port=7, log_directory="/d"
         )
-        return desired_cluster(cluster, lambda pool, ordinal, node_id: place)
+        return desired_cluster(cluster, lambda pool, ordinal, node_id: place, leaving=leaving)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         if "observe" in self.fails:
@@ -191,6 +192,7 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
     assert result.facts == {
         "clusterId": brokers.cluster_id,
         "bootstrapServers": "h:9",
+        "initialControllers": [],
         "nodes": 1,
         "readyNodes": 1,
     }

@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from ottla_operator.model.conditions import Refused
+from ottla.types import TopicPartition
+from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey, Topic
-from ottla_operator.reconcile.steps import AlterTopicConfigs, CreatePartitions, CreateTopic, DeleteTopic, Plan
+from ottla_operator.reconcile.steps import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    Plan,
+    ReassignPartitions,
+)
 from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
+from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 Builder = Callable[..., dict[str, Any]]
 
@@ -61,13 +70,74 @@ def test_partitions_never_shrink(topic_manifest: Builder) -> None:
     assert "set spec.partitions to 6 or more" in plan.obstacle.message
 
 
-@pytest.mark.parametrize("there", [1, 3])
-def test_other_replication_factor_is_refused(topic_manifest: Builder, there: int) -> None:
-    plan = plan_topic(Topic.parse(topic_manifest(replicationFactor=2)), observed(replication_factor=there))
+def view(*partitions: PartitionView, live: int = 3, fenced: int = 0) -> ClusterView:
+    brokers = {number: number >= live for number in range(live + fenced)}
+    return ClusterView(cluster_id="c", brokers=brokers, controller_id=0, voters=(), partitions=partitions)
 
-    assert isinstance(plan.obstacle, Refused)
-    assert plan.obstacle.reason == "ReplicationFactorFixed"
-    assert f"set spec.replicationFactor to {there}" in plan.obstacle.message
+
+def partition(number: int, *replicas: int, isr: tuple[int, ...] | None = None, **moves: Any) -> PartitionView:
+    return PartitionView(
+        partition=TopicPartition("flights", number),
+        leader=replicas[0],
+        replicas=replicas,
+        isr=replicas if isr is None else isr,
+        **moves,
+    )
+
+
+class TestReplicationFactor:
+    def plan(self, topic_manifest: Builder, factor: int, seen: ClusterView, **spec: Any) -> Plan:
+        return plan_topic(Topic.parse(topic_manifest(replicationFactor=factor, **spec)), observed(view=seen))
+
+    def test_replicas_are_added_where_there_are_fewest(self, topic_manifest: Builder) -> None:
+        plan = self.plan(topic_manifest, 2, view(partition(0, 0), partition(1, 1), partition(2, 2)))
+
+        targets = {TopicPartition("flights", 0): (0, 1), TopicPartition("flights", 1): (1, 0)}
+        assert plan == Plan((ReassignPartitions({**targets, TopicPartition("flights", 2): (2, 0)}),))
+
+    def test_fewer_replicas_keep_the_preferred_leader_and_who_is_in_sync(self, topic_manifest: Builder) -> None:
+        seen = view(partition(0, 0, 1, 2, isr=(0, 2)), partition(1, 1, 2, 0))
+
+        targets = {TopicPartition("flights", 0): (0, 2), TopicPartition("flights", 1): (1, 2)}
+        assert self.plan(topic_manifest, 2, seen) == Plan((ReassignPartitions(targets),))
+
+    def test_moves_under_way_are_waited_for_with_how_far_they_are(self, topic_manifest: Builder) -> None:
+        seen = view(partition(0, 0, 1), partition(1, 1, 2, isr=(1,), adding=(2,)))
+
+        message = "1 of 2 partitions have 2 replicas, the others are on the move"
+        assert self.plan(topic_manifest, 2, seen) == Plan(obstacle=Waiting("Reassigning", message))
+
+    def test_move_to_another_factor_is_sent_anew(self, topic_manifest: Builder) -> None:
+        seen = view(partition(0, 0, 1, 2, isr=(0,), adding=(1, 2)))
+
+        plan = self.plan(topic_manifest, 2, seen)
+
+        assert plan == Plan((ReassignPartitions({TopicPartition("flights", 0): (0, 1)}),))
+
+    @pytest.mark.parametrize("live", [3, 2])
+    def test_more_replicas_than_brokers_are_refused_or_waited_for(self, topic_manifest: Builder, live: int) -> None:
+        refused = self.plan(topic_manifest, 4, view(partition(0, 0), live=live, fenced=3 - live)).obstacle
+        plan = self.plan(topic_manifest, 3, view(partition(0, 0), live=live, fenced=3 - live))
+
+        assert isinstance(refused, Refused)
+        assert refused.reason == "ReplicationFactorTooLarge"
+        assert "set spec.replicationFactor to 3 or less" in refused.message
+        assert bool(plan.steps) is (live == 3)
+        assert isinstance(plan.obstacle, Waiting) is (live == 2)
+
+    def test_other_changes_come_first(self, topic_manifest: Builder) -> None:
+        plan = self.plan(topic_manifest, 2, view(partition(0, 0)), partitions=8)
+
+        assert plan == Plan((CreatePartitions("flights", 8),))
+
+    def test_a_hundred_partitions_move_at_a_time(self, topic_manifest: Builder) -> None:
+        moving = [partition(number, 0, 1, isr=(0,), adding=(1,)) for number in range(40)]
+        waiting = [partition(number, 0) for number in range(40, 200)]
+
+        (step,) = self.plan(topic_manifest, 2, view(*moving, *waiting)).steps
+
+        assert isinstance(step, ReassignPartitions)
+        assert len(step.targets) == 60
 
 
 def test_configs_are_set_changed_and_put_back(topic_manifest: Builder) -> None:

@@ -1,0 +1,90 @@
+"""Nodes that the spec does not ask for any more: what they hold goes to others, then they go. Pure.
+
+A broker is drained by moving its replicas, some at a time; it is stopped when it has none and does not vote, and
+unregistered when it is fenced. Each look at the cluster says what is left to do, so nothing has to be remembered.
+"""
+
+from collections.abc import Mapping
+
+from ottla.types import TopicPartition
+from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_id, node_of_name
+from ottla_operator.reconcile.assignment import MOVES_MAX, Load, without
+from ottla_operator.reconcile.nodes import ObservedNode
+from ottla_operator.reconcile.rolling import is_running
+from ottla_operator.reconcile.steps import ReassignPartitions, UnregisterBroker
+from ottla_operator.reconcile.view import ClusterView, PartitionView
+
+
+def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: ClusterView | None) -> tuple[str, ...]:
+    """Return the names of the nodes beyond the spec that still have to run.
+
+    While no broker answers, those are all that run: what they hold is not known.
+    """
+    if view is None:
+        return tuple(name for name in sorted(observed) if is_running(observed[name]) and _is_surplus(cluster, name))
+    holders = {node for partition in view.partitions for node in partition.replicas}
+    holders |= {voter.node_id for voter in view.voters}
+    return tuple(sorted(name for node in holders if (name := _surplus_name(cluster, node)) is not None))
+
+
+def drain(desired: DesiredCluster, view: ClusterView) -> ReassignPartitions | Waiting | Refused | None:
+    """Return the next moves away from leaving brokers, or what they wait for; None when nothing is left to move."""
+    leaving = {node.node_id: node.name for node in desired.nodes if node.is_leaving and node.is_broker}
+    held = [partition for partition in view.partitions if any(node in leaving for node in partition.replicas)]
+    if not held:
+        return None
+    staying = [node.node_id for node in desired.brokers]
+    too_wide = [partition for partition in held if len(partition.target) > len(staying)]
+    if too_wide:
+        return _refusal(too_wide, leaving, len(staying))
+    live = [node for node in staying if not view.brokers.get(node, True)]
+    load = Load(live, view.partitions)
+    to_move = [partition for partition in held if any(node in leaving for node in partition.target)]
+    room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
+    moves: dict[TopicPartition, tuple[int, ...]] = {}
+    for partition in to_move[: max(room, 0)]:
+        target = without(partition.target, leaving, load)
+        if target is None:
+            return Waiting("Draining", f"waiting for brokers that can take partition {partition.partition}")
+        moves[partition.partition] = target
+    if moves:
+        return ReassignPartitions(moves)
+    names = ", ".join(leaving[node] for node in sorted(leaving))
+    return Waiting("Draining", f"{len(held)} partitions are being moved away from {names}")
+
+
+def forgotten(
+    desired: DesiredCluster, observed: Mapping[str, ObservedNode], view: ClusterView
+) -> UnregisterBroker | None:
+    """Return the next broker to unregister: one beyond the spec that is stopped, fenced, and holds nothing."""
+    holders = {node for partition in view.partitions for node in partition.replicas}
+    for node, is_fenced in sorted(view.brokers.items()):
+        name = _surplus_name(desired.cluster, node)
+        if is_fenced and name is not None and node not in holders and not is_running(observed.get(name)):
+            return UnregisterBroker(node)
+    return None
+
+
+def _refusal(partitions: list[PartitionView], leaving: Mapping[int, str], brokers: int) -> Refused:
+    topics = sorted({partition.partition.topic for partition in partitions})
+    factor = max(len(partition.target) for partition in partitions)
+    return Refused(
+        "ReplicationFactorTooLarge",
+        f"{', '.join(leaving[node] for node in sorted(leaving))} cannot go: topic {', '.join(topics[:3])}"
+        f"{f' and {len(topics) - 3} more' if len(topics) > 3 else ''} has replication factor {factor}, and {brokers} "
+        "brokers would be left; lower the replication factor, or ask for more nodes",
+    )
+
+
+def _is_surplus(cluster: Cluster, name: str) -> bool:
+    found = node_of_name(cluster, name)
+    return found is not None and found[1] >= found[0].nodes
+
+
+def _surplus_name(cluster: Cluster, node_id: int) -> str | None:
+    found = node_of_id(cluster, node_id)
+    if found is None or found[1] < found[0].nodes:
+        return None
+    return node_name(cluster, *found)

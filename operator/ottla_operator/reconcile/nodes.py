@@ -1,0 +1,43 @@
+"""Nodes as their host sees them: the first half of what the planner looks at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class NodeState(Enum):
+    """Where a node is in its life, as its host sees it."""
+
+    STOPPED = "stopped"
+    """Nothing runs and nothing will unless it is started."""
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    """It was started and does not come up; the host keeps trying, or a new revision may help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedNode:
+    """One node as its host sees it."""
+
+    name: str
+    state: NodeState
+    revision: str | None = None
+    """Of the configuration that it runs with; None when nothing runs."""
+    reason: str = ""
+    """CamelCase, for a node that is neither READY nor STOPPED."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCluster:
+    """Everything that the host has of one cluster."""
+
+    outdated: tuple[str, ...]
+    """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
+    nodes: Mapping[str, ObservedNode]
+    """By node name."""
+
+    @property
+    def ready_nodes(self) -> int:
+        return sum(node.state is NodeState.READY for node in self.nodes.values())
