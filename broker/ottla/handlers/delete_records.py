@@ -1,10 +1,12 @@
 """DeleteRecords (api key 21, v0-v2): raise partitions' log start offset; -1 means the high watermark. v2 flexible.
 
-Source: DeleteRecordsRequest.json; ReplicaManager.deleteRecords of Apache Kafka 4.3.
+Answered once every replica that is alive has deleted as much.
+Source: DeleteRecordsRequest.json; DelayedDeleteRecords and ReplicaManager.deleteRecords of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.replication.partition import Partition
 from ottla.types import INTERNAL_TOPICS, Offset
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -17,28 +19,40 @@ from ottla.wire.messages.delete_records import (
 _TO_HIGH_WATERMARK = -1
 
 
+_Waiting = list[tuple[Partition, Offset, DeleteRecordsPartitionResult]]
+
+
 @serves(api_key=21, versions=range(0, 3))
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Answer:
     """Delete in each partition on its own; internal topics are never touched."""
     response = DeleteRecordsResponse()
+    waiting: _Waiting = []
     for topic in request.topics:
         results = []
         for wanted in topic.partitions:
             result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
+            results.append(result)
             try:
-                result.low_watermark = _delete(context, topic.name, wanted)
+                partition, offset = _delete(context, topic.name, wanted)
             except KafkaError as error:
                 result.error_code = error.code
-            results.append(result)
+            else:
+                waiting.append((partition, offset, result))
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    return response
+    return context.services.replicas.delete_purgatory.watch(
+        [partition.topic_partition for partition, _, _ in waiting],
+        deadline_ms=context.received_at_ms + request.timeout_ms,
+        try_complete=lambda: response if _settle(waiting) else None,
+        on_deadline=lambda: _time_out(response, waiting),
+    )
 
 
-def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> Offset:
-    """Delete before the wanted offset; return the new log start offset."""
+def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> tuple[Partition, Offset]:
+    """Delete before the wanted offset; return the partition and the offset that all replicas are to start at."""
     if topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partition = context.services.replicas.get(topic, wanted.partition_index)
+    replicas = context.services.replicas
+    partition = replicas.get(topic, wanted.partition_index)
     partition.require_leadership()
     log = partition.log
     if not log.config.is_deleted:
@@ -47,4 +61,26 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
     if offset < 0:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.delete_records_before(offset)
-    return log.log_start_offset
+    replicas.on_log_start_raised(partition.topic_partition)
+    return partition, offset
+
+
+def _settle(waiting: _Waiting) -> bool:
+    """Settle where every replica has deleted, or another node leads; return whether nothing waits any more."""
+    still = []
+    for partition, offset, result in waiting:
+        if not partition.is_leader:
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif partition.low_watermark >= offset:
+            result.low_watermark = partition.low_watermark
+        else:
+            still.append((partition, offset, result))
+    waiting[:] = still
+    return not still
+
+
+def _time_out(response: DeleteRecordsResponse, waiting: _Waiting) -> DeleteRecordsResponse:
+    for partition, _, result in waiting:
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        result.low_watermark = partition.low_watermark
+    return response

@@ -328,6 +328,7 @@ class _FollowerRound(_Round):
                     continue
             except KafkaError:
                 continue  # the answer will say so
+            log_start_before = remote.log_start_offset
             is_further = partition.on_follower_fetch(
                 remote,
                 offset=wanted.fetch_offset,
@@ -337,6 +338,8 @@ class _FollowerRound(_Round):
                 now_ms=self.context.received_at_ms,
             )
             self.replicas.on_follower_progress(partition, self._replica_id)
+            if wanted.log_start_offset != log_start_before:
+                self.replicas.delete_purgatory.check(partition.topic_partition)
             if is_further:
                 committed.append(partition.topic_partition)
         if committed:
@@ -358,12 +361,15 @@ class _FollowerRound(_Round):
             not partition.is_leader
             or partition.leader_epoch != wanted.current_leader_epoch
             or partition.log.log_end_offset > wanted.fetch_offset
+            or partition.log.log_start_offset > wanted.log_start_offset
         )
 
     def _read_partition(self, key: PartitionKey, wanted: FetchPartition, answer: PartitionData) -> bool:
         partition = self._partition_of(key)
         remote = self._remote(partition, wanted)
         self._fill_watermarks(partition, answer)
+        if 0 <= self.session.partitions[key].last_log_start_offset < answer.log_start_offset:
+            self._is_urgent = True  # somebody may wait for all replicas to delete records
         if self._diverges(partition, wanted, answer):
             return False
         room_bytes = self._room_bytes(wanted)

@@ -96,6 +96,9 @@ class LogManager:
         on_directory_failure: called once per failed directory with its path and the error, after its logs have been
             taken out of the manager; the node answers KAFKA_STORAGE_ERROR for them and tells the controller.
             `lost_partitions` says which they were.
+
+    Attributes:
+        on_log_start_raised: called with a partition of which retention has deleted segments; set by replication.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class LogManager:
         self._cluster_id = cluster_id
         self._config = config or LogManagerConfig()
         self._on_directory_failure = on_directory_failure
+        self.on_log_start_raised: Callable[[TopicPartition], None] | None = None
         self._directories = {path: LogDirectory(disk, path) for path in log_directories}
         self._open_files = OpenFiles(self._config.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -392,7 +396,7 @@ class LogManager:
     def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory] | _Duty[_Removal]]:
         config, wall_ms = self._config, self._clock.wall_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
-            (config.retention_check_interval_ms, lambda log: log.apply_retention(wall_ms())),
+            (config.retention_check_interval_ms, self._apply_retention),
             (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
             (config.producer_id_expiration_check_interval_ms, lambda log: log.expire_producers(wall_ms())),
             (DELETION_CHECK_INTERVAL_MS, lambda log: log.remove_deleted_files(wall_ms())),
@@ -417,6 +421,10 @@ class LogManager:
     def next_tick_ms(self, now_ms: int) -> int:
         """Return when, by the monotonic clock, `tick` has something to do again; ``now_ms`` when it has already."""
         return min(duty.next_ms(now_ms) for duty in self._duties)
+
+    def _apply_retention(self, log: PartitionLog) -> None:
+        if log.apply_retention(self._clock.wall_ms()) and self.on_log_start_raised is not None:
+            self.on_log_start_raised(log.topic_partition)
 
     def _checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))

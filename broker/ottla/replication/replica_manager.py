@@ -75,6 +75,7 @@ class ReplicaManager:
         self.produce_purgatory: Purgatory[Message] = Purgatory()
         self.fetch_purgatory: Purgatory[Message] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
+        self.delete_purgatory: Purgatory[Message] = Purgatory()
         self.news = FetchNews()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
@@ -93,6 +94,7 @@ class ReplicaManager:
         self._syncing: set[TopicPartition] = set()
         self._image = EMPTY_IMAGE
         self._make_quotas()
+        logs.on_log_start_raised = self.on_log_start_raised
         if neighbours is not None:
             self._join(neighbours)
 
@@ -248,6 +250,7 @@ class ReplicaManager:
         for topic_partition in topic_partitions:
             self.produce_purgatory.check(topic_partition)
             self.commit_purgatory.check(topic_partition)
+            self.delete_purgatory.check(topic_partition)
         self._wake_fetches(topic_partitions)
 
     def on_committed(self, topic_partitions: Collection[TopicPartition]) -> None:
@@ -276,6 +279,10 @@ class ReplicaManager:
             awaited.pop(partition.topic_partition, None)
         if self.isr is not None and len(partition.in_sync) < len(partition.replicas):
             self.isr.consider_expansion(partition)
+
+    def on_log_start_raised(self, topic_partition: TopicPartition) -> None:
+        """Let fetches tell of it: the followers delete as well, and say so."""
+        self._wake_fetches((topic_partition,))
 
     def awaits(self, broker_id: NodeId, now_ms: int) -> bool:
         """Return whether a follower has yet to ask for a partition that this node has just begun to lead.
@@ -507,6 +514,7 @@ class ReplicaManager:
         self.produce_purgatory.expire(now_ms)
         self.fetch_purgatory.expire(now_ms)
         self.commit_purgatory.expire(now_ms)
+        self.delete_purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
         if self.fetchers is not None:
@@ -523,6 +531,7 @@ class ReplicaManager:
             self.produce_purgatory.next_deadline_ms(),
             self.fetch_purgatory.next_deadline_ms(),
             self.commit_purgatory.next_deadline_ms(),
+            self.delete_purgatory.next_deadline_ms(),
         ]
         if self.fetchers is not None:
             deadlines.append(self.fetchers.next_deadline_ms())

@@ -1,6 +1,14 @@
 """A follower copies its leader: every record, every watermark, and whatever becomes of the leader."""
 
+from collections.abc import Callable
 from typing import Any
+
+from ottla.errors import ErrorCode
+from ottla.replication.config import ReplicationConfig
+from ottla.replication.fetch_session import FetchSessions
+from ottla.types import TopicPartition, Uuid
+from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.wire.messages.fetch import FetchRequest
 
 
 def test_a_follower_copies_what_the_leader_appends(pair: Any) -> None:
@@ -30,3 +38,300 @@ def test_a_follower_learns_the_high_watermark_within_one_fetch_wait(pair: Any) -
 
     assert at_once == 0
     assert pair[2].partition().log.high_watermark == 1
+
+
+def fetches(broker: Any) -> list[FetchRequest]:
+    return [request for request in broker.sent if isinstance(request, FetchRequest)]
+
+
+def named(request: FetchRequest) -> list[int]:
+    return [partition.partition for topic in request.topics for partition in topic.partitions]
+
+
+def many(new_cluster: Callable[..., Any], count: int, **replication: int) -> Any:
+    cluster = new_cluster(2, replication=ReplicationConfig(**replication))
+    cluster.controller.create_topic("t", *[(1, 2)] * count)
+    cluster.run(1_100)
+    return cluster
+
+
+# --- what it costs
+
+
+def test_quiet_partitions_cost_one_empty_request_per_fetch_wait(new_cluster: Callable[..., Any]) -> None:
+    cluster = many(new_cluster, 50)
+    cluster[2].sent.clear()
+    cluster.run(10_000)
+
+    assert len(fetches(cluster[2])) == 20
+    assert [named(request) for request in fetches(cluster[2])] == [[]] * 20
+
+
+def test_only_what_changed_is_named(new_cluster: Callable[..., Any]) -> None:
+    cluster = many(new_cluster, 50)
+    cluster[2].sent.clear()
+    cluster[1].produce(b"a", index=7)
+    cluster[1].produce(b"a", index=9)
+    cluster.settle()
+
+    assert [named(request) for request in fetches(cluster[2])] == [[7], [9]]
+
+
+def test_an_append_is_fetched_at_once_and_the_next_fetch_leaves_at_once(pair: Any) -> None:
+    pair[2].sent.clear()
+    started_ms = pair.clock.monotonic_ms()
+    for number in range(5):
+        answers = pair[1].produce(b"%d" % number)
+        pair.settle()
+        assert answers[0].error_code == 0
+
+    assert pair.clock.monotonic_ms() == started_ms
+    assert len(fetches(pair[2])) == 5
+
+
+def test_what_is_appended_while_a_fetch_is_away_comes_with_the_next_one_together(pair: Any) -> None:
+    answers = [pair[1].produce(b"%d" % number) for number in range(10)]
+    pair[2].sent.clear()
+    pair.settle()
+
+    assert all(answer[0].error_code == 0 for answer in answers)
+    assert len(fetches(pair[2])) == 2
+    assert pair[2].values() == [b"%d" % number for number in range(10)]
+
+
+def test_partitions_are_shared_out_over_the_lanes(new_cluster: Callable[..., Any]) -> None:
+    cluster = many(new_cluster, 40, fetcher_count=3)
+
+    lanes = [lane for source, _, lane in cluster.lanes if source == 2]
+    assert sorted(lanes) == ["replica-fetcher-0", "replica-fetcher-1", "replica-fetcher-2"]
+    cluster[2].replicas.update_config(ReplicationConfig(fetcher_count=1))
+    cluster.settle()
+    answers = [cluster[1].produce(b"a", index=index) for index in range(40)]
+    cluster.run(1_100)
+    assert all(answer[0].error_code == 0 for answer in answers)
+
+
+# --- sessions
+
+
+def test_a_leader_that_has_forgotten_the_session_gets_a_full_fetch_at_once(pair: Any) -> None:
+    pair[1].services.fetch_sessions = FetchSessions(random=pair.random)
+    pair.run(600)
+    answers = pair[1].produce(b"a")
+    pair.settle()
+
+    assert answers[0].error_code == 0
+
+
+def test_a_leader_without_room_for_sessions_is_fetched_from_in_full(pair: Any) -> None:
+    pair[1].services.fetch_sessions = FetchSessions(random=pair.random, slots_max=0)
+    pair.run(1_100)
+    for _ in range(3):
+        answers = pair[1].produce(b"a")
+        pair.run(600)
+        assert answers[0].error_code == 0
+
+
+def test_a_partition_that_is_led_elsewhere_leaves_the_session(new_cluster: Callable[..., Any]) -> None:
+    cluster = many(new_cluster, 2)
+    cluster[2].sent.clear()
+    cluster.controller.change(0, leader=2)
+    cluster.run(600)
+    forgotten = [request.forgotten_topics_data for request in fetches(cluster[2]) if request.forgotten_topics_data]
+
+    assert [topic.partitions for topics in forgotten for topic in topics] == [[0]]
+    answers = cluster[2].produce(b"a", index=0)
+    cluster.settle()
+    assert answers[0].error_code == 0
+
+
+# --- a leader that is not there, or not the leader
+
+
+def test_a_connection_that_breaks_is_made_again_at_once(pair: Any) -> None:
+    pair.cut(1, 2)
+    pair.heal()
+    answers = pair[1].produce(b"a")
+    pair.settle()
+
+    assert answers[0].error_code == 0
+
+
+def test_a_leader_that_is_away_is_asked_less_and_less(pair: Any) -> None:
+    pair.cut(1, 2)
+    pair[2].sent.clear()
+    pair.run(10_000)
+
+    assert 12 <= len(fetches(pair[2])) <= 20
+
+
+def test_a_leader_that_comes_back_is_asked_when_the_metadata_says_so(pair: Any) -> None:
+    pair.stop(1)
+    pair.run(10_000)
+    pair[2].sent.clear()
+    pair.start(1)
+    pair.settle()
+
+    assert len(fetches(pair[2])) >= 1
+    answers = pair[1].produce(b"a")
+    pair.settle()
+    assert answers[0].error_code == 0
+
+
+def test_a_follower_that_hears_of_an_election_before_the_leader_does_is_served_soon_after_it(pair: Any) -> None:
+    pair.controller.change(leader=1)
+    pair[2].learn()
+    pair.pump(20)
+    for _ in range(10):
+        pair.clock.advance(10)
+        pair.pump(20)
+    pair[1].learn()
+    answers = pair[1].produce(b"a")
+    pair.run(200)
+
+    assert answers[0].error_code == 0
+
+
+def test_a_leader_that_hears_of_an_election_first_does_not_hold_the_followers_fetch(pair: Any) -> None:
+    """Otherwise the follower could ask for the new partition only when its waiting fetch is answered."""
+    pair.controller.create_topic("u", (1, 2))
+    pair[1].learn()
+    pair.pump(20)
+    pair[2].learn()
+    answers = pair[1].produce(b"a", topic="u")
+    pair.run(100)
+
+    assert answers
+    assert answers[0].error_code == 0
+
+
+def test_a_follower_that_hears_of_an_election_first_waits_for_one_fetch_at_most(pair: Any) -> None:
+    pair.controller.create_topic("u", (1, 2))
+    pair[2].learn()
+    pair.pump(20)
+    pair[1].learn()
+    answers = pair[1].produce(b"a", topic="u")
+    pair.run(100)
+
+    assert answers
+    assert answers[0].error_code == 0
+
+
+def test_an_epoch_that_is_over_is_left_alone_until_the_metadata_says_more(pair: Any) -> None:
+    pair.controller.change(leader=1)
+    pair[1].learn()
+    pair.pump(20)
+    pair[2].sent.clear()
+    pair.pump(20)
+    given_up = len(pair[2].replicas.fetchers)
+    pair.run(600)
+    answers = pair[1].produce(b"a")
+    pair.settle()
+
+    assert given_up == 1
+    assert answers[0].error_code == 0
+
+
+def test_an_old_leader_of_whom_nobody_told_the_follower_refuses_it(pair: Any) -> None:
+    pair.controller.change(leader=2)
+    pair[1].learn()
+    pair.run(50)
+
+    assert pair[2].partition().is_leader
+    assert not pair[1].partition().is_leader
+
+
+# --- watermarks
+
+
+def test_the_followers_high_watermark_is_never_above_its_own_end(pair: Any) -> None:
+    partition = pair[2].partition()
+    partition.append_as_follower(b"", high_watermark=100, log_start_offset=0, wall_ms=0)
+
+    assert partition.log.high_watermark == 0
+
+
+def test_the_followers_high_watermark_does_not_go_back_with_a_leader_that_knows_less(pair: Any) -> None:
+    pair[1].produce(b"a")
+    pair.run(600)
+    partition = pair[2].partition()
+    partition.append_as_follower(b"", high_watermark=0, log_start_offset=0, wall_ms=0)
+
+    assert partition.log.high_watermark == 1
+
+
+def test_after_a_restart_the_high_watermark_is_that_of_the_checkpoint(pair: Any) -> None:
+    pair[1].produce(b"a")
+    pair.run(600)
+    pair.cut(1, 2)
+    pair.stop(2, cleanly=True)
+    pair.start(2)
+    pair[2].learn()
+
+    assert pair[2].partition().log.high_watermark == 1
+
+
+def test_followers_delete_what_the_leader_has_deleted_and_the_client_hears_when_all_have(trio: Any) -> None:
+    for number in range(3):
+        trio[1].produce(b"%d" % number)
+        trio.settle()
+    topics = [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])]
+    answers = trio[1].ask(DeleteRecordsRequest(topics=topics, timeout_ms=5_000), 2)
+    at_once = list(answers)
+    trio.run(600)
+
+    result = answers[0].topics[0].partitions[0]
+    assert at_once == []
+    assert (result.error_code, result.low_watermark) == (0, 2)
+    assert [trio[node_id].partition().log.log_start_offset for node_id in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_deleting_waits_for_every_live_replica_and_for_no_dead_one(trio: Any) -> None:
+    trio[1].produce(b"a")
+    trio.settle()
+    trio.cut(1, 3)
+    topics = [DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])]
+    request = DeleteRecordsRequest(topics=topics, timeout_ms=2_000)
+    while_alive = trio[1].ask(request, 2)
+    trio.run(2_100)
+    trio.controller.fence(3)
+    trio.settle()
+    while_dead = trio[1].ask(request, 2)
+    trio.run(600)
+
+    assert ErrorCode(while_alive[0].topics[0].partitions[0].error_code) is ErrorCode.REQUEST_TIMED_OUT
+    assert while_dead[0].topics[0].partitions[0].low_watermark == 1
+
+
+def test_what_retention_deletes_on_the_leader_goes_on_quiet_followers_too(pair: Any) -> None:
+    pair[1].produce(b"a")
+    pair.run(600)
+    log = pair[1].partition().log
+    log.roll(pair.clock.wall_ms())
+    log.raise_log_start(1)
+    pair[1].replicas.on_log_start_raised(log.topic_partition)
+    pair.run(600)
+
+    assert pair[2].partition().log.log_start_offset == 1
+
+
+# --- directories
+
+
+def test_a_replica_in_another_directory_than_the_controller_thinks_is_told(pair: Any) -> None:
+    pair.controller.create_topic("u", (1, 2))
+    pair.controller.change(topic="u", directories=[Uuid(b"x" * 16), Uuid(b"d" * 16)])
+    pair.settle()
+    (request,) = pair.controller.assigned_directories
+
+    assert request.broker_id == 1
+    assert [directory.id for directory in request.directories] == [Uuid(b"d" * 16)]
+
+
+def test_partitions_of_a_failed_directory_are_neither_led_nor_followed(pair: Any) -> None:
+    waiting = pair[1].produce(b"a")
+    pair[1].replicas.on_directory_failure([TopicPartition("t", 0)])
+    pair.settle()
+
+    assert ErrorCode(waiting[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert ErrorCode(pair[1].produce(b"b")[0].error_code) is ErrorCode.KAFKA_STORAGE_ERROR
