@@ -92,6 +92,7 @@ class Node:
         self._on_stopped = on_stopped
         self._is_stopping = False
         self._is_ready = False
+        self._leads_and_follows = False
         self._is_stopped = False
         self._shutdown: OrderlyShutdown | None = None
         self._ticked_at_ms = -1
@@ -170,6 +171,7 @@ class Node:
             offline_directory_ids=self.logs.offline_directory_ids,
             previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
+            on_state=self._on_broker_state,
             on_failure=self._fail,
         )
         lifecycle.unfenced.on_complete(lambda _: self._become_ready())
@@ -190,6 +192,8 @@ class Node:
             on_directory_failure=self._on_directory_failure,
         )
         self.logs.start(config_of_topic=self._topic_config)
+        if config.metadata_log_dir in self.logs.offline_directories():
+            raise StorageError(f"log directory {config.metadata_log_dir} failed, and with it the metadata log")
         self.replicas = ReplicaManager(
             node_id=config.node_id,
             logs=self.logs,
@@ -252,9 +256,6 @@ class Node:
         config = self.config
         self._parts = [self.replicas, self.raft, self.peers, self.channel, self.groups, self._snapshots]
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
-        if config.is_broker:
-            groups = GroupPartitionsPublisher(node_id=config.node_id, replicas=self.replicas, groups=self.groups)
-            publishers += [self.replicas, groups]
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:
@@ -279,6 +280,20 @@ class Node:
         )
         if self._lifecycle is not None:
             self._lifecycle.start()
+
+    def _on_broker_state(self, state: BrokerState) -> None:
+        """Lead and follow from the moment on that the metadata is as new as this process.
+
+        Older metadata may call this broker the leader of what its last process led, in the same epoch: followers would
+        then truncate to what a power cut has left of its logs.
+        """
+        if state is BrokerState.RECOVERY and not self._leads_and_follows:
+            self._leads_and_follows = True
+            assert self._lifecycle is not None, "only a broker has states"
+            self._loader.add_publisher(self.replicas)
+            self._loader.add_publisher(
+                GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
+            )
             self._lifecycle.set_ready_to_unfence()
 
     def begin_shutdown(self) -> None:
@@ -424,6 +439,8 @@ class Node:
 
     def _on_directory_failure(self, path: str, error: StorageError) -> None:
         logger.error("log directory %s failed and is offline from now on: %s", path, error)
+        if not self._parts:
+            return  # while it is loaded: nothing is led or followed yet
         self.replicas.on_directory_failure(self.logs.lost_partitions(path))
         if path == self.config.metadata_log_dir or not self.logs.directory_ids():
             self._fail(f"log directory {path}, which this node cannot do without, failed: {error}")

@@ -3,7 +3,7 @@
 The quorum's own are checked in `quorum_invariants`, on the quorum alone; those here see whole nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
@@ -14,6 +14,7 @@ from ottla.simulator.cluster import SimulatedNode
 from ottla.simulator.ledger import InvariantViolation, PartitionKey, PartitionLedger, batches_in, entry_of
 from ottla.simulator.witness import Change, Invariant, QuorumView, Witness
 from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
+from ottla.wire.records import RecordBatch
 
 _READ_SIZE_BYTES = 1 << 20
 
@@ -291,6 +292,17 @@ def _replica_of(replicas: object, key: PartitionKey) -> Partition | None:
     return None
 
 
+def _batches(partition: Partition, start: Offset, end: Offset) -> Iterator[RecordBatch]:
+    """Walk the batches from the one that holds ``start``; a read ends where a segment does."""
+    while start < end:
+        found = partition.log.read(start, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end).records
+        batches = [] if found is None else batches_in(found.read(), start, end)
+        if not batches:
+            return
+        yield from batches
+        start = batches[-1].next_offset
+
+
 def _compare(ledger: PartitionLedger, partition: Partition, node_id: NodeId, start: Offset, end: Offset) -> None:
     """Compare a replica's batches from ``start`` to ``end`` with the ledger; those that are news go into it.
 
@@ -299,11 +311,7 @@ def _compare(ledger: PartitionLedger, partition: Partition, node_id: NodeId, sta
     """
     if start >= end:
         return
-    found = partition.log.read(start, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end).records
-    data = b"" if found is None else found.read()
-    for batch in batches_in(data, 0, end):
-        if batch.last_offset < start:
-            continue
+    for batch in _batches(partition, start, end):
         if batch.base_offset >= ledger.end:
             ledger.add(batch)
             continue

@@ -128,5 +128,5 @@ class Ledger:
 
 
 def batches_in(data: bytes, start: Offset, end: Offset) -> list[RecordBatch]:
-    """Return the whole batches of ``data`` between the offsets."""
-    return [batch for batch in iterate_batches(data) if batch.base_offset >= start and batch.last_offset < end]
+    """Return the whole batches of ``data`` that have something at or behind ``start`` and end before ``end``."""
+    return [batch for batch in iterate_batches(data) if batch.last_offset >= start and batch.last_offset < end]

@@ -237,18 +237,15 @@ class Producer:
                 f"IdempotentProducersNeverDuplicate: {key} refuses sequence {batch.sequence} of {self.name}, which is "
                 f"next: {code}"
             )
-        line.in_flight.clear()
-        line.failed.clear()
-        line.unsent = deque(each for each in line.unsent if each.sequence < 0)
         # Another number of records would be missing in every other partition: they all start anew, with a new id.
         for other in self._lines.values():
-            for each in (*other.in_flight, *other.failed):
-                each.sequence = -1
             other.in_flight.clear()
             other.failed.clear()
             other.unsent = deque(each for each in other.unsent if each.sequence < 0)
             other.next_sequence = 0
         self._producer_id = -1
+        for other in self._lines.values():
+            self._pump_later(other, RETRY_BACKOFF_MS)
 
 
 def _outcome(answer: PeerAnswer) -> tuple[ErrorCode | None, Offset]:
