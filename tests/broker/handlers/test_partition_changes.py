@@ -1,4 +1,4 @@
-"""What nodes ask a controller about partitions: AlterPartition has two forms of one meaning, refusals have their place."""
+"""What nodes ask a controller about partitions: both forms of AlterPartition mean one, refusals have their place."""
 
 from typing import Any
 
