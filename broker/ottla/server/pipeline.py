@@ -170,7 +170,7 @@ class Pipeline:
             connection.resume()
         except ProtocolError as error:
             self._on_close(connection, str(error))
-        if not connection.is_blocked and not connection.is_closed:
+        if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 
     def _respond(self, connection: Connection, route: Route, context: RequestContext, response: Message) -> None:
