@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
-"""How long a command looks for brokers before it says that nobody is there; a node that is starting is up by then."""
+"""How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
 ResultT = TypeVar("ResultT")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -117,7 +117,7 @@ def ask_brokers(
     from ottla.client.admin import AdminClient
 
     async def run() -> ResultT:
-        async with AdminClient(bootstrap, request_timeout_s=timeout_s) as admin:
+        async with AdminClient(bootstrap, request_timeout_s=timeout_s, connect_timeout_s=timeout_s) as admin:
             await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_ANSWER_S))
             return await conversation(admin)
 

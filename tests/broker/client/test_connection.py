@@ -205,6 +205,22 @@ def test_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(Connection.open(Endpoint("nowhere", 9092)))
 
 
+def test_mute_port_is_given_up_within_the_limit_and_named() -> None:
+    async def run() -> None:
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await Connection.open(Endpoint("127.0.0.1", port), timeout_s=0.05)
+
+    with pytest.raises(
+        BrokerUnreachableError, match=r"127\.0\.0\.1:\d+ accepted a connection but said nothing for 0\.05 s"
+    ):
+        asyncio.run(run())
+
+
 def test_silent_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(host: str, port: int) -> None:
         await asyncio.Event().wait()
