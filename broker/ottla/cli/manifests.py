@@ -62,6 +62,21 @@ def apply(
     return _worst(outcomes)
 
 
+def _canonical(kind: str) -> str:
+    """Return the kind's own name.
+
+    Raises:
+        click.BadParameter: there is no such kind.
+    """
+    from ottla_operator import local
+    from ottla_operator.errors import OperatorError
+
+    try:
+        return local.canonical_kind(kind)
+    except OperatorError as error:
+        raise click.BadParameter(str(error), param_hint="KIND") from error
+
+
 def _source(name: str) -> Path | TextIO:
     return sys.stdin if name == "-" else Path(name)
 
@@ -105,7 +120,7 @@ def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, stat
     """Show stored objects of KIND (cluster, topic) with their status of now."""
     from ottla_operator import local
 
-    canonical = local.canonical_kind(kind)
+    canonical = _canonical(kind)
     objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap)
     if name is not None and not objects:
         raise NotFoundError(f"there is no {canonical.lower()} {name} in {state_dir}")
@@ -164,7 +179,7 @@ def delete(
     if bool(kind) == bool(files) or (kind and not names):
         raise click.UsageError("give KIND NAME..., or -f FILE")
     if kind:
-        chosen = [(local.canonical_kind(kind), name) for name in names]
+        chosen = [(_canonical(kind), name) for name in names]
     else:
         documents = local.read_manifests([_source(name) for name in files])
         chosen = [(document["kind"], document["metadata"]["name"]) for document in documents]
