@@ -8,7 +8,7 @@ Source: LogSegment of Kafka.
 
 from collections.abc import Iterator, Sequence
 
-from ottla.errors import StorageError
+from ottla.errors import CorruptRecordError, StorageError
 from ottla.log.batch_walk import BatchPlace, find_batch, walk_batches, walk_headers
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
@@ -259,21 +259,55 @@ class Segment:
         """Return the offset after the segment's last record, from the end of its index on; also see all timestamps.
 
         Raises:
-            CorruptRecordError: the file does not end with a whole batch.
+            CorruptRecordError: the file does not end with a whole batch, or an index cannot be this segment's.
         """
         if self.size_bytes == 0:
             return self.base_offset
         next_offset = self.base_offset
-        _, position = self.offset_index.last_entry()
-        for at, batch in self.walk_headers(position):
+        last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
+        self._max_timestamp_ms, self._max_timestamp_offset = last_timed
+        _, position = last_indexed
+        for at, batch in self.walk_headers(max(position, 0)):
             next_offset = batch.next_offset
-            if batch.max_timestamp_ms > self.max_timestamp_ms:
+            if batch.max_timestamp_ms > self._max_timestamp_ms:
                 self._max_timestamp_ms, self._max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
             self._bytes_since_index_entry = at - position + batch.size_bytes
+        if not self._are_possible(last_indexed, last_timed, next_offset):
+            raise CorruptRecordError(f"{self.path} has an index that cannot be its own")
         return next_offset
 
-    def has_sane_indexes(self) -> bool:
-        return self.offset_index.is_sane() and self.time_index.is_sane() and self.transaction_index.is_sane()
+    def has_sound_indexes(self, end_offset: Offset, *, unindexed_bytes_max: int) -> bool:
+        """Whether the indexes of an inactive segment could be its own, as far as the end of each shows.
+
+        Args:
+            end_offset: the next segment's base offset.
+            unindexed_bytes_max: how large a segment may be whose offset index is empty. An empty time index says that
+                no record bears a timestamp, for which the first batch's header stands.
+
+        Raises:
+            CorruptRecordError: that is no header.
+        """
+        if self.size_bytes == 0:
+            return True
+        last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
+        if not self._are_possible(last_indexed, last_timed, end_offset):
+            return False
+        if last_timed[0] < 0 and next(self.walk_headers())[1].max_timestamp_ms >= 0:
+            return False
+        return last_indexed[1] > 0 or self.size_bytes <= unindexed_bytes_max
+
+    def _are_possible(
+        self, last_indexed: tuple[Offset, int], last_timed: tuple[int, Offset], end_offset: Offset
+    ) -> bool:
+        offset, position = last_indexed
+        return (
+            self.offset_index.file.is_whole
+            and self.time_index.file.is_whole
+            and self.base_offset <= offset < end_offset
+            and 0 <= position < self.size_bytes
+            and self.base_offset <= last_timed[1] < end_offset
+            and self.transaction_index.is_sane()
+        )
 
     # --- cutting
 
