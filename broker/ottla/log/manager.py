@@ -290,6 +290,10 @@ class LogManager:
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
 
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """Take another producer.id.expiration.ms; every log's next check goes by it."""
+        self._config = replace(self._config, producer_id_expiration_ms=expiration_ms)
+
     # --- directories
 
     def directory_ids(self) -> Mapping[str, Uuid]:
@@ -363,7 +367,7 @@ class LogManager:
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, lambda log: log.apply_retention(wall_ms())),
             (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
-            (config.producer_id_expiration_check_interval_ms, lambda log: log.expire_producers(wall_ms())),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (DELETION_CHECK_INTERVAL_MS, lambda log: log.remove_deleted_files(wall_ms())),
         ]
         directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
@@ -386,6 +390,9 @@ class LogManager:
     def next_tick_ms(self, now_ms: int) -> int:
         """Return when, by the monotonic clock, `tick` has something to do again; ``now_ms`` when it has already."""
         return min(duty.next_ms(now_ms) for duty in self._duties)
+
+    def _expire_producers(self, log: PartitionLog) -> None:
+        log.expire_producers(self._clock.wall_ms(), self._config.producer_id_expiration_ms)
 
     def _checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))

@@ -89,6 +89,8 @@ class LogLoader:
         self._open_files = open_files
         self._directory = directory
         self._config = config
+        # An entry comes with the first batch after an interval: in more bytes than these there is one.
+        self._unindexed_bytes_max = 2 * (config.index_interval_bytes + config.max_message_bytes)
         self._wall_ms = wall_ms
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
@@ -243,7 +245,7 @@ class LogLoader:
         suspects += self._mend_indexes(names, suspects)
         if not suspects:
             try:
-                end_offset = self._segments.active.read_next_offset()
+                end_offset = self._segments.active.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
             except CorruptRecordError:
                 # The marker promised a clean end that is not there: somebody else has had the file.
                 suspects.append(self._segments.active)
@@ -283,8 +285,7 @@ class LogLoader:
                 return False
         if end_offset is None:
             return True  # of the active segment they are looked at when its next offset is read
-        unindexed_bytes_max = 2 * (self._config.index_interval_bytes + self._config.max_message_bytes)
-        return segment.has_sound_indexes(end_offset, unindexed_bytes_max=unindexed_bytes_max)
+        return segment.has_sound_indexes(end_offset, unindexed_bytes_max=self._unindexed_bytes_max)
 
     def _rebuild_indexes(self, segment: Segment) -> None:
         """Walk a segment that is believed, and index it anew."""

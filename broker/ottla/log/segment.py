@@ -26,6 +26,8 @@ from ottla.ports import Buffer, Disk, File
 from ottla.types import Offset
 from ottla.wire.records import NO_TIMESTAMP, RecordBatch
 
+SEGMENT_SIZE_BYTES_MAX = (1 << 31) - 1
+
 
 class Segment:
     """See the module. Every method raises StorageError where the disk refuses.
@@ -255,7 +257,7 @@ class Segment:
         """Yield (position, batch) from the batch at ``position``, whole."""
         return _guarded(walk_batches(self.file, position=position, end_position=self.size_bytes), self.path)
 
-    def read_next_offset(self) -> Offset:
+    def read_next_offset(self, *, unindexed_bytes_max: int = SEGMENT_SIZE_BYTES_MAX) -> Offset:
         """Return the offset after the segment's last record, from the end of its index on; also see all timestamps.
 
         Raises:
@@ -272,7 +274,8 @@ class Segment:
             if batch.max_timestamp_ms > self._max_timestamp_ms:
                 self._max_timestamp_ms, self._max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
             self._bytes_since_index_entry = at - position + batch.size_bytes
-        if not self._are_possible(last_indexed, last_timed, next_offset):
+        is_timed = position > 0
+        if not self._are_possible(last_indexed, last_timed, next_offset, unindexed_bytes_max, is_timed=is_timed):
             raise CorruptRecordError(f"{self.path} has an index that cannot be its own")
         return next_offset
 
@@ -281,31 +284,36 @@ class Segment:
 
         Args:
             end_offset: the next segment's base offset.
-            unindexed_bytes_max: how large a segment may be whose offset index is empty. An empty time index says that
-                no record bears a timestamp, for which the first batch's header stands.
+            unindexed_bytes_max: how large a segment may be whose offset index is empty.
 
         Raises:
-            CorruptRecordError: that is no header.
+            CorruptRecordError: the time index is empty, and the segment does not start with a header.
         """
         if self.size_bytes == 0:
             return True
         last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
-        if not self._are_possible(last_indexed, last_timed, end_offset):
-            return False
-        if last_timed[0] < 0 and next(self.walk_headers())[1].max_timestamp_ms >= 0:
-            return False
-        return last_indexed[1] > 0 or self.size_bytes <= unindexed_bytes_max
+        return self._are_possible(last_indexed, last_timed, end_offset, unindexed_bytes_max, is_timed=True)
 
     def _are_possible(
-        self, last_indexed: tuple[Offset, int], last_timed: tuple[int, Offset], end_offset: Offset
+        self,
+        last_indexed: tuple[Offset, int],
+        last_timed: tuple[int, Offset],
+        end_offset: Offset,
+        unindexed_bytes_max: int,
+        *,
+        is_timed: bool,
     ) -> bool:
+        """Whether these may be the last entries; with ``is_timed``, only records without timestamps excuse having none."""
         offset, position = last_indexed
+        timestamp_ms, timestamp_offset = last_timed
         return (
             self.offset_index.file.is_whole
             and self.time_index.file.is_whole
             and self.base_offset <= offset < end_offset
             and 0 <= position < self.size_bytes
-            and self.base_offset <= last_timed[1] < end_offset
+            and (position > 0 or self.size_bytes <= unindexed_bytes_max)
+            and self.base_offset <= timestamp_offset < end_offset
+            and (timestamp_ms >= 0 or not is_timed or next(self.walk_headers())[1].max_timestamp_ms < 0)
             and self.transaction_index.is_sane()
         )
 

@@ -226,6 +226,7 @@ class Node:
         """Take settings that were changed while the node runs."""
         self.services.config = config
         self.gateway.config = settings.gateway_config(config)
+        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
 
     def _become_ready(self) -> None:
         strays = self.replicas.remove_strays()
