@@ -18,6 +18,7 @@ import click
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import default_bootstrap
 from ottla.cli.output import emphasize, talk
 from ottla.cli.ports import free_port, is_free
 from ottla.cli.run import LOG_LEVELS, set_up_logging
@@ -185,7 +186,9 @@ class _Watch:
 
         kept = f"data in {self._data_dir}" if self._data_dir else "gone when it ends; --data-dir ./data keeps it"
         http = f"http://{self._shown_host}:{self._http_port}"
-        option = "" if bootstrap.endswith(f":{DEFAULT_PORT}") else f" -b {bootstrap}"
+        host, _, port = bootstrap.rpartition(":")
+        found = {bootstrap, f"127.0.0.1:{port}"} if host == "localhost" else {bootstrap}
+        option = "" if default_bootstrap() in found else f" -b {bootstrap}"
         topic = "sample" if self._sample else "hello"
         self.has_greeted = True
         talk(f"{emphasize('ottla ' + version('ottla'))}  dev ({kept})")

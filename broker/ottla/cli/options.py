@@ -74,14 +74,17 @@ def default_state_directory() -> Path:
 
 
 def default_bootstrap() -> str:
-    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the recorded local cluster, else 127.0.0.1:9092."""
+    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the local cluster while it runs, else 127.0.0.1:9092."""
     return os.environ.get("OTTLA_BOOTSTRAP") or _recorded_bootstrap(default_state_directory()) or DEFAULT_BOOTSTRAP
 
 
 def _recorded_bootstrap(state_dir: Path) -> str | None:
-    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none."""
+    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none, or it was stopped.
+
+    A stopped cluster must not hide a node that `ottla dev` runs.
+    """
     files = sorted((state_dir / "objects" / "cluster").glob("*.yaml"))
-    if not files:
+    if not files or not any((state_dir / "nodes").glob("*/process.json")):
         return None
     import yaml
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.dev import node_properties
+from ottla.cli.dev import _Watch, node_properties
 from ottla.cli.ports import free_port
 from ottla.cli.samples import CHECK_TOPIC, THERMOMETERS, reading, self_check
 from ottla.cli.storage import random_cluster_id
@@ -188,6 +188,31 @@ def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> No
 
     assert json.loads(ran.out)["thermometer"] in THERMOMETERS
     assert str(tmp_path) in said
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "bootstrap", "said"),
+    [
+        pytest.param(None, "localhost:9092", "Next: ottla produce hello\n", id="where-commands-look"),
+        pytest.param(None, "localhost:9093", "Next: ottla produce hello -b localhost:9093\n", id="another-port"),
+        pytest.param(
+            "localhost:7", "localhost:9092", "ottla produce hello -b localhost:9092\n", id="they-look-elsewhere"
+        ),
+    ],
+)
+def test_next_command_finds_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    elsewhere: str | None,
+    bootstrap: str,
+    said: str,
+) -> None:
+    if elsewhere:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", elsewhere)
+
+    _Watch("127.0.0.1", 8080, None, sample=False, started_s=0.0)._greet(bootstrap)
+
+    assert said in capsys.readouterr().err
 
 
 def test_dev_names_the_port_that_is_taken(run: Any) -> None:
