@@ -303,7 +303,7 @@ class Segment:
         *,
         is_timed: bool,
     ) -> bool:
-        """Whether these may be the last entries; with ``is_timed``, only records without timestamps excuse having none."""
+        """Whether these may be the last entries; ``is_timed``: only records without timestamps excuse having none."""
         offset, position = last_indexed
         timestamp_ms, timestamp_offset = last_timed
         return (
