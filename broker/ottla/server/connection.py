@@ -145,7 +145,7 @@ class Connection:
 
     def resume(self) -> None:
         """Handle frames that arrived while the connection was blocked; raises as `received` does."""
-        if self._carry and self._body is None and not self.is_waiting:
+        if self._parked_bytes and not self.is_waiting:
             carry = memoryview(bytearray(self._carry))
             self._drop_carry()
             self._take_frames(carry, len(carry))

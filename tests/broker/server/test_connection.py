@@ -325,3 +325,16 @@ def test_a_small_frame_that_is_under_way_keeps_its_place() -> None:
 
     assert memory.held_bytes == 0
     assert peer.seen == [b"x" * 100]
+
+
+def test_a_frame_under_way_keeps_its_memory_when_the_connection_is_resumed() -> None:
+    memory = request_memory(2 * LIMIT_BYTES)
+    peer = Peer([b"x" * 100], memory=memory)
+    peer.send(10)
+    memory.take(Peer([]).connection, 2 * LIMIT_BYTES)
+    for _ in range(4):
+        memory.take(Peer([]).connection, 25_000)
+
+    peer.resume()
+
+    assert (peer.connection.is_waiting, peer.connection.held_bytes) == (False, 104)
