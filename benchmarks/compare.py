@@ -60,6 +60,21 @@ class Comparison:
         self._commands = commands
         self._chosen = chosen
         self._turns = 0
+        self.rounds = 0
+
+    def go_on_from(self, raw: Path) -> None:
+        """Take in the rounds of an earlier run on this machine, so that rounds may lie hours apart."""
+        kept = json.loads(raw.read_text())
+        if kept["machine"] != machine():
+            raise SystemExit(f"{raw} was measured on another machine ({kept['machine']}): name another file")
+        self.rounds = self._turns = kept["rounds"]
+        self.facts = kept["facts"]
+        for name, by_system in kept["figures"].items():
+            self.figures[name] |= by_system
+
+    def keep(self, raw: Path) -> None:
+        kept = {"machine": machine(), "rounds": self.rounds, "figures": self.figures, "facts": self.facts}
+        raw.write_text(json.dumps(kept, indent=1))
 
     def run_round(self) -> None:
         with ExitStack() as stack:
@@ -77,6 +92,7 @@ class Comparison:
         if STARTUP in self._chosen:
             for system in self._turn():
                 self._run(system, STARTUP, ["--command", self._commands[system]])
+        self.rounds += 1
 
     def _turn(self) -> list[str]:
         self._turns += 1
@@ -112,12 +128,12 @@ def machine() -> str:
     return f"{cores} cores ({cpu}), Linux {platform.release()}, Python {platform.python_version()}"
 
 
-def results(rounds: int, comparison: Comparison, chosen: list[str]) -> str:
+def results(comparison: Comparison, chosen: list[str]) -> str:
     """The text of RESULTS.md."""
     commands = "".join(f"    python -m benchmarks.{' '.join(BENCHMARKS[name])}\n" for name in chosen)
     return f"""# Ottla beside JVM Kafka
 
-Medians of {rounds} interleaved rounds; the systems take turns, client and node on the same machine:
+Medians of {comparison.rounds} interleaved rounds; the systems take turns, client and node on the same machine:
 {machine()}.
 
 {table(comparison.figures, comparison.facts)}
@@ -126,7 +142,7 @@ Made by
 
     export OTTLA_KAFKA_LIBS=...      # a folder with Kafka's jars
     export OTTLA_KAFKA_COMMAND=...   # runs one JVM Kafka node in the foreground on {{port}} and {{dir}}
-    python -m benchmarks.compare --rounds {rounds}
+    python -m benchmarks.compare --rounds {comparison.rounds}
 
 which runs against each system
 
@@ -139,7 +155,7 @@ def arguments_of(options: argparse.ArgumentParser) -> argparse.Namespace:
     options.add_argument("--system", choices=["ottla", "kafka"], help="measure one system, and write no results")
     options.add_argument("--ottla-command", default=OTTLA_COMMAND)
     options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_COMMAND"))
-    options.add_argument("--raw", type=Path, metavar="FILE", help="keep every figure of every round as JSON")
+    options.add_argument("--raw", type=Path, metavar="FILE", help="keep every round's figures as JSON; go on from it")
     arguments = options.parse_args()
     arguments.chosen = arguments.only.split(",") if arguments.only else list(BENCHMARKS)
     unknown = set(arguments.chosen) - set(BENCHMARKS)
@@ -160,12 +176,13 @@ def main() -> None:
         argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     )
     comparison = Comparison(arguments.commands, arguments.chosen)
+    if arguments.raw is not None and arguments.raw.exists():
+        comparison.go_on_from(arguments.raw)
     for number in range(arguments.rounds):
         measure.progress(f"round {number + 1} of {arguments.rounds}")
         comparison.run_round()
         if arguments.raw is not None:
-            raw = {"machine": machine(), "figures": comparison.figures, "facts": comparison.facts}
-            arguments.raw.write_text(json.dumps(raw, indent=1))
+            comparison.keep(arguments.raw)
     if arguments.system:
         for name, by_system in comparison.figures.items():
             value = statistics.median(by_system[arguments.system])
@@ -173,7 +190,7 @@ def main() -> None:
     elif arguments.only:
         print(table(comparison.figures, comparison.facts))
     else:
-        RESULTS.write_text(results(arguments.rounds, comparison, arguments.chosen))
+        RESULTS.write_text(results(comparison, arguments.chosen))
         measure.progress(f"written: {RESULTS}")
 
 
