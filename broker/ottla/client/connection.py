@@ -147,6 +147,9 @@ class Connection:
             ) from None
         finally:
             self._waiting.pop(correlation_id, None)
+            if waiting.done() and not waiting.cancelled():
+                # Who could not even write has raised already: asyncio need not complain of the answer's error too.
+                waiting.exception()
         try:
             _, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
             if key is ApiKey.API_VERSIONS:

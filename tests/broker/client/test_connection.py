@@ -1,6 +1,7 @@
 """One connection: negotiation, overlapping requests, and failures in words."""
 
 import asyncio
+import gc
 import socket
 import struct
 from collections.abc import Callable
@@ -132,6 +133,28 @@ def test_cut_connection_fails_every_request_that_waits(broker: Any) -> None:
 
     assert [type(answer) for answer in answers] == [ConnectionLostError, ConnectionLostError]
     assert not is_open
+
+
+def test_connection_that_breaks_while_writing_is_told_once(broker: Any) -> None:
+    complaints: list[Any] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with broker:
+            connection = await Connection.open(broker.endpoint)
+
+            async def drain() -> None:
+                raise ConnectionResetError("Connection lost")
+
+            connection._writer.drain = drain  # type: ignore[method-assign]
+            with pytest.raises(ConnectionLostError, match="Connection lost"):
+                await connection.send(ListGroupsRequest(), ListGroupsResponse)
+            await connection.close()
+        gc.collect()
+
+    asyncio.run(run())
+    complaints = [context for context in complaints if "never retrieved" in context["message"]]
+    assert complaints == [], "nobody is left to hear of an error that was raised already"
 
 
 def test_closed_connection_refuses_requests(broker: Any) -> None:
