@@ -14,6 +14,7 @@ from ottla.cli.output import Column, confirm, emit_rows, emit_value, output_opti
 
 if TYPE_CHECKING:
     from ottla_operator.local import Outcome
+    from ottla_operator.model.document import Document
 
 
 def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
@@ -47,12 +48,7 @@ def apply(
     """Make clusters and topics as manifests ask; what is so already stays untouched."""
     from ottla_operator import local
 
-    try:
-        documents = local.read_manifests([_source(name) for name in files])
-    except OSError as error:
-        raise NotFoundError(f"cannot read {error.filename}: {error.strerror}") from error
-    if not documents:
-        raise NotFoundError(f"no manifest in {', '.join(files)}")
+    documents = _read(files)
     outcomes = local.apply(documents, state_dir=state_dir, bootstrap=bootstrap, dry_run=dry_run, timeout_s=timeout_s)
     if output == "text":
         for outcome in outcomes:
@@ -75,6 +71,23 @@ def _canonical(kind: str) -> str:
         return local.canonical_kind(kind)
     except OperatorError as error:
         raise click.BadParameter(str(error), param_hint="KIND") from error
+
+
+def _read(files: tuple[str, ...]) -> "list[Document]":
+    """Return the manifests in ``files``, at least one.
+
+    Raises:
+        NotFoundError: a file cannot be read, or none holds a manifest.
+    """
+    from ottla_operator import local
+
+    try:
+        documents = local.read_manifests([_source(name) for name in files])
+    except OSError as error:
+        raise NotFoundError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not documents:
+        raise NotFoundError(f"no manifest in {', '.join(files)}")
+    return documents
 
 
 def _source(name: str) -> Path | TextIO:
@@ -181,8 +194,7 @@ def delete(
     if kind:
         chosen = [(_canonical(kind), name) for name in names]
     else:
-        documents = local.read_manifests([_source(name) for name in files])
-        chosen = [(document["kind"], document["metadata"]["name"]) for document in documents]
+        chosen = [local.identity(document) for document in _read(files)]
         # The reverse of the order in which they are made: a cluster outlives its topics.
         chosen.sort(key=lambda entry: entry[0] == "Cluster")
     for chosen_kind, name in chosen:

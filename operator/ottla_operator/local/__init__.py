@@ -20,6 +20,7 @@ from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeSt
 from ottla_operator.local.session import Session
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.schema import identity
 from ottla_operator.reconcile.cluster import NodeState
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "delete",
     "down",
     "get",
+    "identity",
     "read_manifests",
     "status",
     "up",

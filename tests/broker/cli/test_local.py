@@ -172,6 +172,32 @@ def test_unknown_kind_is_wrong_usage_and_the_known_ones_are_named(run: Any, argu
     assert "there is no kind 'nonsense'; kinds: cluster, topic" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        (None, 3, "cannot read"),
+        (b"", 3, "no manifest in"),
+        (b"apiVersion: ottla.dev/v1\n", 1, "it must be Cluster or Topic"),
+        (b"{apiVersion: ottla.dev/v1, kind: Topic}\n", 1, "metadata"),
+        (b"{apiVersion: ottla.dev/v1, kind: Topic, metadata: {name: 7}}\n", 1, "metadata.name"),
+        (b"a: [\n", 1, "not YAML"),
+        (b"\xff\xfe", 1, "not UTF-8"),
+    ],
+    ids=["missing", "empty", "no-kind", "no-name", "strange-name", "no-yaml", "no-text"],
+)
+@pytest.mark.parametrize("command", [("apply",), ("delete", "--yes")], ids=["apply", "delete"])
+def test_manifest_that_names_nothing_is_explained(
+    run: Any, tmp_path: Path, command: tuple[str, ...], content: bytes | None, code: int, words: str
+) -> None:
+    path = tmp_path / "m.yaml"
+    if content is not None:
+        path.write_bytes(content)
+
+    ran = run(*command, "-f", str(path), "--dir", str(tmp_path / "state"))
+
+    assert (ran.code, words in ran.err) == (code, True), ran.err
+
+
 def test_deletion_demands_yes_where_nobody_can_answer(run: Any) -> None:
     assert run("delete", "topic", "flights").code == 2
 
