@@ -1,10 +1,13 @@
-"""Ottla and JVM Kafka side by side on this machine, one at a time, rounds interleaved: benchmarks/RESULTS.md.
+"""Ottla and JVM Kafka side by side on this machine, benchmark by benchmark: benchmarks/RESULTS.md.
 
     OTTLA_KAFKA_COMMAND='.../up 1 --dir {dir} --port-base {port} --node 1 --foreground' python -m benchmarks.compare
-    python -m benchmarks.compare --only ottla --raw raw.json     # one system, no results file
+    python -m benchmarks.compare --only metadata,small           # a few rows; printed, no results file
+    python -m benchmarks.compare --system ottla --raw raw.json   # one system
 
-A round starts a system on an empty directory, runs every benchmark against it, and stops it; then the other one has
-its turn. What is reported is the median over the rounds, and the ratio of the medians.
+A round starts both systems on empty directories and lets them take turns: each benchmark runs against the one and at
+once against the other, which is idle meanwhile, so that a machine that grows slower or faster does so for both. Who
+goes first changes from benchmark to benchmark and from round to round. What is reported is the median over the rounds,
+and the ratio of the medians.
 """
 
 import argparse
@@ -16,44 +19,96 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import measure, startup
 
 OTTLA_COMMAND = f"{sys.executable} -m ottla dev --port {{port}} --data-dir {{dir}}"
 RESULTS = Path(__file__).parent / "RESULTS.md"
-BENCHMARKS = [
+BENCHMARKS = {
     # Memory first: its first figure is the node as it started.
-    ["memory_and_metadata", "--megabytes", "300"],
-    ["throughput", "--client", "librdkafka", "--megabytes", "500"],
-    ["throughput", "--client", "frames", "--megabytes", "1000"],
-    ["throughput", "--client", "java", "--megabytes", "500"],
-    ["small_requests", "--seconds", "4"],
-    ["latency", "--seconds", "5"],
-]
+    "memory": ["memory", "--megabytes", "300"],
+    "metadata": ["metadata"],
+    "librdkafka": ["throughput", "--client", "librdkafka", "--megabytes", "500"],
+    "frames": ["throughput", "--client", "frames", "--megabytes", "1000"],
+    "java": ["throughput", "--client", "java", "--megabytes", "500"],
+    "small": ["small_requests", "--seconds", "4"],
+    "latency": ["latency", "--seconds", "5"],
+    "startup": ["startup", "--rounds", "3"],
+}
+STARTUP = "startup"
+"""Starts nodes of its own, so it runs when the others are down."""
 Figures = dict[str, dict[str, list[float]]]
 Facts = dict[str, dict[str, str]]
 
 
-def run_round(system: str, command: str, chosen: list[list[str]], figures: Figures, facts: Facts) -> None:
-    """Start ``system``, run the benchmarks against it, stop it; add what was measured to ``figures``."""
-    with tempfile.TemporaryDirectory(prefix=f"{system}-") as folder:
-        output = Path(folder) / "figures.json"
-        port = startup.free_port()
-        with startup.running(command, Path(folder), port) as (pid, _):
-            for benchmark, *options in chosen:
-                measure.progress(f"{system}: {benchmark} {' '.join(options)}")
-                where = ["--bootstrap-server", f"127.0.0.1:{port}", "--pid", str(pid)]
-                run_script([benchmark, *where, *options, "--json", str(output)])
-        run_script(["startup", "--command", command, "--rounds", "3", "--json", str(output)])
-        for line in output.read_text().splitlines():
-            figure = json.loads(line)
-            facts[figure["name"]] = {"unit": figure["unit"], "better": figure["better"]}
-            figures[figure["name"]][system].append(figure["value"])
+class Started(NamedTuple):
+    """A system that runs, and where it may be reached."""
+
+    port: int
+    pid: int
 
 
-def run_script(words: list[str]) -> None:
-    subprocess.run([sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]], check=True, stdout=subprocess.DEVNULL)
+class Comparison:
+    """The figures of all rounds so far."""
+
+    def __init__(self, commands: dict[str, str], chosen: list[str]) -> None:
+        self.figures: Figures = defaultdict(lambda: defaultdict(list))
+        self.facts: Facts = {}
+        self._commands = commands
+        self._chosen = chosen
+        self._turns = 0
+        self.rounds = 0
+
+    def go_on_from(self, raw: Path) -> None:
+        """Take in the rounds of an earlier run on this machine, so that rounds may lie hours apart."""
+        kept = json.loads(raw.read_text())
+        if kept["machine"] != machine():
+            raise SystemExit(f"{raw} was measured on another machine ({kept['machine']}): name another file")
+        self.rounds = self._turns = kept["rounds"]
+        self.facts = kept["facts"]
+        for name, by_system in kept["figures"].items():
+            self.figures[name] |= by_system
+
+    def keep(self, raw: Path) -> None:
+        kept = {"machine": machine(), "rounds": self.rounds, "figures": self.figures, "facts": self.facts}
+        raw.write_text(json.dumps(kept, indent=1))
+
+    def run_round(self) -> None:
+        with ExitStack() as stack:
+            started = {}
+            for system, command in self._commands.items():
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{system}-")))
+                port = startup.free_port()
+                pid, _ = stack.enter_context(startup.running(command, folder, port))
+                started[system] = Started(port, pid)
+            for name in self._chosen:
+                if name != STARTUP:
+                    for system in self._turn():
+                        port, pid = started[system]
+                        self._run(system, name, ["--bootstrap-server", f"127.0.0.1:{port}", "--pid", str(pid)])
+        if STARTUP in self._chosen:
+            for system in self._turn():
+                self._run(system, STARTUP, ["--command", self._commands[system]])
+        self.rounds += 1
+
+    def _turn(self) -> list[str]:
+        self._turns += 1
+        systems = list(self._commands)
+        return systems if self._turns % 2 else systems[::-1]
+
+    def _run(self, system: str, name: str, where: list[str]) -> None:
+        measure.progress(f"{system}: {name}")
+        script, *options = BENCHMARKS[name]
+        with tempfile.NamedTemporaryFile("r", suffix=".json") as output:
+            words = [sys.executable, "-m", f"benchmarks.{script}", *where, *options, "--json", output.name]
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+            for line in output:
+                figure = json.loads(line)
+                self.facts[figure["name"]] = {"unit": figure["unit"], "better": figure["better"]}
+                self.figures[figure["name"]][system].append(figure["value"])
 
 
 def table(figures: Figures, facts: Facts) -> str:
@@ -73,63 +128,70 @@ def machine() -> str:
     return f"{cores} cores ({cpu}), Linux {platform.release()}, Python {platform.python_version()}"
 
 
-def results(rounds: int, figures: Figures, facts: Facts, chosen: list[list[str]]) -> str:
+def results(comparison: Comparison, chosen: list[str]) -> str:
     """The text of RESULTS.md."""
-    commands = "".join(f"    python -m benchmarks.{' '.join(words)}\n" for words in chosen)
+    commands = "".join(f"    python -m benchmarks.{' '.join(BENCHMARKS[name])}\n" for name in chosen)
     return f"""# Ottla beside JVM Kafka
 
-Medians of {rounds} interleaved rounds, one system at a time, client and node on the same machine:
+Medians of {comparison.rounds} interleaved rounds; the systems take turns, client and node on the same machine:
 {machine()}.
 
-{table(figures, facts)}
+{table(comparison.figures, comparison.facts)}
 
 Made by
 
     export OTTLA_KAFKA_LIBS=...      # a folder with Kafka's jars
     export OTTLA_KAFKA_COMMAND=...   # runs one JVM Kafka node in the foreground on {{port}} and {{dir}}
-    python -m benchmarks.compare --rounds {rounds}
+    python -m benchmarks.compare --rounds {comparison.rounds}
 
 which runs against each system
 
-{commands}    python -m benchmarks.startup --rounds 3
-"""
+{commands}"""
+
+
+def arguments_of(options: argparse.ArgumentParser) -> argparse.Namespace:
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(BENCHMARKS)}; writes no results")
+    options.add_argument("--system", choices=["ottla", "kafka"], help="measure one system, and write no results")
+    options.add_argument("--ottla-command", default=OTTLA_COMMAND)
+    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_COMMAND"))
+    options.add_argument("--raw", type=Path, metavar="FILE", help="keep every round's figures as JSON; go on from it")
+    arguments = options.parse_args()
+    arguments.chosen = arguments.only.split(",") if arguments.only else list(BENCHMARKS)
+    unknown = set(arguments.chosen) - set(BENCHMARKS)
+    if unknown:
+        options.error(f"--only knows {', '.join(BENCHMARKS)}, not {', '.join(sorted(unknown))}")
+    commands = {"ottla": arguments.ottla_command, "kafka": arguments.kafka_command}
+    arguments.commands = {arguments.system: commands[arguments.system]} if arguments.system else commands
+    if None in arguments.commands.values():
+        options.error("--kafka-command or OTTLA_KAFKA_COMMAND must say how to run one node of JVM Kafka")
+    if "java" in arguments.chosen and not os.environ.get("OTTLA_KAFKA_LIBS"):
+        arguments.chosen.remove("java")
+        measure.progress("OTTLA_KAFKA_LIBS is not set: nothing is measured with the Java client")
+    return arguments
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
-    options.add_argument("--benchmarks", nargs="+", help="only these, by name")
-    options.add_argument("--ottla-command", default=OTTLA_COMMAND)
-    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_COMMAND"))
-    options.add_argument("--raw", type=Path, metavar="FILE", help="keep every figure of every round as JSON")
-    arguments = options.parse_args()
-    commands = {"ottla": arguments.ottla_command, "kafka": arguments.kafka_command}
-    systems = [arguments.only] if arguments.only else ["ottla", "kafka"]
-    if commands["kafka"] is None and "kafka" in systems:
-        options.error("--kafka-command or OTTLA_KAFKA_COMMAND must say how to run one node of JVM Kafka")
-    chosen = [words for words in BENCHMARKS if not arguments.benchmarks or words[0] in arguments.benchmarks]
-    if not os.environ.get("OTTLA_KAFKA_LIBS"):
-        chosen = [words for words in chosen if "java" not in words]
-        measure.progress("OTTLA_KAFKA_LIBS is not set: nothing is measured with the Java client")
-
-    figures: Figures = defaultdict(lambda: defaultdict(list))
-    facts: Facts = {}
+    arguments = arguments_of(
+        argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    )
+    comparison = Comparison(arguments.commands, arguments.chosen)
+    if arguments.raw is not None and arguments.raw.exists():
+        comparison.go_on_from(arguments.raw)
     for number in range(arguments.rounds):
-        # Whoever goes first in one round goes last in the next: a machine that warms up favours nobody.
-        for system in systems if number % 2 == 0 else reversed(systems):
-            measure.progress(f"round {number + 1} of {arguments.rounds}: {system}")
-            run_round(system, commands[system], chosen, figures, facts)
-            if arguments.raw is not None:
-                arguments.raw.write_text(
-                    json.dumps({"machine": machine(), "figures": figures, "facts": facts}, indent=1)
-                )
-    if arguments.only:
-        for name, by_system in figures.items():
-            print(f"{name:<45} {statistics.median(by_system[arguments.only]):>12,.2f} {facts[name]['unit']}")
-        return
-    RESULTS.write_text(results(arguments.rounds, figures, facts, chosen))
-    measure.progress(f"written: {RESULTS}")
+        measure.progress(f"round {number + 1} of {arguments.rounds}")
+        comparison.run_round()
+        if arguments.raw is not None:
+            comparison.keep(arguments.raw)
+    if arguments.system:
+        for name, by_system in comparison.figures.items():
+            value = statistics.median(by_system[arguments.system])
+            print(f"{name:<45} {value:>12,.2f} {comparison.facts[name]['unit']}")
+    elif arguments.only:
+        print(table(comparison.figures, comparison.facts))
+    else:
+        RESULTS.write_text(results(comparison, arguments.chosen))
+        measure.progress(f"written: {RESULTS}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
+SETTLE_S_MAX = 20
+STANDS_STILL_S = 2
+STANDS_STILL_MIB = 0.5
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -43,6 +46,17 @@ class Node:
     def rss_mib(self) -> float:
         """Resident memory now, summed over the processes: pages that they share count in each."""
         return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1024
+
+    def settled_rss_mib(self) -> float:
+        """Resident memory once it has stood still for two seconds; as it is after twenty, where it never does."""
+        deadline = time.monotonic() + SETTLE_S_MAX
+        last_mib, since = self.rss_mib(), time.monotonic()
+        while time.monotonic() - since < STANDS_STILL_S and time.monotonic() < deadline:
+            time.sleep(0.1)
+            mib = self.rss_mib()
+            if abs(mib - last_mib) > STANDS_STILL_MIB:
+                last_mib, since = mib, time.monotonic()
+        return self.rss_mib()
 
     def rss_peak_mib(self) -> float:
         """The highest resident memory of any moment, summed over the processes."""
@@ -109,6 +123,15 @@ def temporary_topic(bootstrap_server: str, prefix: str, partitions: int) -> Iter
         yield name
     finally:
         admin.delete_topics([name])[name].result(timeout=60)
+
+
+def add_partition(bootstrap_server: str, topic: str) -> None:
+    """Give the topic one partition more."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
+    count = len(admin.list_topics(topic, timeout=30).topics[topic].partitions) + 1
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(timeout=60)
+    while len(admin.list_topics(topic, timeout=30).topics[topic].partitions) != count:
+        time.sleep(0.001)
 
 
 def address_of(bootstrap_server: str) -> tuple[str, int]:

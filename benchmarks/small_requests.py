@@ -3,6 +3,8 @@
 python -m benchmarks.small_requests --bootstrap-server 127.0.0.1:9092 --pid 4711
 """
 
+import argparse
+
 from benchmarks import frames, measure
 
 PARTITIONS = 6
@@ -12,6 +14,7 @@ def main() -> None:
     options = measure.parser(__doc__ or "")
     options.add_argument("--connections", type=int, default=20)
     options.add_argument("--seconds", type=float, default=5)
+    options.add_argument("--warm-up-seconds", type=float, default=8, help="a JVM compiles what it has seen often")
     arguments = options.parse_args()
     address, node = measure.address_of(arguments.bootstrap_server), measure.Node(arguments.pid)
     figures: list[measure.Figure] = []
@@ -20,21 +23,19 @@ def main() -> None:
         places = [number % PARTITIONS for number in range(arguments.connections)]
         produce = [frames.produce_request(topic, partition, records) for partition in places]
         frames.check_produced(frames.connect(address).exchange(produce[0]))
-        figures += run("one-record produce", produce, address, node, arguments.seconds)
-    figures += run(
-        "ApiVersions", [frames.API_VERSIONS_REQUEST] * arguments.connections, address, node, arguments.seconds
-    )
+        figures += run("one-record produce", produce, address, node, arguments)
+    figures += run("ApiVersions", [frames.API_VERSIONS_REQUEST] * arguments.connections, address, node, arguments)
     measure.report(figures, arguments.json)
 
 
 def run(
-    name: str, requests: list[bytes], address: tuple[str, int], node: measure.Node, seconds: float
+    name: str, requests: list[bytes], address: tuple[str, int], node: measure.Node, arguments: argparse.Namespace
 ) -> list[measure.Figure]:
-    """Send one of ``requests`` per connection, again and again, after a fifth of the time to warm up."""
+    """Send one of ``requests`` per connection, again and again, after some time to warm up."""
     measure.progress(f"{name} over {len(requests)} connections")
-    frames.requests_per_second(address, requests, seconds / 5)
+    frames.requests_per_second(address, requests, arguments.warm_up_seconds)
     cpu_s = node.cpu_s()
-    answered, seconds = frames.requests_per_second(address, requests, seconds)
+    answered, seconds = frames.requests_per_second(address, requests, arguments.seconds)
     cpu_s = node.cpu_s() - cpu_s
     figures = [measure.Figure(name=name, value=answered / seconds, unit="requests/s")]
     if node.pid is not None:

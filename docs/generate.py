@@ -34,7 +34,7 @@ Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster o
 | 2 | the command line is wrong |
 | 3 | what was asked for does not exist |
 | 4 | denied |
-| 5 | time ran out |
+| 5 | no answer: brokers cannot be reached, or time ran out |
 | 10 | it exists and is not healthy |
 | 130 | interrupted by Ctrl-C |
 """

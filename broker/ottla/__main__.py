@@ -2,7 +2,7 @@
 
 import sys
 
-from ottla.cli.main import main
+from ottla.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

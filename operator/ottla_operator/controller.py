@@ -79,7 +79,9 @@ class Controller:
 
     def gone(self, document: Document) -> None:
         """Forget a deleted object, and mark dirty who may have waited for that."""
-        key = _key(document)
+        self._forget(_key(document))
+
+    def _forget(self, key: ObjectKey) -> None:
         self._asked.pop(key, None)
         topic = self._topics.pop(key, None)
         for other in self._topics.values():
@@ -93,13 +95,17 @@ class Controller:
         self.queue.add(ObjectKey("Cluster", namespace, cluster))
 
     async def resync(self) -> None:
-        """Look at every object again, clusters first."""
+        """Look at every object again, clusters first; forget those that went while no watch was open."""
+        unseen = set(self._asked)
         for kind in KINDS:
             for namespace in self._namespaces:
                 for document in await self._api.objects(kind, namespace):
                     key = _key(document)
+                    unseen.discard(key)
                     self._remember(key, document)
                     self.queue.add(key)
+        for key in unseen:
+            self._forget(key)
 
     async def reconcile(self, key: ObjectKey) -> bool:
         """Make one pass over the object ``key``; False when it has to be tried again soon."""

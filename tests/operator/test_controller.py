@@ -420,6 +420,22 @@ def test_resync_marks_everything(
     assert run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
 
 
+def test_resync_notices_who_has_gone_unseen(controller: Controller, api: FakeApi, topic_manifest: Builder) -> None:
+    older = api.put(topic_manifest("older", topicName="flights"))
+    api.put(topic_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
+
+    async def scenario() -> list[set[str]]:
+        await controller.resync()
+        await marked(controller)
+        del api.stored[ObjectKey("Topic", "kafka", "older")]  # while no watch was open
+        await controller.resync()
+        first = await marked(controller)
+        assert await controller.reconcile(TOPIC) is False, "it waits for its cluster, not for the older claim"
+        return [first, await marked(controller, lambda: controller.gone(older))]
+
+    assert run(scenario()) == [{"flights"}, set()]
+
+
 def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: FakeApi, topic_manifest: Builder) -> None:
     first, second = api.put(topic_manifest("first", topicName="t")), api.put(topic_manifest("second", topicName="t"))
     bystander = api.put(topic_manifest("bystander"))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 
-from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestSample
+from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestMemorySample, RequestSample
 from ottla.controller.metrics import ControllerMetrics
 
 Labels = dict[str, str]
@@ -39,6 +39,7 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
     """
     yield _gauge("ottla_loop_delay_seconds", "How long the node's loop took to turn to this page.", loop_delay_s)
     yield from _server(snapshot)
+    yield from _request_memory(snapshot.request_memory)
     yield from _quorum(snapshot)
     yield from _requests(snapshot)
     if snapshot.is_broker:
@@ -87,6 +88,27 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         f"{cache}_incrementalfetchsessionevictions_total",
         "Fetch sessions that made room for others.",
         snapshot.fetch_session_evictions,
+    )
+
+
+def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
+    name = "kafka_network_socketserver_memorypool"
+    yield _gauge(f"{name}used", "Bytes that requests on their way in hold.", memory.held_bytes)
+    yield _gauge(
+        f"{name}available",
+        "Bytes that they may hold in addition (queued.max.request.bytes); below 0 while one is larger than its share.",
+        memory.limit_bytes - memory.held_bytes,
+    )
+    yield _gauge(
+        "ottla_connections_waiting_for_memory",
+        "Connections that are not read: there is no room for their request.",
+        memory.connections_waiting,
+    )
+    yield _counter("ottla_waits_for_memory_total", "Requests that had to wait for room.", memory.waits)
+    yield _counter(
+        "ottla_connections_closed_for_slow_requests_total",
+        "Connections closed because their requests kept memory that others waited for, and brought too little.",
+        memory.connections_closed,
     )
 
 

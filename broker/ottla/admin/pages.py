@@ -17,6 +17,10 @@ from ottla.server.node import Node
 T = TypeVar("T")
 
 
+class NoAnswerError(Exception):
+    """The node's loop does not answer; the message says why not."""
+
+
 class AdminPages:
     """Asks the node through ``post``, which runs an action on the node's loop soon."""
 
@@ -24,6 +28,8 @@ class AdminPages:
         self._node = node
         self._post = post
         self._answer_timeout_s = answer_timeout_s
+        self._asked: set[asyncio.Future[Any]] = set()
+        self._is_stopping = False
 
     async def serve(self, listening: socket.socket, until: asyncio.Event) -> None:
         """Serve on a socket that listens already."""
@@ -37,27 +43,35 @@ class AdminPages:
             await web.SockSite(runner, listening).start()
             await until.wait()
         finally:
+            self._dismiss()
             await runner.cleanup()
+
+    def _dismiss(self) -> None:
+        """Let nobody wait for a loop that has ended: cleaning up would wait with them."""
+        self._is_stopping = True
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(_stopping())
 
     async def _healthz(self, _: web.Request) -> web.Response:
         try:
             await self._ask(lambda: None)
-        except TimeoutError:
-            return web.json_response({"alive": False, "reasons": [self._stuck()]}, status=503)
+        except NoAnswerError as error:
+            return web.json_response({"alive": False, "reasons": [str(error)]}, status=503)
         return web.json_response({"alive": True})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         try:
             reasons = await self._ask(self._node.readiness)
-        except TimeoutError:
-            reasons = [self._stuck()]
+        except NoAnswerError as error:
+            reasons = [str(error)]
         return web.json_response({"ready": not reasons, "reasons": reasons}, status=503 if reasons else 200)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
             page = await self._metrics_page()
-        except TimeoutError:
-            return web.json_response({"reasons": [self._stuck()]}, status=503)
+        except NoAnswerError as error:
+            return web.json_response({"reasons": [str(error)]}, status=503)
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(page), headers={"Content-Type": content_type})
 
@@ -74,8 +88,10 @@ class AdminPages:
         """Return what ``question`` returns on the node's loop.
 
         Raises:
-            TimeoutError: the loop does not turn.
+            NoAnswerError: the loop does not turn, or not any more.
         """
+        if self._is_stopping:
+            raise _stopping()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -91,8 +107,15 @@ class AdminPages:
             with suppress(RuntimeError):  # the pages are closed meanwhile
                 loop.call_soon_threadsafe(deliver, *outcome)
 
-        self._post(ask)
-        return await asyncio.wait_for(answer, self._answer_timeout_s)
+        self._asked.add(answer)
+        try:
+            self._post(ask)
+            return await asyncio.wait_for(answer, self._answer_timeout_s)
+        except TimeoutError:
+            raise NoAnswerError(f"the node's loop has not answered for {self._answer_timeout_s:g} seconds") from None
+        finally:
+            self._asked.discard(answer)
 
-    def _stuck(self) -> str:
-        return f"the node's loop has not answered for {self._answer_timeout_s:g} seconds"
+
+def _stopping() -> NoAnswerError:
+    return NoAnswerError("the node is stopping")

@@ -49,6 +49,16 @@ class RequestSample(NamedTuple):
     response_bytes: int
 
 
+class RequestMemorySample(NamedTuple):
+    """What requests of clients hold on their way in, and what came of its bound."""
+
+    limit_bytes: int
+    held_bytes: int
+    connections_waiting: int
+    waits: int
+    connections_closed: int
+
+
 class QuorumSample(NamedTuple):
     """The metadata quorum as this node sees it; -1 where there is none."""
 
@@ -91,6 +101,7 @@ class NodeSnapshot:
     connections_accepted: int
     connections_refused: int
     connections_closed_for_errors: int
+    request_memory: RequestMemorySample
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
@@ -144,6 +155,13 @@ def _whole_node(node: Node) -> NodeSnapshot:
         connections_accepted=gateway.accepted_total,
         connections_refused=gateway.refused,
         connections_closed_for_errors=gateway.closed_for_protocol_errors,
+        request_memory=RequestMemorySample(
+            gateway.memory.limit_bytes,
+            gateway.memory.held_bytes,
+            gateway.memory.waiter_count,
+            gateway.memory.waits,
+            gateway.closed_for_slow_frames,
+        ),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ottla.cli.exit_codes import ExitCode
+from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.output import Column, emit_table, emit_value, emphasize, talk
 from ottla.cli.ports import free_ports
@@ -86,7 +86,7 @@ class _Demo:
 def demo(*, directory: Path, keep_running: bool, output: str) -> int:
     """Stream real flights through Kafka and Spark, and prove the result against pandas."""
     run = _Demo(directory.absolute())
-    with _interrupted_by_sigterm():
+    with sigterm_interrupts():
         _prepare(run)
         try:
             _start_cluster(run)
@@ -101,20 +101,6 @@ def demo(*, directory: Path, keep_running: bool, output: str) -> int:
                 _stop_cluster(run)
         _report(run, gold, output, keep_running=keep_running)
     return ExitCode.OK
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that both clean up."""
-
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager
@@ -192,12 +178,8 @@ def _stop_cluster(run: _Demo) -> None:
         return
     from ottla_operator import local
 
-    # A second Ctrl-C must not leave a node behind.
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
+    with uninterrupted():
         local.down(state_dir=run.cluster)
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _feed(run: _Demo) -> int:
@@ -324,9 +306,9 @@ def _report(run: _Demo, gold: "list[GoldRow]", output: str, *, keep_running: boo
     click.echo()
     columns = [
         Column("STEP", "step"),
-        Column("ROWS", "rows"),
-        Column("SECONDS", "seconds"),
-        Column("ROWS/S", "rowsPerSecond"),
+        Column("ROWS", "rows", number=",d"),
+        Column("TIME (S)", "seconds", number=",.2f"),
+        Column("SPEED (ROWS/S)", "rowsPerSecond", number=",d"),
     ]
     emit_table(steps, columns)
     click.echo(f"\nPicture: {run.picture}")

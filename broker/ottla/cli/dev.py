@@ -7,14 +7,18 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.exit_codes import ExitCode
+from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import default_bootstrap
 from ottla.cli.output import emphasize, talk
 from ottla.cli.ports import free_port, is_free
 from ottla.cli.run import LOG_LEVELS, set_up_logging
@@ -51,17 +55,31 @@ def dev(*, port: int, http_port: int | None, host: str, data_dir: Path | None, s
 
     set_up_logging(log_level)
     _require_free(host, port, "--port")
-    directory = data_dir or Path(tempfile.mkdtemp(prefix="ottla-dev-"))
-    try:
+    with sigterm_interrupts(), _kept_or_temporary(data_dir) as directory:
         http_port = _http_port(host, http_port)
         config = NodeConfig.from_properties(node_properties(host, port, http_port, directory))
         format_node(config, random_cluster_id(), standalone=True, ignore_formatted=True)
         watch = _Watch(host, http_port, data_dir, sample=sample, started_s=started_s)
         exit_code = run_node(config, on_ready=watch.on_ready)
         watch.stop()
-        return ExitCode.ERROR if watch.has_failed else exit_code
+        if watch.has_failed:
+            return ExitCode.ERROR
+        if not watch.has_greeted and exit_code == ExitCode.OK:
+            raise KeyboardInterrupt
+        return exit_code
+
+
+@contextmanager
+def _kept_or_temporary(data_dir: Path | None) -> Iterator[Path]:
+    """Yield ``data_dir``; where there is none, a directory that is gone afterwards."""
+    if data_dir is not None:
+        yield data_dir
+        return
+    directory = Path(tempfile.mkdtemp(prefix="ottla-dev-"))
+    try:
+        yield directory
     finally:
-        if data_dir is None:
+        with uninterrupted():
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -109,6 +127,7 @@ class _Watch:
 
     def __init__(self, host: str, http_port: int, data_dir: Path | None, *, sample: bool, started_s: float) -> None:
         self.has_failed = False
+        self.has_greeted = False
         self._shown_host = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::1", "::") else host  # noqa: S104
         self._http_port = http_port
         self._data_dir = data_dir
@@ -116,6 +135,7 @@ class _Watch:
         self._started_s = started_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._cancel: Callable[[], object] | None = None
 
     def on_ready(self, handle: "NodeHandle") -> None:
         """Start the thread; called on the node's loop."""
@@ -124,35 +144,53 @@ class _Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread: the feeder at once; a self-check, which waits for a node that is gone, with the process."""
+        """End the thread, whatever it is at: the node is gone."""
         self._stopping.set()
+        if self._cancel is not None:
+            with suppress(RuntimeError):  # its event loop has ended by itself
+                self._cancel()
         if self._thread is not None:
             self._thread.join(timeout=STOP_TIMEOUT_S)
 
     def _run(self, port: int, stop: Callable[[], None]) -> None:
-        from ottla.cli.samples import feed_samples, self_check
+        import asyncio
 
-        bootstrap = f"{self._shown_host}:{port}"
         try:
-            self_check(bootstrap)
+            asyncio.run(self._watch(f"{self._shown_host}:{port}"))
+        except asyncio.CancelledError:
+            return
         except OttlaError as error:
             # A node that is being stopped fails as well, and is about to say that it was stopped.
             if not self._stopping.wait(STOP_TIMEOUT_S):
                 self.has_failed = True
-                talk(f"error: the node started, but a record did not come through: {error}")
+                talk(f"error: the node runs, but a record did not come through: {error}")
                 stop()
+
+    async def _watch(self, bootstrap: str) -> None:
+        import asyncio
+
+        from ottla.cli.samples import feed_samples, self_check
+
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        if self._stopping.is_set():
             return
+        await self_check(bootstrap)
         self._greet(bootstrap)
         if self._sample:
-            feed_samples(bootstrap, self._stopping)
+            await feed_samples(bootstrap)
 
     def _greet(self, bootstrap: str) -> None:
         from importlib.metadata import version
 
         kept = f"data in {self._data_dir}" if self._data_dir else "gone when it ends; --data-dir ./data keeps it"
         http = f"http://{self._shown_host}:{self._http_port}"
-        option = "" if bootstrap.endswith(f":{DEFAULT_PORT}") else f" -b {bootstrap}"
+        host, _, port = bootstrap.rpartition(":")
+        found = {bootstrap, f"127.0.0.1:{port}"} if host == "localhost" else {bootstrap}
+        option = "" if default_bootstrap() in found else f" -b {bootstrap}"
         topic = "sample" if self._sample else "hello"
+        self.has_greeted = True
         talk(f"{emphasize('ottla ' + version('ottla'))}  dev ({kept})")
         talk(f"  Kafka    {bootstrap}")
         talk(f"  Health   {http}/readyz")

@@ -39,6 +39,8 @@ _DENIED = frozenset(
         ErrorCode.POLICY_VIOLATION,
     }
 )
+# Named, not imported: most commands never need the client.
+_NO_ANSWER = frozenset({"BrokerUnreachableError", "RequestTimeoutError"})
 
 
 class NotFoundError(OttlaError):
@@ -61,5 +63,4 @@ def exit_code_of(error: OttlaError) -> ExitCode:
         return ExitCode.NOT_FOUND
     if isinstance(error, UnhealthyError):
         return ExitCode.UNHEALTHY
-    # Named, not imported: most commands never need the client.
-    return ExitCode.TIMEOUT if type(error).__name__ == "RequestTimeoutError" else ExitCode.ERROR
+    return ExitCode.TIMEOUT if type(error).__name__ in _NO_ANSWER else ExitCode.ERROR

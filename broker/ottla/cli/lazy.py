@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
+SENTENCE_LENGTH_MAX = 200
+
 
 class Entry(NamedTuple):
     """Where a command is (``module:attribute``) and what it does, in a few words."""
@@ -49,6 +51,10 @@ class ExampleCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)
         self.examples = tuple(examples)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the whole first sentence: a list of commands wraps it, where click would cut it off."""
+        return super().get_short_help_str(limit=max(limit, SENTENCE_LENGTH_MAX))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError
+from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import default_state_directory, directory_option, timeout_option
+from ottla.cli.options import default_bootstrap, default_state_directory, directory_option, timeout_option
 from ottla.cli.output import Column, emit_pairs, emit_table, emit_value, emphasize, output_option, talk
 
 if TYPE_CHECKING:
@@ -46,27 +47,38 @@ def up(
     """Start the local cluster and keep its data; Ctrl-C stops it, unless --detach."""
     from ottla_operator import local
 
-    before = local.status(state_dir=state_dir, ask_brokers=False)
-    try:
-        outcome = local.up(
-            state_dir=state_dir, brokers=brokers, controllers=controllers, port=port, timeout_s=timeout_s
-        )
-    except KeyboardInterrupt:
-        if before is None or all(node.pid is None for node in before.nodes):
-            local.down(state_dir=state_dir)
-        raise
-    if outcome.exit_code:
-        talk(f"error: {outcome.message}")
-        return int(outcome.exit_code)
-    status = local.status(state_dir=state_dir, ask_brokers=False)
-    assert status is not None, "a cluster that is up has a status"
-    _greet(status, state_dir, is_new=outcome.action != "unchanged", detach=detach)
-    if detach:
-        return ExitCode.OK
-    exit_code = _watch(state_dir)
-    talk("stopping")
-    local.down(state_dir=state_dir)
+    with sigterm_interrupts():
+        before = local.status(state_dir=state_dir, ask_brokers=False)
+        try:
+            outcome = local.up(
+                state_dir=state_dir, brokers=brokers, controllers=controllers, port=port, timeout_s=timeout_s
+            )
+            if outcome.exit_code:
+                talk(f"error: {outcome.message}")
+                return int(outcome.exit_code)
+            status = local.status(state_dir=state_dir, ask_brokers=False)
+            assert status is not None, "a cluster that is up has a status"
+            _greet(status, state_dir, is_new=outcome.action != "unchanged", detach=detach)
+        except KeyboardInterrupt:
+            if before is None or all(node.pid is None for node in before.nodes):
+                _stop(state_dir)
+            raise
+        if detach:
+            return ExitCode.OK
+        try:
+            exit_code = _watch(state_dir)
+        except KeyboardInterrupt:
+            exit_code = ExitCode.OK
+        talk("stopping")
+        _stop(state_dir)
     return exit_code
+
+
+def _stop(state_dir: Path) -> None:
+    from ottla_operator import local
+
+    with uninterrupted():
+        local.down(state_dir=state_dir)
 
 
 def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bool) -> None:
@@ -75,29 +87,25 @@ def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bo
     talk(f"  Kafka    {status.bootstrap_servers}")
     talk(f"  Health   {status.nodes[0].http_address}/readyz")
     is_default = state_dir == default_state_directory()
-    where = "" if is_default else f" -b {status.bootstrap_servers}"
+    where = "" if default_bootstrap() == status.bootstrap_servers else f" -b {status.bootstrap_servers}"
     talk(f"Next: echo hello | ottla produce greetings{where}")
     talk(f"      ottla consume greetings -n 1{where}")
     talk(f"      ottla down{'' if is_default else f' --dir {state_dir}'}" if detach else "Ctrl-C stops it.")
 
 
 def _watch(state_dir: Path) -> ExitCode:
-    """Return on Ctrl-C or SIGTERM, or when a node has ended by itself."""
-    import signal
-    import threading
+    """Return when a node has ended by itself; Ctrl-C raises."""
+    import time
 
     from ottla_operator import local
 
-    interrupted = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _, __: interrupted.set())
-    while not interrupted.wait(WATCH_INTERVAL_S):
+    while True:
+        time.sleep(WATCH_INTERVAL_S)
         status = local.status(state_dir=state_dir, ask_brokers=False)
         for node in status.nodes if status else ():
             if node.pid is None:
                 talk(f"error: node {node.name} has ended; its last words are in {node.log}")
                 return ExitCode.UNHEALTHY
-    return ExitCode.OK
 
 
 @click.command(cls=ExampleCommand, examples=["ottla down", "ottla down --dir ./cluster"])

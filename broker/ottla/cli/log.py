@@ -1,6 +1,8 @@
 """``ottla log``: the files of a log, explained."""
 
+import codecs
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import click
@@ -8,8 +10,18 @@ import click
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.output import talk
+from ottla.errors import OttlaError
 
 EXPLAINED = ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot", "*.checkpoint", "*-checkpoint")
+NATURE_SIZE_BYTES = 512
+NAMED_BY_OFFSET = (".log", ".index", ".timeindex")
+# What lies beside them and needs no explaining.
+PLAIN = {
+    "meta.properties": "text that says which node the directory belongs to",
+    "partition.metadata": "text that says which topic id the partition has",
+    ".lock": "empty: a running node holds it",
+    ".kafka_cleanshutdown": "text that a node leaves when it has closed every log",
+}
 
 
 @click.group()
@@ -43,6 +55,10 @@ def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> i
     exit_code = ExitCode.OK
     try:
         for file in _expanded(files):
+            if not _is_explained(file):
+                talk(f"error: {file} is no file of a log but {_nature(file)}; explained are {', '.join(EXPLAINED)}")
+                exit_code = ExitCode.ERROR
+                continue
             try:
                 for line in explain_file(disk, str(file), print_data=not no_data, decoder=decoder):
                     click.echo(line)
@@ -51,9 +67,38 @@ def dump(*, files: tuple[Path, ...], cluster_metadata: bool, no_data: bool) -> i
             except OSError as error:
                 talk(f"error: cannot read {error.filename or file}: {error.strerror or error}")
                 exit_code = ExitCode.ERROR
+            except OttlaError as error:
+                talk(f"error: {error}")
+                exit_code = ExitCode.ERROR
     finally:
         disk.close()
     return exit_code
+
+
+def _is_explained(file: Path) -> bool:
+    named_by_offset = file.suffix in NAMED_BY_OFFSET
+    return file.stem.isdecimal() if named_by_offset else any(fnmatch(file.name, pattern) for pattern in EXPLAINED)
+
+
+def _nature(file: Path) -> str:
+    """Return what a file is that is not explained, in a few words."""
+    if file.name in PLAIN:
+        return PLAIN[file.name]
+    if file.suffix in NAMED_BY_OFFSET:
+        return f"a {file.suffix} whose name is not the offset that it begins with"
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(NATURE_SIZE_BYTES)
+    except OSError as error:
+        return f"a file that cannot be read ({error.strerror})"
+    if not start:
+        return "an empty file"
+    try:
+        # A character may be cut in two at the end of what was read.
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "binary data of another kind"
+    return "binary data of another kind" if b"\0" in start else "text"
 
 
 def _expanded(files: tuple[Path, ...]) -> Iterator[Path]:

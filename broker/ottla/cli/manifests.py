@@ -14,6 +14,7 @@ from ottla.cli.output import Column, confirm, emit_rows, emit_value, output_opti
 
 if TYPE_CHECKING:
     from ottla_operator.local import Outcome
+    from ottla_operator.model.document import Document
 
 
 def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
@@ -47,12 +48,7 @@ def apply(
     """Make clusters and topics as manifests ask; what is so already stays untouched."""
     from ottla_operator import local
 
-    try:
-        documents = local.read_manifests([_source(name) for name in files])
-    except OSError as error:
-        raise NotFoundError(f"cannot read {error.filename}: {error.strerror}") from error
-    if not documents:
-        raise NotFoundError(f"no manifest in {', '.join(files)}")
+    documents = _read(files)
     outcomes = local.apply(documents, state_dir=state_dir, bootstrap=bootstrap, dry_run=dry_run, timeout_s=timeout_s)
     if output == "text":
         for outcome in outcomes:
@@ -60,6 +56,38 @@ def apply(
     else:
         emit_value([_plain(outcome) for outcome in outcomes], output)
     return _worst(outcomes)
+
+
+def _canonical(kind: str) -> str:
+    """Return the kind's own name.
+
+    Raises:
+        click.BadParameter: there is no such kind.
+    """
+    from ottla_operator import local
+    from ottla_operator.errors import OperatorError
+
+    try:
+        return local.canonical_kind(kind)
+    except OperatorError as error:
+        raise click.BadParameter(str(error), param_hint="KIND") from error
+
+
+def _read(files: tuple[str, ...]) -> "list[Document]":
+    """Return the manifests in ``files``, at least one.
+
+    Raises:
+        NotFoundError: a file cannot be read, or none holds a manifest.
+    """
+    from ottla_operator import local
+
+    try:
+        documents = local.read_manifests([_source(name) for name in files])
+    except OSError as error:
+        raise NotFoundError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not documents:
+        raise NotFoundError(f"no manifest in {', '.join(files)}")
+    return documents
 
 
 def _source(name: str) -> Path | TextIO:
@@ -105,7 +133,7 @@ def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, stat
     """Show stored objects of KIND (cluster, topic) with their status of now."""
     from ottla_operator import local
 
-    canonical = local.canonical_kind(kind)
+    canonical = _canonical(kind)
     objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap)
     if name is not None and not objects:
         raise NotFoundError(f"there is no {canonical.lower()} {name} in {state_dir}")
@@ -164,10 +192,9 @@ def delete(
     if bool(kind) == bool(files) or (kind and not names):
         raise click.UsageError("give KIND NAME..., or -f FILE")
     if kind:
-        chosen = [(local.canonical_kind(kind), name) for name in names]
+        chosen = [(_canonical(kind), name) for name in names]
     else:
-        documents = local.read_manifests([_source(name) for name in files])
-        chosen = [(document["kind"], document["metadata"]["name"]) for document in documents]
+        chosen = [local.identity(document) for document in _read(files)]
         # The reverse of the order in which they are made: a cluster outlives its topics.
         chosen.sort(key=lambda entry: entry[0] == "Cluster")
     for chosen_kind, name in chosen:

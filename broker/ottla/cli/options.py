@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
-"""How long a command looks for brokers before it says that nobody is there; a node that is starting is up by then."""
+"""How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
 ResultT = TypeVar("ResultT")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -74,14 +74,17 @@ def default_state_directory() -> Path:
 
 
 def default_bootstrap() -> str:
-    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the recorded local cluster, else 127.0.0.1:9092."""
+    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the local cluster while it runs, else 127.0.0.1:9092."""
     return os.environ.get("OTTLA_BOOTSTRAP") or _recorded_bootstrap(default_state_directory()) or DEFAULT_BOOTSTRAP
 
 
 def _recorded_bootstrap(state_dir: Path) -> str | None:
-    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none."""
+    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none, or it was stopped.
+
+    A stopped cluster must not hide a node that `ottla dev` runs.
+    """
     files = sorted((state_dir / "objects" / "cluster").glob("*.yaml"))
-    if not files:
+    if not files or not any((state_dir / "nodes").glob("*/process.json")):
         return None
     import yaml
 
@@ -117,7 +120,7 @@ def ask_brokers(
     from ottla.client.admin import AdminClient
 
     async def run() -> ResultT:
-        async with AdminClient(bootstrap, request_timeout_s=timeout_s) as admin:
+        async with AdminClient(bootstrap, request_timeout_s=timeout_s, connect_timeout_s=timeout_s) as admin:
             await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_ANSWER_S))
             return await conversation(admin)
 

@@ -16,11 +16,15 @@ FORMS = ("table", "wide", "json", "yaml", "name")
 
 
 class Column(NamedTuple):
-    """One column of a table: its title and the row's key; ``wide`` columns appear with ``-o wide`` only."""
+    """One column of a table: its title and the row's key; ``wide`` columns appear with ``-o wide`` only.
+
+    ``number`` is the format of a column of numbers, such as ``,d`` or ``,.2f``; they stand right-aligned.
+    """
 
     title: str
     key: str
     wide: bool = False
+    number: str = ""
 
 
 def output_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -61,10 +65,12 @@ def emit_table(rows: Sequence[Row], columns: Sequence[Column], *, wide: bool = F
     """Print an aligned table with titles."""
     shown = [column for column in columns if wide or not column.wide]
     lines = [[column.title for column in shown]]
-    lines += [[cell(row.get(column.key)) for column in shown] for row in rows]
+    lines += [[cell(row.get(column.key), column.number) for column in shown] for row in rows]
     widths = [max(len(line[index]) for line in lines) for index in range(len(shown))]
+    aligns = [">" if column.number else "<" for column in shown]
     for line in lines:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        cells = (f"{text:{align}{width}}" for text, align, width in zip(line, aligns, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
 
 
 def emit_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
@@ -74,15 +80,15 @@ def emit_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
         click.echo(f"{name.ljust(width)}  {cell(value)}".rstrip())
 
 
-def cell(value: Any) -> str:  # noqa: ANN401 - whatever a row holds
-    """Return ``value`` as one cell of a table."""
+def cell(value: Any, number: str = "") -> str:  # noqa: ANN401 - whatever a row holds
+    """Return ``value`` as one cell of a table, a number in the format ``number`` if there is one."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(str(entry) for entry in value) or "-"
-    return str(value)
+    return format(value, number) if number else str(value)
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - recursive over anything

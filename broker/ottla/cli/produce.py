@@ -52,14 +52,11 @@ def produce(*, topic: str, bootstrap: str, **options: Any) -> None:  # noqa: ANN
         raise click.UsageError("--tombstone needs --key: a record without a value deletes its key")
     if options["form"] and options["key_delimiter"]:
         raise click.UsageError("--format and --key-delimiter exclude each other")
-    if sys.stdin.isatty() and not options["tombstone"]:
-        talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
     count = asyncio.run(_produce(topic, bootstrap, options))
     talk(f"{count} record(s) produced to {topic}")
 
 
 async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
-
     from ottla.client.producer import Producer
     from ottla.wire.records import Compression
 
@@ -75,6 +72,8 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
     reports = _Reports(as_json=options["output"] == "json")
     async with producer:
         await producer.cluster.reach(timeout_s=FIRST_ANSWER_S)
+        if sys.stdin.isatty() and not options["tombstone"]:
+            talk(f"Type a line for each record for {topic}; Ctrl-D ends.")
         pieces = _tombstone() if options["tombstone"] else _records(options)
         async for piece in pieces:
             for record in piece:

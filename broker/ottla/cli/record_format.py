@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     from ottla.client.consumer import ConsumedRecord
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_LAST_DATE_MS = 253_402_300_799_999
+"""The end of the year 9999. What counts in microseconds or nanoseconds is beyond it."""
+_TIMESTAMP_MS_MAX = (1 << 63) - 1
 _PIECE = re.compile(r"%(.)|\\(.)|([^%\\]+)", re.DOTALL)
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """Return ``2013-01-01T05:15:00.000Z``; ``-`` where a record has no time."""
+    """Return ``2013-01-01T05:15:00.000Z``; ``-`` where a record has no time, the number where no calendar has it."""
     if timestamp_ms < 0:
         return "-"
+    if timestamp_ms > _LAST_DATE_MS:
+        return str(timestamp_ms)
     moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03d}Z"
 
@@ -106,6 +111,8 @@ def compile_reader(text: str) -> Callable[[bytes], Parsed | None]:
         if match is None:
             return None
         found = match.groupdict()
+        if int(found.get("d") or 0) > _TIMESTAMP_MS_MAX:
+            return None
         return Parsed(
             key=found.get("k"),
             value=found.get("v"),

@@ -3,9 +3,8 @@
 import asyncio
 import json
 import math
-import threading
 import time
-import uuid
+from typing import NoReturn
 
 from ottla.client.admin import AdminClient
 from ottla.client.consumer import Consumer
@@ -15,60 +14,56 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.types import TopicPartition
 
 CHECK_TIMEOUT_S = 15.0
+CHECK_TOPIC = "__ottla_self_check"
+CHECK_PAYLOAD = b"ready"
 SAMPLE_TOPIC = "sample"
 SAMPLE_PARTITIONS = 3
 SAMPLE_INTERVAL_S = 0.5
 THERMOMETERS = ("greenhouse", "kitchen", "cellar", "attic", "yard")
 
 
-def self_check(bootstrap: str) -> None:
+async def self_check(bootstrap: str) -> None:
     """Make a topic, send a record, read it back, delete the topic.
+
+    The topic of a check that was broken off is still there, where data is kept; the next check uses and deletes it.
 
     Raises:
         OttlaError: any step failed; says which.
     """
-    asyncio.run(_self_check(bootstrap))
-
-
-async def _self_check(bootstrap: str) -> None:
-    topic = f"__ottla_self_check_{uuid.uuid4().hex[:8]}"
-    where, payload = TopicPartition(topic, 0), b"ready"
     async with AdminClient(bootstrap, request_timeout_s=CHECK_TIMEOUT_S) as admin:
-        await admin.create_topic(topic, partitions=1, replication_factor=1)
-        try:
-            async with Producer(admin.cluster, linger_ms=0, create_topics=True) as producer:
-                landed = await (await producer.send(topic, payload, partition=0))
-            consumer = Consumer(admin.cluster)
-            consumer.assign({where: landed.offset})
-            deadline_s = time.monotonic() + CHECK_TIMEOUT_S
-            while not (records := await consumer.fetch()):
-                if time.monotonic() > deadline_s:
-                    raise RequestTimeoutError(f"the record did not come back within {CHECK_TIMEOUT_S:g} s")
-            if records[0].value != payload:
-                raise ClientError(f"sent {payload!r}, but {records[0].value!r} came back")
-        finally:
-            await admin.delete_topic(topic)
+        await _create_unless_there(admin, CHECK_TOPIC, partitions=1)
+        async with Producer(admin.cluster, linger_ms=0, create_topics=True) as producer:
+            landed = await (await producer.send(CHECK_TOPIC, CHECK_PAYLOAD, partition=0))
+        consumer = Consumer(admin.cluster)
+        consumer.assign({TopicPartition(CHECK_TOPIC, 0): landed.offset})
+        deadline_s = time.monotonic() + CHECK_TIMEOUT_S
+        while not (records := await consumer.fetch()):
+            if time.monotonic() > deadline_s:
+                raise RequestTimeoutError(f"the record did not come back within {CHECK_TIMEOUT_S:g} s")
+        if records[0].value != CHECK_PAYLOAD:
+            raise ClientError(f"sent {CHECK_PAYLOAD!r}, but {records[0].value!r} came back")
+        await admin.delete_topic(CHECK_TOPIC)
 
 
-def feed_samples(bootstrap: str, stopping: threading.Event) -> None:
-    """Send readings to the topic ``sample``, two a second, until ``stopping`` is set or the node is gone."""
+async def _create_unless_there(admin: AdminClient, topic: str, *, partitions: int) -> None:
     try:
-        asyncio.run(_feed_samples(bootstrap, stopping))
-    except (ClientError, KafkaError):
-        if not stopping.is_set():
+        await admin.create_topic(topic, partitions=partitions, replication_factor=1)
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 
-async def _feed_samples(bootstrap: str, stopping: threading.Event) -> None:
+async def feed_samples(bootstrap: str) -> NoReturn:
+    """Send readings to the topic ``sample``, two a second, until cancelled.
+
+    Raises:
+        OttlaError: the node is gone, or refuses.
+    """
     async with AdminClient(bootstrap) as admin:
-        try:
-            await admin.create_topic(SAMPLE_TOPIC, partitions=SAMPLE_PARTITIONS, replication_factor=1)
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+        await _create_unless_there(admin, SAMPLE_TOPIC, partitions=SAMPLE_PARTITIONS)
         async with Producer(admin.cluster, create_topics=True, delivery_timeout_s=5.0) as producer:
             number = 0
-            while not stopping.is_set():
+            while True:
                 key, value = reading(number, time.time())
                 await producer.send(SAMPLE_TOPIC, value, key=key)
                 number += 1

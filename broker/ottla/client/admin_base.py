@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from ottla.client.cluster import Cluster
-from ottla.client.connection import REQUEST_TIMEOUT_S, ResponseT, SendOptions
+from ottla.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, ResponseT, SendOptions
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 
@@ -21,13 +21,19 @@ class AdminBase:
         *,
         client_id: str = "ottla-admin",
         request_timeout_s: float = REQUEST_TIMEOUT_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         """Take addresses (see `Cluster`), or a cluster that somebody else closes."""
         self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
         self.cluster = (
             bootstrap_servers
             if isinstance(bootstrap_servers, Cluster)
-            else Cluster(bootstrap_servers, client_id=client_id, request_timeout_s=request_timeout_s)
+            else Cluster(
+                bootstrap_servers,
+                client_id=client_id,
+                request_timeout_s=request_timeout_s,
+                connect_timeout_s=connect_timeout_s,
+            )
         )
 
     async def __aenter__(self) -> Self:

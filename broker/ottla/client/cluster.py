@@ -74,7 +74,8 @@ class Cluster:
             bootstrap_servers: ``host:port[,host:port...]``, or the addresses themselves.
             client_id: what the brokers' logs and quotas call this client.
             request_timeout_s: limit of one request with all its retries, unless a call says otherwise.
-            connect_timeout_s: limit of one attempt to connect.
+            connect_timeout_s: limit of one attempt to connect; less where ``request_timeout_s`` would otherwise not
+                do for a try at every bootstrap address.
 
         Raises:
             ConfigurationError: the text is not a list of ``host:port``.
@@ -85,7 +86,7 @@ class Cluster:
         self.bootstrap = tuple(bootstrap_servers)
         self.client_id = client_id
         self.request_timeout_s = request_timeout_s
-        self._connect_timeout_s = connect_timeout_s
+        self._connect_timeout_s = min(connect_timeout_s, request_timeout_s / max(1, len(self.bootstrap)))
         self._metadata = _Metadata()
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}

@@ -58,13 +58,14 @@ class Connection:
 
     @classmethod
     async def open(cls, endpoint: Endpoint, *, client_id: str = "ottla", timeout_s: float = CONNECT_TIMEOUT_S) -> Self:
-        """Connect and ask for the broker's versions.
+        """Connect and ask for the broker's versions, all within ``timeout_s``.
 
         Raises:
             BrokerUnreachableError: nobody listens there, or what listens is no Kafka broker.
         """
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(deadline_s):
                 reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
         except TimeoutError:
             raise BrokerUnreachableError(
@@ -75,8 +76,15 @@ class Connection:
             raise BrokerUnreachableError(_why_refused(endpoint, error)) from error
         connection = cls(endpoint, client_id, reader, writer)
         try:
-            await connection._negotiate(timeout_s)
-        except (ConnectionLostError, RequestTimeoutError, ProtocolError) as error:
+            async with asyncio.timeout_at(deadline_s):
+                await connection._negotiate(timeout_s)
+        except TimeoutError:
+            await connection.close()
+            raise BrokerUnreachableError(
+                f"{endpoint} accepted a connection but said nothing for {timeout_s:g} s; is it a Kafka broker, and is "
+                "it alive?"
+            ) from None
+        except (ConnectionLostError, ProtocolError) as error:
             await connection.close()
             raise BrokerUnreachableError(
                 f"{endpoint} accepted a connection but did not answer as a Kafka broker without TLS: {error}"
@@ -139,6 +147,9 @@ class Connection:
             ) from None
         finally:
             self._waiting.pop(correlation_id, None)
+            if waiting.done() and not waiting.cancelled():
+                # Who could not even write has raised already: asyncio need not complain of the answer's error too.
+                waiting.exception()
         try:
             _, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
             if key is ApiKey.API_VERSIONS:

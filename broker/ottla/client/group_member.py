@@ -173,11 +173,15 @@ class GroupConsumer:
     async def close(self) -> None:
         """Commit, leave the group and close."""
         await self._stop_heartbeats()
-        with contextlib.suppress(ClientError):
-            await self._commit_quietly()
-            await self._leave()
-        if self._owns_cluster:
-            await self.cluster.close()
+        try:
+            with contextlib.suppress(ClientError):
+                try:
+                    await self._commit_quietly()
+                finally:
+                    await self._leave()
+        finally:
+            if self._owns_cluster:
+                await self.cluster.close()
 
     async def _commit_quietly(self) -> None:
         """Commit; where the group has moved on, its next owner reads from the last commit."""
@@ -213,8 +217,8 @@ class GroupConsumer:
         codes = (ErrorCode.MEMBER_ID_REQUIRED, *_JOIN_AGAIN)
         timeout_s = self.cluster.request_timeout_s + 2 * REBALANCE_TIMEOUT_MS / 1000
         assigned = await self.cluster.retry(attempt, also=codes, timeout_s=timeout_s, group_id=self.group_id)
-        self._must_join = False
         await self._start_positions(assigned)
+        self._must_join = False
         self._committed_at_s = asyncio.get_running_loop().time()
         self._heartbeats = asyncio.create_task(self._send_heartbeats())
 

@@ -323,10 +323,9 @@ class Producer:
     async def _request(self, leader: NodeId, queues: list[_Queue]) -> None:
         """Send the first batch of each queue; what fails but may yet succeed stays first."""
         try:
-            for queue in queues:
-                await self._settle(queue)
-            answers = await self._produce(leader, queues)
-            settled = [self._handle_answer(queue, answers.get(queue.partition)) for queue in queues]
+            sent = [queue for queue in queues if await self._settle(queue)]
+            answers = await self._produce(leader, sent) if sent else {}
+            settled = [self._handle_answer(queue, answers.get(queue.partition)) for queue in sent]
             if not all(settled):
                 await asyncio.sleep(BACKOFF_FIRST_S)
         except OttlaError as error:
@@ -367,11 +366,14 @@ class Producer:
             for entry in topic.partition_responses
         }
 
-    async def _settle(self, queue: _Queue) -> None:
-        """Give the first batch its numbers and its bytes; a batch that is sent again keeps them."""
+    async def _settle(self, queue: _Queue) -> bool:
+        """Give the first batch its numbers and its bytes; a batch that is sent again keeps them.
+
+        Return False for one that failed because a record in it cannot be written.
+        """
         batch = queue.batches[0]
         if batch.data is not None:
-            return
+            return True
         if self._sticky.get(queue.partition.topic) == queue.partition:
             del self._sticky[queue.partition.topic]
         if self._is_idempotent and queue.producer is None:
@@ -383,10 +385,17 @@ class Producer:
             producer_epoch=producer_epoch,
             base_sequence=queue.next_sequence if queue.producer else NO_SEQUENCE,
         )
-        for record in batch.records:
-            builder.append(timestamp_ms=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
-        batch.data = builder.build()
+        try:
+            for record in batch.records:
+                builder.append(
+                    timestamp_ms=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers
+                )
+            batch.data = builder.build()
+        except Exception as error:  # a time or a name that the format has no room for: trying again will not help
+            self._finish(queue, batch, ClientError(f"a record for {queue.partition} cannot be written: {error}"))
+            return False
         queue.next_sequence = increment_sequence(queue.next_sequence, len(batch.records))
+        return True
 
     async def _get_identity(self) -> tuple[ProducerId, ProducerEpoch]:
         async with self._identity_lock:

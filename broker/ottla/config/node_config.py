@@ -55,6 +55,8 @@ class NodeConfig:
 
     # Connections and requests.
     socket_request_max_bytes: int
+    queued_max_request_bytes: int
+    """0 or less leaves it to the node."""
     socket_receive_buffer_bytes: int
     socket_send_buffer_bytes: int
     socket_listen_backlog_size: int

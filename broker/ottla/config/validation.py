@@ -303,11 +303,10 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
             f"broker.heartbeat.interval.ms={config.broker_heartbeat_interval_ms} must be at most half of "
             f"broker.session.timeout.ms={config.broker_session_timeout_ms}: one late heartbeat would fence the broker"
         )
-    queued = values["queued.max.request.bytes"]
-    assert isinstance(queued, int)
-    if -1 < queued < config.socket_request_max_bytes:
+    queued = config.queued_max_request_bytes
+    if 0 < queued < config.socket_request_max_bytes:
         raise ConfigurationError(
-            f"queued.max.request.bytes={queued} must be -1 or at least "
+            f"queued.max.request.bytes={queued} must be -1, for the node's own bound, or at least "
             f"socket.request.max.bytes={config.socket_request_max_bytes}: the largest request would never be read"
         )
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:

@@ -15,6 +15,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole, RequestContext, serves
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import KRAFT_VERSION, SUPPORTED_FEATURES
+from ottla.wire.codec import EncodedArray
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -26,6 +27,7 @@ from ottla.wire.messages.registry import ApiKey
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE = 3
+_FIRST_VERSION_WITH_FEATURES = 3
 _FIRST_VERSION_WITH_ZERO_MINIMUM = 4
 
 
@@ -38,28 +40,25 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.client_software_name = name
         context.connection.client_software_version = version
+    has_features = context.api_version >= _FIRST_VERSION_WITH_FEATURES
     metadata = context.services.metadata
     return ApiVersionsResponse(
-        api_keys=_served_apis(context.connection.role),
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=first, max_version=last)
-            for name, (first, last) in sorted(SUPPORTED_FEATURES.items())
-            if first > 0 or context.api_version >= _FIRST_VERSION_WITH_ZERO_MINIMUM
-        ],
+        api_keys=_served_apis(context.connection.role, context.api_version).as_list,
+        supported_features=_supported_features(context.api_version).as_list if has_features else [],
         finalized_features_epoch=metadata.offset,
-        finalized_features=[
-            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in sorted(_finalized_levels(context).items())
-        ],
+        finalized_features=_finalized_features(context) if has_features else [],
     )
 
 
-def _finalized_levels(context: RequestContext) -> dict[str, int]:
+def _finalized_features(context: RequestContext) -> list[FinalizedFeatureKey]:
     """Return the finalized features; kraft.version is the quorum's own and counts from 1 on (KIP-853)."""
     levels = dict(context.services.metadata.image.features.levels)
     if context.services.raft.kraft_version > 0:
         levels[KRAFT_VERSION] = context.services.raft.kraft_version
-    return levels
+    return [
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in sorted(levels.items())
+    ]
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
@@ -74,8 +73,8 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 
 @cache
-def _served_apis(role: ListenerRole) -> list[ApiVersion]:
-    return [
+def _served_apis(role: ListenerRole, version: int) -> EncodedArray:
+    apis = [
         ApiVersion(
             api_key=key,
             min_version=0 if key is ApiKey.PRODUCE else row.first_version,  # see the module
@@ -84,3 +83,14 @@ def _served_apis(role: ListenerRole) -> list[ApiVersion]:
         for key, row in sorted(CATALOG.items())
         if is_served_to(role, key)
     ]
+    return ApiVersionsResponse.encode_array(version, ApiVersionsResponse, "api_keys", apis)
+
+
+@cache
+def _supported_features(version: int) -> EncodedArray:
+    features = [
+        SupportedFeatureKey(name=name, min_version=first, max_version=last)
+        for name, (first, last) in sorted(SUPPORTED_FEATURES.items())
+        if first > 0 or version >= _FIRST_VERSION_WITH_ZERO_MINIMUM
+    ]
+    return ApiVersionsResponse.encode_array(version, ApiVersionsResponse, "supported_features", features)

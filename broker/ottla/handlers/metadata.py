@@ -16,6 +16,7 @@ from ottla.handlers.auto_create import create_missing_topics
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
 from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
+from ottla.wire.codec import EncodedArray
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -27,6 +28,8 @@ from ottla.wire.messages.metadata import (
 
 _FIRST_VERSION_WITH_IDS_ASKED = 12
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+_FEWEST_PARTITIONS_KEPT = 16
+"""Below this, keeping the bytes saves less than it costs."""
 
 
 @serves(api_key=3, versions=range(0, 14))
@@ -106,6 +109,8 @@ class _Described:
             endpoint = advertised_endpoint(context, broker)
             if endpoint is not None:
                 self._endpoints[broker_id] = endpoint
+        # Which brokers the client can reach is all that its partitions depend on besides the image.
+        self._view = (context.api_version, *self._endpoints)
 
     def brokers(self) -> list[MetadataResponseBroker]:
         return [
@@ -140,8 +145,22 @@ class _Described:
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=[self._partition(index, each) for index, each in sorted(topic.partitions.items())],
+            partitions=self._partitions(topic),
         )
+
+    def _partitions(self, topic: TopicImage) -> list[MetadataResponsePartition]:
+        """Describe the partitions; a large topic's bytes are kept, as clients ask for them again and again."""
+        if len(topic.partitions) < _FEWEST_PARTITIONS_KEPT:
+            return self._describe(topic)
+        kept = self._context.services.metadata.encoded_partitions(topic, self._view, lambda: self._encode(topic))
+        return kept.as_list
+
+    def _encode(self, topic: TopicImage) -> EncodedArray:
+        version = self._context.api_version
+        return MetadataResponse.encode_array(version, MetadataResponseTopic, "partitions", self._describe(topic))
+
+    def _describe(self, topic: TopicImage) -> list[MetadataResponsePartition]:
+        return [self._partition(index, each) for index, each in sorted(topic.partitions.items())]
 
     def _partition(self, index: int, registration: PartitionRegistration) -> MetadataResponsePartition:
         leader, error = registration.leader, ErrorCode.NONE

@@ -130,7 +130,7 @@ class Durability:
         Raises:
             StorageError: a file could not even be opened.
         """
-        truncations = self._generation
+        generation = self._generation
         sync = self._prepare()
         self._is_flushing = True
 
@@ -141,7 +141,8 @@ class Durability:
                 failure.__cause__ = error
                 done(failure)
                 return
-            if truncations == self._generation:
+            if generation == self._generation:
+                self._on_synced(sync)
                 self.recovery_point = max(self.recovery_point, end_offset)
             done(None)
 

@@ -11,15 +11,17 @@ class IndexFile:
     """Reads, extends and rewrites one index file.
 
     ``saved_count`` is how many leading entries the file holds as they are in memory; -1 when it must be written anew.
+    ``is_whole`` is what `read_last` saw: whether the file was there and its size was a multiple of an entry's.
     """
 
-    __slots__ = ("disk", "entry_size_bytes", "path", "saved_count")
+    __slots__ = ("disk", "entry_size_bytes", "is_whole", "path", "saved_count")
 
     def __init__(self, disk: Disk, path: str, entry_size_bytes: int) -> None:
         self.disk = disk
         self.path = path
         self.entry_size_bytes = entry_size_bytes
         self.saved_count = 0
+        self.is_whole = True
 
     def has_whole_entries(self) -> bool:
         """Whether the file is there and its size is a multiple of an entry's."""
@@ -54,11 +56,13 @@ class IndexFile:
         try:
             file = self.disk.open(self.path, read_only=True)
         except FileNotFoundError:
+            self.is_whole = False
             return None
         except OSError as error:
             raise StorageError(f"cannot open {self.path}: {error}") from error
         try:
-            count = file.size_bytes() // self.entry_size_bytes
+            count, torn_bytes = divmod(file.size_bytes(), self.entry_size_bytes)
+            self.is_whole = not torn_bytes
             if count == 0:
                 return None
             return file.pread(self.entry_size_bytes, (count - 1) * self.entry_size_bytes)

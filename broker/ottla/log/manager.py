@@ -325,6 +325,10 @@ class LogManager:
             if partition.topic == topic:
                 log.update_config(self._with_jitter(config))
 
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """Take another producer.id.expiration.ms; every log's next check goes by it."""
+        self._config = replace(self._config, producer_id_expiration_ms=expiration_ms)
+
     # --- directories
 
     def directory_ids(self) -> Mapping[str, Uuid]:
@@ -398,7 +402,7 @@ class LogManager:
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, self._apply_retention),
             (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
-            (config.producer_id_expiration_check_interval_ms, lambda log: log.expire_producers(wall_ms())),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (DELETION_CHECK_INTERVAL_MS, lambda log: log.remove_deleted_files(wall_ms())),
         ]
         directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
@@ -425,6 +429,9 @@ class LogManager:
     def _apply_retention(self, log: PartitionLog) -> None:
         if log.apply_retention(self._clock.wall_ms()) and self.on_log_start_raised is not None:
             self.on_log_start_raised(log.topic_partition)
+
+    def _expire_producers(self, log: PartitionLog) -> None:
+        log.expire_producers(self._clock.wall_ms(), self._config.producer_id_expiration_ms)
 
     def _checkpoint_recovery_points(self, directory: LogDirectory) -> None:
         directory.checkpoint_recovery_points(lambda error: self._fail(directory, error))

@@ -101,10 +101,6 @@ class OffsetIndex:
         self._positions = array("i")
         self.file.saved_count = -1
 
-    def is_sane(self) -> bool:
-        """Whether the file could be an index of this segment: whole entries, and none below the base offset."""
-        return self.file.has_whole_entries() and self.last_entry()[0] >= self.base_offset
-
     def save(self) -> None:
         """Write the entries that the file does not have yet, and make the file when it is missing."""
         if self._offsets is None:

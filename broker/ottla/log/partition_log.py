@@ -560,9 +560,9 @@ class PartitionLog:
         if self._local.durability.is_flush_due(self.config, now_ms):
             self.flush_later(lambda _: None)
 
-    def expire_producers(self, now_ms: int) -> None:
-        """Forget the producers that have been idle for producer.id.expiration.ms."""
-        self._local.producers.expire(now_ms)
+    def expire_producers(self, now_ms: int, expiration_ms: int | None = None) -> None:
+        """Forget the producers that have been idle for producer.id.expiration.ms, which may be given anew."""
+        self._local.producers.expire(now_ms, expiration_ms)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config

@@ -317,8 +317,13 @@ class ProducerState:
             self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
             self._update_first_unstable()
 
-    def expire(self, now_ms: int) -> None:
-        """Forget the producers that have not appended for ``expiration_ms`` and have no transaction open."""
+    def expire(self, now_ms: int, expiration_ms: int | None = None) -> None:
+        """Forget the producers that have not appended for `expiration_ms` and have no transaction open.
+
+        ``expiration_ms`` becomes what is gone by from now on; None leaves it as it is.
+        """
+        if expiration_ms is not None:
+            self.expiration_ms = expiration_ms
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]

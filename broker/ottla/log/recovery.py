@@ -4,7 +4,9 @@ After a clean stop the end of each file is what it was, and opening costs a few 
 everything from the recovery point on is suspect. The segments from the one that holds it are walked batch by batch with
 their CRC checked; the first batch that is torn or wrong ends the log: the rest of its segment and all later segments
 go. On the way the indexes, the leader epochs and the producers' state are made anew. Segments below the recovery point
-were synced with their indexes when it was written and are believed.
+were synced with their indexes when it was written and are believed; of their indexes, which hold nothing that the log
+does not, the ends are looked at, and those that are missing or cannot be right are made anew. JVM Kafka looks at less:
+whether there is an offset index, and into the transaction index.
 
 Left-overs of interrupted work are put in order first: files marked ``.deleted`` and half-written ``.cleaned`` ones go,
 finished compactions (``.swap``) take their place.
@@ -12,8 +14,10 @@ finished compactions (``.swap``) take their place.
 Source: LogLoader and LogSegment.recover of Kafka.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ottla.errors import CorruptRecordError, StorageError
 from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT, TEMPORARY_SUFFIX, EpochEntry
@@ -39,6 +43,9 @@ from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.ports import Disk
 from ottla.types import Offset, TopicPartition
+from ottla.wire.records import RecordBatch
+
+logger = logging.getLogger(__name__)
 
 
 class DamagedLogError(StorageError):
@@ -86,6 +93,8 @@ class LogLoader:
         self._open_files = open_files
         self._directory = directory
         self._config = config
+        # An entry comes with the first batch after an interval: in more bytes than these there is one.
+        self._unindexed_bytes_max = 2 * (config.index_interval_bytes + config.max_message_bytes)
         self._wall_ms = wall_ms
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
@@ -236,12 +245,11 @@ class LogLoader:
 
     def _load_end(self, names: set[str], epochs_are_sound: bool) -> Offset:
         """Return the log end offset, having recovered what has to be."""
-        suspects = self._segments_without_indexes(names)
-        if not self._was_clean_shutdown:
-            suspects += self._segments.starting_with(self._recovery_point)
+        suspects = [] if self._was_clean_shutdown else self._segments.starting_with(self._recovery_point)
+        suspects += self._mend_indexes(names, suspects)
         if not suspects:
             try:
-                end_offset = self._segments.active.read_next_offset()
+                end_offset = self._segments.active.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
             except CorruptRecordError:
                 # The marker promised a clean end that is not there: somebody else has had the file.
                 suspects.append(self._segments.active)
@@ -253,13 +261,55 @@ class LogLoader:
             first_offset = self._segments.first.base_offset
         return self._recover_from(first_offset)
 
-    def _segments_without_indexes(self, names: set[str]) -> list[Segment]:
-        return [
-            segment
-            for segment in self._segments
-            if f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in names
-            or f"{segment.base_offset:020d}{TIME_INDEX_SUFFIX}" not in names
-        ]
+    def _mend_indexes(self, names: set[str], suspects: list[Segment]) -> list[Segment]:
+        """Make the unsound indexes of segments anew; return the segments that must be recovered for it.
+
+        Those are the active one, and those whose batches cannot be walked.
+        """
+        hopeless = []
+        ends = [segment.base_offset for segment in self._segments][1:]
+        for segment, end_offset in zip_longest(self._segments, ends):
+            if segment in suspects:
+                continue
+            try:
+                if self._has_sound_indexes(segment, end_offset, names):
+                    continue
+                if end_offset is None:
+                    hopeless.append(segment)
+                    continue
+                logger.warning("%s: an index is missing or damaged; making its indexes anew", segment.path)
+                self._rebuild_indexes(segment)
+            except CorruptRecordError:
+                hopeless.append(segment)
+        return hopeless
+
+    def _has_sound_indexes(self, segment: Segment, end_offset: Offset | None, names: set[str]) -> bool:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if f"{segment.base_offset:020d}{suffix}" not in names:
+                return False
+        if end_offset is None:
+            return True  # of the active segment they are looked at when its next offset is read
+        return segment.has_sound_indexes(end_offset, unindexed_bytes_max=self._unindexed_bytes_max)
+
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        """Walk a segment that is believed, and index it anew."""
+        self._was_recovered = True
+        state = ProducerState(self._state.topic_partition, self._state.expiration_ms)
+        rebuild_producers(state, self._snapshots, self._segments, end_offset=segment.base_offset, now_ms=self._wall_ms)
+        segment.reset_indexes()
+        for position, batch in segment.walk_batches():
+            replay_batch(state, batch, segment.transaction_index)
+            self._index(segment, position, batch)
+        segment.become_inactive()
+
+    def _index(self, segment: Segment, position: int, batch: RecordBatch) -> None:
+        segment.index_batch(
+            position,
+            size_bytes=batch.size_bytes,
+            last_offset=batch.last_offset,
+            max_timestamp_ms=batch.max_timestamp_ms,
+            interval_bytes=self._config.index_interval_bytes,
+        )
 
     def _load_producers(self, end_offset: Offset) -> None:
         rebuild_producers(
@@ -318,13 +368,7 @@ class LogLoader:
                     epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
                 sound_bytes = position + batch.size_bytes
                 next_offset = batch.next_offset
-                segment.index_batch(
-                    position,
-                    size_bytes=batch.size_bytes,
-                    last_offset=batch.last_offset,
-                    max_timestamp_ms=batch.max_timestamp_ms,
-                    interval_bytes=self._config.index_interval_bytes,
-                )
+                self._index(segment, position, batch)
         except CorruptRecordError:
             is_torn = True
             self._truncated_bytes += segment.size_bytes - sound_bytes

@@ -8,7 +8,7 @@ Source: LogSegment of Kafka.
 
 from collections.abc import Iterator, Sequence
 
-from ottla.errors import StorageError
+from ottla.errors import CorruptRecordError, StorageError
 from ottla.log.batch_walk import BatchPlace, find_batch, walk_batches, walk_headers
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
@@ -25,6 +25,8 @@ from ottla.log.transaction_index import TransactionIndex
 from ottla.ports import Buffer, Disk, File
 from ottla.types import Offset
 from ottla.wire.records import NO_TIMESTAMP, RecordBatch
+
+SEGMENT_SIZE_BYTES_MAX = (1 << 31) - 1
 
 
 class Segment:
@@ -255,25 +257,65 @@ class Segment:
         """Yield (position, batch) from the batch at ``position``, whole."""
         return _guarded(walk_batches(self.file, position=position, end_position=self.size_bytes), self.path)
 
-    def read_next_offset(self) -> Offset:
+    def read_next_offset(self, *, unindexed_bytes_max: int = SEGMENT_SIZE_BYTES_MAX) -> Offset:
         """Return the offset after the segment's last record, from the end of its index on; also see all timestamps.
 
         Raises:
-            CorruptRecordError: the file does not end with a whole batch.
+            CorruptRecordError: the file does not end with a whole batch, or an index cannot be this segment's.
         """
         if self.size_bytes == 0:
             return self.base_offset
         next_offset = self.base_offset
-        _, position = self.offset_index.last_entry()
-        for at, batch in self.walk_headers(position):
+        last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
+        self._max_timestamp_ms, self._max_timestamp_offset = last_timed
+        _, position = last_indexed
+        for at, batch in self.walk_headers(max(position, 0)):
             next_offset = batch.next_offset
-            if batch.max_timestamp_ms > self.max_timestamp_ms:
+            if batch.max_timestamp_ms > self._max_timestamp_ms:
                 self._max_timestamp_ms, self._max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
             self._bytes_since_index_entry = at - position + batch.size_bytes
+        is_timed = position > 0
+        if not self._are_possible(last_indexed, last_timed, next_offset, unindexed_bytes_max, is_timed=is_timed):
+            raise CorruptRecordError(f"{self.path} has an index that cannot be its own")
         return next_offset
 
-    def has_sane_indexes(self) -> bool:
-        return self.offset_index.is_sane() and self.time_index.is_sane() and self.transaction_index.is_sane()
+    def has_sound_indexes(self, end_offset: Offset, *, unindexed_bytes_max: int) -> bool:
+        """Whether the indexes of an inactive segment could be its own, as far as the end of each shows.
+
+        Args:
+            end_offset: the next segment's base offset.
+            unindexed_bytes_max: how large a segment may be whose offset index is empty.
+
+        Raises:
+            CorruptRecordError: the time index is empty, and the segment does not start with a header.
+        """
+        if self.size_bytes == 0:
+            return True
+        last_indexed, last_timed = self.offset_index.last_entry(), self.time_index.last_entry()
+        return self._are_possible(last_indexed, last_timed, end_offset, unindexed_bytes_max, is_timed=True)
+
+    def _are_possible(
+        self,
+        last_indexed: tuple[Offset, int],
+        last_timed: tuple[int, Offset],
+        end_offset: Offset,
+        unindexed_bytes_max: int,
+        *,
+        is_timed: bool,
+    ) -> bool:
+        """Whether these may be the last entries; ``is_timed``: only records without timestamps excuse having none."""
+        offset, position = last_indexed
+        timestamp_ms, timestamp_offset = last_timed
+        return (
+            self.offset_index.file.is_whole
+            and self.time_index.file.is_whole
+            and self.base_offset <= offset < end_offset
+            and 0 <= position < self.size_bytes
+            and (position > 0 or self.size_bytes <= unindexed_bytes_max)
+            and self.base_offset <= timestamp_offset < end_offset
+            and (timestamp_ms >= 0 or not is_timed or next(self.walk_headers())[1].max_timestamp_ms < 0)
+            and self.transaction_index.is_sane()
+        )
 
     # --- cutting
 

@@ -1,12 +1,15 @@
 """What a leader checks of a batch before it gives it offsets.
 
-The header is checked in full, with the CRC that covers the records. The records themselves are read only where their
-content decides: in compacted topics (every record needs a key), where timestamps may be too old, and where the topic's
-compression makes them be written anew. JVM Kafka reads every
-record of every batch. Here batches of up to `READ_RECORDS_MAX` records are read, and of those with up to
-`COUNTED_RECORDS_MAX` the records are counted, where either costs little; of larger ones the count must only be
-possible. A producer that lies about more cheats the readers of a topic that it may write to anyhow, and they check what
-they read. Compressed batches are decompressed, within a limit: noise and bombs do not get in.
+The header is checked in full, with the CRC that covers the records. So are the records: that they are as many as the
+header says, that their sizes and the sizes in them fit into each other to the last byte, and that their offset deltas
+are 0, 1, ... (`are_dense` does that for batches of all usual forms at little cost; what it cannot vouch for is walked).
+Compressed batches are decompressed for it, within a limit. What the records contain decides only in compacted topics
+(every record needs a key), where timestamps may be too old, and where the topic's compression makes them be written
+anew.
+
+JVM Kafka lets pass offset deltas with gaps in plain batches, fails on them with UNKNOWN_SERVER_ERROR in compressed
+ones, and does not hold a record's own size against its fields there. Readers stumble over all of that, so here it is
+INVALID_RECORD, as every other such lie is in both.
 
 Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 """
@@ -22,20 +25,20 @@ from ottla.wire.records import (
     Compression,
     RecordBatch,
     TimestampType,
+    are_dense,
     build_batch,
     decompress,
     iterate_batches,
     parse_batch,
     read_records,
+    validate_plain_records,
     validate_records,
 )
 
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 """The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
-COUNTED_RECORDS_MAX = 32
-READ_RECORDS_MAX = 4
-RECORD_SIZE_BYTES_MIN = 7
-"""Size, attributes, two deltas, key size, value size and header count, of a byte each."""
+_PLAIN_TIMESTAMP_MAX = 2**62
+"""Base timestamps up to here either side of 0 leave room for every delta that `are_dense` vouches for."""
 
 _COMPRESSION_BITS = 0x07
 _APPEND_TIME_BIT = 0x08
@@ -90,11 +93,13 @@ def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartiti
 
 
 def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
-    """Refuse a producer's batch whose header cannot be right.
+    """Refuse a producer's batch whose header cannot be right, or whose records are not what it says.
+
+    The records of topics for which `must_read_records` holds are left to `check_records`.
 
     Raises:
-        CorruptRecordError: the CRC does not match.
-        InvalidRecordError: it does, but the header contradicts itself.
+        CorruptRecordError: the CRC does not match, or the records cannot be decompressed.
+        InvalidRecordError: the header contradicts itself, or the records contradict it or themselves.
         KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     if len(batch.buffer) != batch.end_position:
@@ -116,8 +121,11 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
             f"topic partition {topic_partition}"
         )
-    kind = batch.attributes & _COMPRESSION_BITS
-    _check_count(batch, _decompressed(batch) if kind else batch.payload, topic_partition)
+    if not must_read_records(batch, config):
+        data = _plain_records(batch)
+        is_near = -_PLAIN_TIMESTAMP_MAX <= batch.base_timestamp_ms <= _PLAIN_TIMESTAMP_MAX
+        if not (is_near and are_dense(data, count)):
+            validate_plain_records(batch, data)
 
 
 def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> InvalidRecordError:
@@ -139,7 +147,7 @@ def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> Inval
     return InvalidRecordError(reason)
 
 
-def _decompressed(batch: RecordBatch) -> memoryview:
+def _plain_records(batch: RecordBatch) -> bytes:
     """Return the batch's records; decompressing them is what shows noise and bombs for what they are.
 
     Raises:
@@ -147,60 +155,11 @@ def _decompressed(batch: RecordBatch) -> memoryview:
         InvalidRecordError: there is no such codec.
     """
     kind = batch.attributes & _COMPRESSION_BITS
+    if not kind:
+        return bytes(batch.payload)
     if kind not in _COMPRESSION_KINDS:
         raise InvalidRecordError(f"Unknown compression type id: {kind}")
-    return memoryview(decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX))
-
-
-def _check_count(batch: RecordBatch, payload: memoryview, topic_partition: TopicPartition) -> None:
-    """Compare a batch's count with its records' sizes, exactly where that is cheap."""
-    count, end = batch.record_count, len(payload)
-    if count <= READ_RECORDS_MAX and not batch.attributes & _COMPRESSION_BITS:
-        validate_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
-        return
-    if count <= COUNTED_RECORDS_MAX:
-        is_possible = _count_sizes(payload, count) == end
-    else:
-        is_possible = count * RECORD_SIZE_BYTES_MIN <= end
-    if not is_possible:
-        raise InvalidRecordError(
-            f"the record batch for {topic_partition} says that it has {count} records; its {end} bytes of records "
-            "do not hold that many"
-        )
-
-
-def _count_sizes(payload: memoryview, count: int) -> int:
-    """Return where record ``count`` ends by the sizes alone; -1 when the bytes end before, or a size is negative."""
-    position = 0
-    signs = 0
-    try:
-        for _ in range(count):
-            byte = payload[position]
-            signs |= byte
-            if byte < 0x80:
-                position += 1 + (byte >> 1)
-                continue
-            second = payload[position + 1]
-            if second < 0x80:
-                position += 2 + (second << 6) + ((byte & 0x7F) >> 1)
-            else:
-                position = _end_of_large(payload, position)
-    except IndexError:
-        return -1
-    # Zigzag: an odd first byte is a negative size.
-    return -1 if signs & 1 else position
-
-
-def _end_of_large(payload: memoryview, position: int) -> int:
-    """Return where a record ends whose size takes three to five bytes; more take it beyond any payload."""
-    raw = 0
-    for shift in range(0, 35, 7):
-        byte = payload[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-    return position + (raw >> 1)
+    return decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
 
 
 def check_assigned_batches(

@@ -3,7 +3,7 @@
 Source: KRaftMetadataCache of Apache Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
@@ -11,6 +11,9 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition, Uuid
+from ottla.wire.codec import EncodedArray
+
+_ENCODED_BYTES_MAX = 8 * 1024 * 1024
 
 
 class MetadataCache:
@@ -18,10 +21,38 @@ class MetadataCache:
 
     def __init__(self) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
+        self._encoded: dict[Uuid, dict[Hashable, EncodedArray]] = {}
+        self._encoded_bytes = 0
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take the next image; a publisher of `MetadataLoader`."""
+        if image.cluster is not self.image.cluster:
+            self._forget_encoded()
+        for topic_id in (*delta.topics.changed_topics, *delta.topics.deleted_topics):
+            gone = self._encoded.pop(topic_id, {})
+            self._encoded_bytes -= sum(len(encoded.data) for encoded in gone.values())
         self.image = image
+
+    def encoded_partitions(self, topic: TopicImage, view: Hashable, encode: Callable[[], EncodedArray]) -> EncodedArray:
+        """Return what ``encode`` returns, from an earlier time if topic and brokers are as they were then.
+
+        Args:
+            topic: from the current image.
+            view: all that the answer depends on besides the image, the version included.
+            encode: makes an `EncodedArray` of the topic's partitions.
+        """
+        found = self._encoded.get(topic.topic_id, {}).get(view)
+        if found is None:
+            found = encode()
+            if self._encoded_bytes + len(found.data) > _ENCODED_BYTES_MAX:
+                self._forget_encoded()
+            self._encoded.setdefault(topic.topic_id, {})[view] = found
+            self._encoded_bytes += len(found.data)
+        return found
+
+    def _forget_encoded(self) -> None:
+        self._encoded.clear()
+        self._encoded_bytes = 0
 
     @property
     def offset(self) -> Offset:

@@ -15,6 +15,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
@@ -352,7 +353,8 @@ class Reactor:
             self._being_read = None
             if link.outbox:
                 self._flush(link)
-                if link.id in self._links:
+                # Most answers leave whole, and nothing else has changed.
+                if (link.outbox or link.closing or link.told_to_wait) and link.id in self._links:
                     self._after_flush(link)
             if size < len(buffer) or not link.is_reading or link.id not in self._links:
                 return
@@ -457,11 +459,11 @@ class Reactor:
         if wanted == link.watched:
             return
         if link.watched == 0:
-            self._selector.register(link.sock, wanted, lambda events: self._on_event(link, events))
+            self._selector.register(link.sock, wanted, partial(self._on_event, link))
         elif wanted == 0:
             self._selector.unregister(link.sock)
         else:
-            self._selector.modify(link.sock, wanted, lambda events: self._on_event(link, events))
+            self._selector.modify(link.sock, wanted, partial(self._on_event, link))
         link.watched = wanted
 
     def _lose(self, link: _Link, error: OSError | None) -> None:

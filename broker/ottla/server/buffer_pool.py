@@ -28,7 +28,7 @@ class BufferPool:
         """Return a writable view of exactly ``size_bytes``; what it holds is undefined."""
         if size_bytes > LARGEST_POOLED_BYTES:
             return memoryview(mmap.mmap(-1, size_bytes))
-        size_class = max(_SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
+        size_class = allocated_bytes(size_bytes)
         free = self._free.get(size_class)
         if free:
             self._free_bytes -= size_class
@@ -42,3 +42,10 @@ class BufferPool:
         if isinstance(owner, bytearray) and self._free_bytes + len(owner) <= _POOLED_BYTES_MAX:
             self._free.setdefault(len(owner), []).append(owner)
             self._free_bytes += len(owner)
+
+
+def allocated_bytes(size_bytes: int) -> int:
+    """Return how many bytes a buffer of ``size_bytes`` takes: up to 4 MiB the next power of two."""
+    if size_bytes > LARGEST_POOLED_BYTES:
+        return size_bytes
+    return max(_SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())

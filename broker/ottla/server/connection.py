@@ -4,13 +4,18 @@ A frame is an int32 size and as many bytes. The driver asks `receive_buffer` whe
 much came; complete frames are handed to ``on_frame`` as views that are valid only during that call, so that records go
 from the socket's buffer to the log without a copy. One request is in hand at a time, as in Kafka: while one waits,
 reading is paused and later frames stay where they are.
+
+Whatever stays (a frame that has not arrived wholly, bytes behind a request in hand) is held in the node's
+`RequestMemory`; a frame for which there is no room waits, and nothing is read meanwhile.
 """
 
 from collections.abc import Callable
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo
-from ottla.server.buffer_pool import BufferPool
+from ottla.ports import Buffer
+from ottla.server.buffer_pool import BufferPool, allocated_bytes
+from ottla.server.request_memory import RequestMemory
 
 SIZE_BYTES = 4
 _SMALLEST_FRAME_BYTES = 4
@@ -22,7 +27,8 @@ _HEADER_FIRST_BYTES = 64 * 1024
 class Connection:
     """The framing state of one connection.
 
-    ``is_blocked`` is set by the pipeline while a request is in hand or its answer is not on its way.
+    ``is_blocked`` is set by the pipeline while a request is in hand or its answer is not on its way. ``is_waiting`` is
+    true while a frame waits for memory; the driver must not read then.
     """
 
     __slots__ = (
@@ -32,13 +38,19 @@ class Connection:
         "_header",
         "_header_filled",
         "_header_first",
+        "_held_bytes",
+        "_memory",
         "_on_frame",
+        "_parked_bytes",
         "_pool",
         "_scratch",
+        "_waiting",
         "frame_size_bytes_max",
+        "frames_begun",
         "info",
         "is_blocked",
         "is_closed",
+        "is_waiting",
         "last_active_ms",
     )
 
@@ -48,6 +60,7 @@ class Connection:
         *,
         scratch: memoryview,
         pool: BufferPool,
+        memory: "RequestMemory[Connection]",
         frame_size_bytes_max: int,
         on_frame: "Callable[[Connection, memoryview], None]",
         now_ms: int,
@@ -56,9 +69,15 @@ class Connection:
         self.frame_size_bytes_max = frame_size_bytes_max
         self.is_blocked = False
         self.is_closed = False
+        self.is_waiting = False
+        self.frames_begun = 0
         self.last_active_ms = now_ms
         self._scratch = scratch
         self._pool = pool
+        self._memory = memory
+        self._held_bytes = 0
+        self._parked_bytes = 0
+        self._waiting = (0, 0, False)
         self._on_frame = on_frame
         self._carry = b""
         self._body: memoryview | None = None
@@ -67,16 +86,36 @@ class Connection:
         self._header = memoryview(bytearray(SIZE_BYTES))
         self._header_filled = 0
 
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of requests have arrived here and are kept."""
+        return self._body_filled if self._body is not None else len(self._carry)
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of the node's `RequestMemory` are taken for this connection."""
+        return self._held_bytes + self._parked_bytes
+
+    def is_bounded_by(self, memory: "RequestMemory[Connection]") -> bool:
+        return self._memory is memory
+
     def receive_buffer(self) -> memoryview:
         """Return where the next bytes go; never empty. Valid until the next call on any connection of the node."""
         if self._body is not None:
             return self._body[self._body_filled :]
         if self._header_first:
             return self._header[self._header_filled :]
-        if self._carry:
-            self._scratch[: len(self._carry)] = self._carry
-            return self._scratch[len(self._carry) :]
+        if self._carry or self._memory.is_read_frame_by_frame:
+            return self._rest_of_scratch()
         return self._scratch
+
+    def _rest_of_scratch(self) -> memoryview:
+        """Return the scratch buffer behind what is carried over; only to the frame's end while memory is short."""
+        carry = self._carry
+        self._scratch[: len(carry)] = carry
+        if not self._memory.is_read_frame_by_frame:
+            return self._scratch[len(carry) :]
+        return self._scratch[len(carry) : self._held_bytes or SIZE_BYTES]
 
     def received(self, size_bytes: int) -> None:
         """Take in the ``size_bytes`` that were put into `receive_buffer`'s view.
@@ -92,23 +131,42 @@ class Connection:
             self._header_filled += size_bytes
             if self._header_filled == SIZE_BYTES:
                 self._header_filled = 0
-                self._start_body(self._checked_size(self._header, 0))
+                self._header_first = False
+                size = self._checked_size(self._header, 0)
+                self._keep_cut_off(self._header, size, is_small=self._fits_scratch(size) and size < _HEADER_FIRST_BYTES)
         else:
-            size_bytes += len(self._carry)
-            self._carry = b""
+            if self._carry:
+                size_bytes += len(self._carry)
+                if size_bytes < self._held_bytes:
+                    self._carry = bytes(self._scratch[:size_bytes])
+                    return
+                self._drop_carry()
             self._take_frames(self._scratch, size_bytes)
 
     def resume(self) -> None:
         """Handle frames that arrived while the connection was blocked; raises as `received` does."""
-        if self._carry and self._body is None:
-            carry, self._carry = memoryview(bytearray(self._carry)), b""
+        if self._parked_bytes and not self.is_waiting:
+            carry = memoryview(bytearray(self._carry))
+            self._drop_carry()
             self._take_frames(carry, len(carry))
+
+    def memory_granted(self) -> None:
+        """The frame that waited has its memory: its bytes may come."""
+        self.is_waiting = False
+        size, self._held_bytes, is_small = self._waiting
+        if not is_small:
+            self._start_body(size, memoryview(self._carry)[SIZE_BYTES:])
+            self._carry = b""
+        self._unpark()
 
     def close(self) -> None:
         self.is_closed = True
-        self._carry = b""
-        if self._body is not None:
-            self._body = None
+        if self.is_waiting:
+            self.is_waiting = False
+            self._memory.forget(self)
+        self._drop_carry()
+        self._body = None
+        self._give_back()
 
     def _take_frames(self, buffer: memoryview, end: int) -> None:
         """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off."""
@@ -119,17 +177,30 @@ class Connection:
             if self.is_blocked:
                 break
             if stop > end:
-                if stop - position > len(self._scratch) // 2:
-                    self._start_body(size)
-                    assert self._body is not None
-                    self._body_filled = end - position - SIZE_BYTES
-                    self._body[: self._body_filled] = buffer[position + SIZE_BYTES : end]
-                    return
-                break
+                self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
+                return
             self._on_frame(self, buffer[position + SIZE_BYTES : stop])
             position = stop
         if position < end and not self.is_closed:
-            self._carry = bytes(buffer[position:end])
+            self._park(buffer[position:end])
+
+    def _fits_scratch(self, size: int) -> bool:
+        return SIZE_BYTES + size <= len(self._scratch) // 2
+
+    def _keep_cut_off(self, part: memoryview, size: int, *, is_small: bool) -> None:
+        """Keep the first ``part`` of a frame of ``size`` bytes: carried over when small, else in its own buffer."""
+        self.frames_begun += 1
+        cost = SIZE_BYTES + size if is_small else allocated_bytes(size)
+        if not self._memory.take(self, cost):
+            self.is_waiting = True
+            self._waiting = (size, cost, is_small)
+            self._park(part)
+            return
+        self._held_bytes = cost
+        if is_small:
+            self._carry = bytes(part)
+        else:
+            self._start_body(size, part[SIZE_BYTES:])
 
     def _checked_size(self, buffer: memoryview, position: int) -> int:
         size = int.from_bytes(buffer[position : position + SIZE_BYTES], "big", signed=True)
@@ -137,9 +208,30 @@ class Connection:
             return size
         raise ProtocolError(_explain_size(size, self.frame_size_bytes_max))
 
-    def _start_body(self, size: int) -> None:
+    def _give_back(self) -> None:
+        held, self._held_bytes = self._held_bytes, 0
+        if held:
+            self._memory.give_back(held)
+
+    def _park(self, part: memoryview) -> None:
+        self._carry = bytes(part)
+        self._parked_bytes = len(part)
+        self._memory.park(len(part))
+
+    def _unpark(self) -> None:
+        parked, self._parked_bytes = self._parked_bytes, 0
+        if parked:
+            self._memory.unpark(parked)
+
+    def _drop_carry(self) -> None:
+        self._carry = b""
+        self._unpark()
+        self._give_back()
+
+    def _start_body(self, size: int, part: Buffer) -> None:
         self._body = self._pool.take(size)
-        self._body_filled = 0
+        self._body_filled = len(part)
+        self._body[: len(part)] = part
 
     def _complete_body(self) -> None:
         body, self._body = self._body, None
@@ -147,6 +239,7 @@ class Connection:
         self._header_first = len(body) >= _HEADER_FIRST_BYTES
         self._on_frame(self, body)
         self._pool.give_back(body)
+        self._give_back()
 
 
 def _explain_size(size: int, limit: int) -> str:

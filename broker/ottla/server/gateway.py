@@ -1,5 +1,8 @@
 """All client connections of a node: let in within limits, served by the pipeline, closed when idle too long.
 
+What their requests hold in memory is bounded over all of them; the listeners of controllers and of brokers among
+themselves are outside that bound, so that no crowd of clients keeps the cluster from running.
+
 Source: SocketServer and ConnectionQuotas of Apache Kafka 4.3.
 """
 
@@ -15,6 +18,8 @@ from ottla.ports import ConnectionId, Network
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.pipeline import Pipeline, Route
+from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
+from ottla.server.slow_frames import SlowFrames
 from ottla.types import Endpoint, NodeId, Offset
 
 logger = logging.getLogger(__name__)
@@ -22,6 +27,8 @@ logger = logging.getLogger(__name__)
 _SCRATCH_BYTES = 256 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _REFUSALS_LOG_INTERVAL_MS = 1_000
+_SLOW_CHECK_INTERVAL_MS = 1_000
+_WAITS_LOG_INTERVAL_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,9 @@ class GatewayConfig:
     connections_per_ip_max: int = 2**31 - 1
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     idle_ms_max: int = 600_000
+    request_memory_bytes_max: int = 256 * 1024 * 1024
+    """Over all connections but those of ``privileged_listeners``; fixed when the node starts, as they are."""
+    privileged_listeners: frozenset[str] = frozenset()
 
 
 class Gateway:
@@ -61,6 +71,12 @@ class Gateway:
         self._on_heartbeats_ended = on_heartbeats_ended
         self._pool = BufferPool()
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self.memory = self._new_memory(config.request_memory_bytes_max)
+        self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
+        self._slow_frames = SlowFrames()
+        self._next_slow_check_ms = 0
+        self._waits_silent_until_ms = 0
+        self.closed_for_slow_frames = 0
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._connections: dict[ConnectionId, Connection] = {}
         self._per_ip: Counter[str] = Counter()
@@ -97,6 +113,7 @@ class Gateway:
             info,
             scratch=self._scratch,
             pool=self._pool,
+            memory=self._privileged_memory if listener in self.config.privileged_listeners else self.memory,
             frame_size_bytes_max=self.config.request_size_bytes_max,
             on_frame=self._pipeline.on_frame,
             now_ms=self._services.clock.monotonic_ms(),
@@ -129,19 +146,72 @@ class Gateway:
             self._forget(state)
 
     def tick(self, now_ms: int) -> None:
-        """Close connections that have been silent for too long."""
-        if now_ms < self._next_idle_check_ms:
-            return
-        self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
-        oldest_ms = now_ms - self.config.idle_ms_max
-        for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
-            if not state.is_blocked:
-                logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
-                self._forget(state)
-                self._network.close_connection(state.info.connection)
+        """Close connections that have been silent for too long, or keep memory that others wait for."""
+        if self.memory.waiter_count and now_ms >= self._next_slow_check_ms:
+            self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
+            self._close_slow(now_ms)
+        if now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
+            self._close_idle(now_ms - self.config.idle_ms_max)
 
     def next_deadline_ms(self) -> int | None:
+        if self.memory.waiter_count:
+            return min(self._next_idle_check_ms, self._next_slow_check_ms)
         return self._next_idle_check_ms if self._connections else None
+
+    def _close_idle(self, oldest_ms: int) -> None:
+        for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
+            if not state.is_blocked and not state.is_waiting:
+                logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
+                self._end(state)
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def _new_memory(self, limit_bytes: int) -> "RequestMemory[Connection]":
+        return RequestMemory(
+            limit_bytes=limit_bytes,
+            read_bytes_max=_SCRATCH_BYTES,
+            on_wait=self._on_wait,
+            on_granted=self._on_granted,
+        )
+
+    def _on_wait(self, state: Connection) -> None:
+        self._network.pause_reading(state.info.connection)
+        now_ms = self._services.clock.monotonic_ms()
+        if self.memory.waiter_count == 1:
+            self._slow_frames.forget_all()
+            self._next_slow_check_ms = now_ms
+        if now_ms >= self._waits_silent_until_ms:
+            self._waits_silent_until_ms = now_ms + _WAITS_LOG_INTERVAL_MS
+            logger.warning(
+                "a request from %s on %s waits for memory: requests of %d connections hold %d bytes of "
+                "queued.max.request.bytes=%d, %d wait; requests had to wait %d times so far",
+                state.info.peer,
+                state.info.listener,
+                sum(other.held_bytes > 0 for other in self._connections.values()),
+                self.memory.held_bytes,
+                self.memory.limit_bytes,
+                self.memory.waiter_count,
+                self.memory.waits,
+            )
+
+    def _on_granted(self, state: Connection) -> None:
+        state.memory_granted()
+        state.last_active_ms = self._services.clock.monotonic_ms()
+        self._network.resume_reading(state.info.connection)
+
+    def _close_slow(self, now_ms: int) -> None:
+        holders = [
+            state
+            for state in self._connections.values()
+            if state.held_bytes and not state.is_waiting and state.is_bounded_by(self.memory)
+        ]
+        for state, reason in self._slow_frames.find(holders, now_ms):
+            # Those that waited may have been let in meanwhile: what nobody wants may be kept.
+            if self.memory.waiter_count:
+                self.closed_for_slow_frames += 1
+                logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
+                self._end(state)
 
     def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:
         """Count a refusal; log at most one a second, so that a flood of connections is not a flood of lines."""
@@ -167,6 +237,9 @@ class Gateway:
             return
         self.closed_for_protocol_errors += 1
         logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
+        self._end(state)
+
+    def _end(self, state: Connection) -> None:
         self._forget(state)
         self._network.close_connection(state.info.connection)
 

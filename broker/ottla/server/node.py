@@ -331,6 +331,7 @@ class Node:
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)
+        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
 
     def _become_ready(self) -> None:
         strays = self.replicas.remove_strays()

@@ -58,12 +58,13 @@ class Pipeline:
         self._clock = services.clock
         self._network = network
         self._on_close = on_close
-        self._routes: dict[ListenerRole, dict[int, Route]] = {role: {} for role in ListenerRole}
+        self._broker_routes: dict[int, Route] = {}
+        self._controller_routes: dict[int, Route] = {}
 
     @property
     def routes(self) -> list[Route]:
         """Every API version that was asked for so far, for the metrics."""
-        return [route for routes in self._routes.values() for route in routes.values()]
+        return [*self._broker_routes.values(), *self._controller_routes.values()]
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Serve one request; afterwards ``frame`` is not looked at any more."""
@@ -76,8 +77,7 @@ class Pipeline:
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)
-        routes = self._routes[connection.info.role]
-        route = routes.get(api_key << 16 | version)
+        route = self._routes_of(connection.info.role).get(api_key << 16 | version)
         if route is None:
             route = self._find_route(connection.info.role, api_key, version)
             if route is None:
@@ -132,8 +132,12 @@ class Pipeline:
             has_flexible_request_header=request_header_version(key, version) == 2,
             has_flexible_response_header=response_header_version(key, version) == 1,
         )
-        self._routes[role][api_key << 16 | version] = route
+        self._routes_of(role)[api_key << 16 | version] = route
         return route
+
+    def _routes_of(self, role: ListenerRole) -> dict[int, Route]:
+        # Twice per request a hash of the role would cost more than this.
+        return self._broker_routes if role is ListenerRole.BROKER else self._controller_routes
 
     def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
@@ -170,7 +174,7 @@ class Pipeline:
             connection.resume()
         except ProtocolError as error:
             self._on_close(connection, str(error))
-        if not connection.is_blocked and not connection.is_closed:
+        if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 
     def _respond(self, connection: Connection, route: Route, context: RequestContext, response: Message) -> None:
@@ -185,11 +189,13 @@ class Pipeline:
             logger.exception("%s v%d cannot be answered", route.api_name, route.version)
             self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
             return
-        size = len(out) + sum(len(data) for _, data in splices) - _SIZE.size
+        size = len(out) - _SIZE.size
+        if splices:
+            size += sum(len(data) for _, data in splices)
         _SIZE.pack_into(out, 0, size)
         route.response_bytes += size
         route.total_time_ms += self._clock.monotonic_ms() - context.received_at_ms
-        self._send(connection, splice_chunks(out, splices))
+        self._send(connection, splice_chunks(out, splices) if splices else [out])
 
     def _send(self, connection: Connection, chunks: list) -> None:  # type: ignore[type-arg]
         if not self._network.send(connection.info.connection, chunks):

@@ -27,6 +27,8 @@ from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
 NEVER_MS = (1 << 62) - 1
+_REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
+"""What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
 
 def gateway_config(config: NodeConfig) -> GatewayConfig:
@@ -36,7 +38,24 @@ def gateway_config(config: NodeConfig) -> GatewayConfig:
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms_max=config.connections_max_idle_ms,
+        request_memory_bytes_max=request_memory_bytes_max(config),
+        privileged_listeners=privileged_listeners(config),
     )
+
+
+def request_memory_bytes_max(config: NodeConfig) -> int:
+    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request."""
+    if config.queued_max_request_bytes > 0:
+        return config.queued_max_request_bytes
+    return max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+
+
+def privileged_listeners(config: NodeConfig) -> frozenset[str]:
+    """Return the doors that only nodes use: the quorum's, and that between brokers where clients have another."""
+    names = set(config.controller_listener_names)
+    if len(config.broker_listeners) > 1:
+        names.add(config.inter_broker_listener_name)
+    return frozenset(names)
 
 
 def log_manager_config(config: NodeConfig) -> LogManagerConfig:

@@ -15,7 +15,7 @@ import aiohttp
 import kopf
 
 from ottla_operator.errors import ApiError
-from ottla_operator.model.document import Document
+from ottla_operator.model.document import Document, Json
 
 FIELD_MANAGER = "ottla-operator"
 
@@ -164,14 +164,20 @@ class KubernetesApi:
         body: Document | None = None,
         content_type: str = "application/json",
     ) -> Document:
+        session = self._session
         try:
             return await self._send(method, path, parameters, body, content_type)
         except ApiError as error:
             if error.status != 401:
                 raise
-        # A service account's token is replaced every hour or so: read it again, once.
-        await self._close()
-        self._open()
+        except OSError:
+            if self._session is session:
+                raise
+        # A service account's token is replaced every hour or so: read it again, once. Of several requests that meet
+        # the old one the first does so, and the others, whose session it closes, go on with the new one.
+        if self._session is session and session is not None:
+            self._open()
+            await session.close()
         return await self._send(method, path, parameters, body, content_type)
 
     async def _send(
@@ -187,7 +193,7 @@ class KubernetesApi:
                 data=None if body is None else json.dumps(body),
                 headers={"Content-Type": content_type, "Accept": "application/json"},
             ) as response:
-                answer: Document = await response.json(content_type=None) if response.content_type else {}
+                answer: Json = await _json(response)
         except aiohttp.ClientError as error:
             raise OSError(f"the API server did not answer {method} {path}: {error}") from error
         if response.status >= 400:
@@ -195,6 +201,8 @@ class KubernetesApi:
             raise ApiError(
                 response.status, words.get("reason") or response.reason or "Unknown", words.get("message", path)
             )
+        if not isinstance(answer, dict):
+            raise OSError(f"what answers at the API server's address said no JSON to {method} {path}")
         return answer
 
     def _open(self) -> None:
@@ -209,6 +217,15 @@ class KubernetesApi:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+async def _json(response: aiohttp.ClientResponse) -> Json:
+    """Return the body, empty as an object; None where it is no JSON, as a proxy's page is not."""
+    try:
+        answer: Json = await response.json(content_type=None)
+    except ValueError:
+        return None
+    return {} if answer is None else answer
 
 
 def _path(kind: str, namespace: str, name: str = "") -> str:

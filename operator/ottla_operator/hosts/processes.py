@@ -5,9 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _POLL_S = 0.02
+# In /proc/PID/stat, counted from the field behind the program's name (proc(5)).
+_STATE = 0
+_START_TIME = 19
+_ENDED = frozenset({"Z", "X", "x"})
 
 
 def spawn(arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> int:
@@ -28,17 +33,15 @@ def spawn(arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]
 
 def birth(pid: int) -> str:
     """Return something that no later process with the same id will have; empty where the system does not tell."""
-    if not sys.platform.startswith("linux"):
-        return ""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return fields[19]
+    fields = _stat(pid)
+    return fields[_START_TIME] if fields else ""
 
 
 def is_running(pid: int, born: str = "") -> bool:
-    """Tell whether the process still runs; ``born`` is what `birth` said of it."""
+    """Tell whether the process still runs; ``born`` is what `birth` said of it.
+
+    A zombie does not: it has ended, and its parent, which need not be this process, has not asked how.
+    """
     _reap(pid)
     try:
         os.kill(pid, 0)
@@ -46,7 +49,10 @@ def is_running(pid: int, born: str = "") -> bool:
         return False
     except PermissionError:
         return not born
-    return not born or birth(pid) == born
+    fields = _stat(pid)
+    if not fields:
+        return not born
+    return fields[_STATE] not in _ENDED and born in ("", fields[_START_TIME])
 
 
 async def stop(pid: int, born: str, *, grace_s: float) -> bool:
@@ -57,10 +63,12 @@ async def stop(pid: int, born: str, *, grace_s: float) -> bool:
     """
     if not is_running(pid, born):
         return True
-    os.kill(pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):  # it has ended just now
+        os.kill(pid, signal.SIGTERM)
     if await _ended(pid, born, grace_s):
         return True
-    os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     await _ended(pid, born, grace_s)
     return False
 
@@ -73,6 +81,16 @@ async def _ended(pid: int, born: str, timeout_s: float) -> bool:
             return False
         await asyncio.sleep(_POLL_S)
     return True
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of ``/proc/PID/stat`` behind the program's name; empty where there is no such file."""
+    if not sys.platform.startswith("linux"):
+        return []
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _reap(pid: int) -> None:

@@ -21,6 +21,7 @@ from ottla_operator.local.session import Session
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.schema import identity
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState
@@ -41,6 +42,7 @@ __all__ = [
     "delete",
     "down",
     "get",
+    "identity",
     "read_manifests",
     "status",
     "up",

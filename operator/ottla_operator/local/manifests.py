@@ -1,7 +1,8 @@
 """Manifests between files and the state directory: reading them, and what the API server would stamp on them."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -18,16 +19,16 @@ def read_manifests(sources: Iterable[Path | TextIO]) -> list[Document]:
     """Return every document of YAML (or JSON) files, of the ``*.yaml`` files of folders, and of open streams, in order.
 
     Raises:
-        ManifestError: a document is not a mapping, or a file is not YAML.
+        ManifestError: a document is not a mapping, or a file is not YAML in UTF-8.
         OSError: a file cannot be read.
     """
     documents: list[Document] = []
     for source in sources:
         if isinstance(source, Path):
             for file in sorted(source.glob("*.yaml")) if source.is_dir() else [source]:
-                documents += _parse(file.read_text(encoding="utf-8"), str(file))
+                documents += _parse(partial(file.read_text, encoding="utf-8"), str(file))
         else:
-            documents += _parse(source.read(), str(getattr(source, "name", "the given text")))
+            documents += _parse(source.read, str(getattr(source, "name", "the given text")))
     return documents
 
 
@@ -124,9 +125,11 @@ def _pool(name: str, nodes: int, roles: list[str] | None = None, first_node_id: 
     return pool
 
 
-def _parse(text: str, origin: str) -> list[Document]:
+def _parse(read: Callable[[], str], origin: str) -> list[Document]:
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        documents = [document for document in yaml.safe_load_all(read()) if document is not None]
+    except UnicodeDecodeError as error:
+        raise ManifestError(origin, (Violation("", f"not UTF-8: {error}"),)) from error
     except yaml.YAMLError as error:
         raise ManifestError(origin, (Violation("", f"not YAML: {error}"),)) from error
     for document in documents:

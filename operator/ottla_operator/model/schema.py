@@ -74,6 +74,20 @@ def admit(document: Document, stored: Document | None = None) -> Document:
     return admitted
 
 
+def identity(document: Document) -> tuple[str, str]:
+    """Return the kind and the name of the object that ``document`` is about.
+
+    Raises:
+        ManifestError: it names none of ours.
+    """
+    subject = _subject(document)
+    _require_known_kind(document, subject)
+    violations = tuple(_metadata_violations(document))
+    if violations:
+        raise ManifestError(subject, violations)
+    return document["kind"], document["metadata"]["name"]
+
+
 def is_name(value: Json) -> bool:
     """Tell whether an object could be named so, and its name be part of a path."""
     return isinstance(value, str) and len(value) <= 253 and re.fullmatch(_NAME_PATTERN, value) is not None

@@ -11,6 +11,8 @@ from ottla_operator.model.manifest import ObjectKey
 
 _BACKOFF_S_MIN = 0.5
 _BACKOFF_S_MAX = 60.0
+_DOUBLINGS_MAX = 7
+"""More than it takes to the longest backoff, and few enough for a float."""
 
 Work = Callable[[ObjectKey], Awaitable[bool]]
 """Reconciles one object; False when it has to be tried again later."""
@@ -79,6 +81,6 @@ class DirtyKeys:
             self._dirty_again.discard(key)
             self.add(key)
         elif not is_settled:
-            delay_s = min(_BACKOFF_S_MIN * 2 ** (self._failures[key] - 1), _BACKOFF_S_MAX)
+            delay_s = min(_BACKOFF_S_MIN * 2 ** min(self._failures[key] - 1, _DOUBLINGS_MAX), _BACKOFF_S_MAX)
             self._later[key] = asyncio.get_running_loop().call_later(delay_s, self.add, key)
         self._changed.set()

@@ -141,6 +141,21 @@ def test_connections_are_counted_by_listener_while_they_are_open(
     assert figures["ottla_connections_closed_for_errors_total", ()] == 1
 
 
+def test_the_memory_of_requests_is_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
+    for _ in range(3):
+        running.connect().send_bytes((60 << 20).to_bytes(4, "big") + b"begun")
+
+    figures = page()
+
+    assert figures["kafka_network_socketserver_memorypoolused", ()] == (120 << 20) + 9, "two, and what the third sent"
+    assert figures["kafka_network_socketserver_memorypoolavailable", ()] == (136 << 20) - 9
+    assert figures["ottla_connections_waiting_for_memory", ()] == 1
+    assert figures["ottla_waits_for_memory_total", ()] == 1
+    assert figures["ottla_connections_closed_for_slow_requests_total", ()] == 0
+    running.run(11_000)
+    assert page()["ottla_connections_closed_for_slow_requests_total", ()] > 0
+
+
 def test_the_process_is_on_the_page(page: Callable[[], Figures]) -> None:
     figures = page()
 

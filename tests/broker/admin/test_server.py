@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,22 @@ def test_callers_before_the_grace_has_passed_wait_and_are_answered(new_admin: An
         early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         server.node_is_ready()
         assert early.recv(100).startswith(b"HTTP/1.0 200 OK")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_who_asked_a_loop_that_has_ended_is_told_when_the_server_stops(new_admin: Any, get: Any, path: str) -> None:
+    asked = threading.Event()
+    server = new_admin(lambda action: asked.set(), answer_timeout_s=3600.0)
+    answers: list[tuple[int, str, str]] = []
+    caller = threading.Thread(target=lambda: answers.append(get(server, path)))
+    caller.start()
+    asked.wait(30)
+
+    server.stop()
+
+    caller.join(30)
+    assert answers[0][0] == 503
+    assert json.loads(answers[0][2])["reasons"] == ["the node is stopping"]
 
 
 def test_it_stops_before_it_has_begun(new_admin: Any) -> None:

@@ -113,7 +113,7 @@ def test_steps_come_in_order_and_the_cluster_ends(parts: Parts, run: Any, tmp_pa
     assert "Gold equals pandas in every cell of 1 rows." in ran.err
     assert "Three commands to try next:\n  ottla up --detach --dir " in ran.err
     assert f"Picture: {tmp_path / 'd' / 'flights.png'}" in ran.out
-    assert ["feed", "4", "2.0", "2"] in [line.split() for line in ran.out.splitlines()]
+    assert ["feed", "4", "2.00", "2"] in [line.split() for line in ran.out.splitlines()]
 
 
 def test_report_for_programs(parts: Parts, run: Any, tmp_path: Path) -> None:

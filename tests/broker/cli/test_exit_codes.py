@@ -15,7 +15,7 @@ from ottla.errors import ErrorCode, KafkaError, OttlaError
         pytest.param(KafkaError(ErrorCode.REQUEST_TIMED_OUT), 5, id="broker-timed-out"),
         pytest.param(KafkaError(ErrorCode.INVALID_CONFIG), 1, id="refused"),
         pytest.param(RequestTimeoutError("x"), 5, id="no-answer-in-time"),
-        pytest.param(BrokerUnreachableError("x"), 1, id="unreachable"),
+        pytest.param(BrokerUnreachableError("x"), 5, id="unreachable"),
         pytest.param(NotFoundError("x"), 3, id="not-found"),
         pytest.param(UnhealthyError("x"), 10, id="unhealthy"),
     ],

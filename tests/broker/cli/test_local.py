@@ -1,6 +1,8 @@
 """`up`, `down`, `status`, `apply`, `get`, `delete`: what their parts answer becomes output and exit code."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +171,40 @@ def test_missing_object_is_not_found(run: Any) -> None:
     assert run("get", "topic", "nope").code == 3
 
 
-def test_unknown_kind_is_an_error(run: Any) -> None:
-    ran = run("get", "nonsense")
+@pytest.mark.parametrize(
+    "arguments", [("get", "nonsense"), ("delete", "nonsense", "x", "--yes")], ids=["get", "delete"]
+)
+def test_unknown_kind_is_wrong_usage_and_the_known_ones_are_named(run: Any, arguments: tuple[str, ...]) -> None:
+    ran = run(*arguments)
 
-    assert (ran.code, "there is no kind 'nonsense'" in ran.err) == (1, True)
+    assert ran.code == 2
+    assert "there is no kind 'nonsense'; kinds: cluster, topic" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        (None, 3, "cannot read"),
+        (b"", 3, "no manifest in"),
+        (b"apiVersion: ottla.dev/v1\n", 1, "it must be Cluster or Topic"),
+        (b"{apiVersion: ottla.dev/v1, kind: Topic}\n", 1, "metadata"),
+        (b"{apiVersion: ottla.dev/v1, kind: Topic, metadata: {name: 7}}\n", 1, "metadata.name"),
+        (b"a: [\n", 1, "not YAML"),
+        (b"\xff\xfe", 1, "not UTF-8"),
+    ],
+    ids=["missing", "empty", "no-kind", "no-name", "strange-name", "no-yaml", "no-text"],
+)
+@pytest.mark.parametrize("command", [("apply",), ("delete", "--yes")], ids=["apply", "delete"])
+def test_manifest_that_names_nothing_is_explained(
+    run: Any, tmp_path: Path, command: tuple[str, ...], content: bytes | None, code: int, words: str
+) -> None:
+    path = tmp_path / "m.yaml"
+    if content is not None:
+        path.write_bytes(content)
+
+    ran = run(*command, "-f", str(path), "--dir", str(tmp_path / "state"))
+
+    assert (ran.code, words in ran.err) == (code, True), ran.err
 
 
 def test_deletion_demands_yes_where_nobody_can_answer(run: Any) -> None:
@@ -193,14 +225,30 @@ def test_deletion_of_nothing_or_two_things_is_wrong_usage(run: Any, arguments: l
     assert run("delete", *arguments, "--yes").code == 2
 
 
-def test_interrupted_start_leaves_nothing_running(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [("ottla_operator.local.up", 130), ("ottla.cli.local._greet", 130), ("ottla.cli.local._watch", 0)],
+    ids=["while-starting", "while-greeting", "while-running"],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupted_cluster_is_not_left_running(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, code: int, number: signal.Signals
+) -> None:
     stopped: list[Path] = []
+    looks = iter([None, cluster("ready")])
 
-    def interrupted(**_: Any) -> None:
-        raise KeyboardInterrupt
+    def interrupted(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), number)
 
-    monkeypatch.setattr("ottla_operator.local.up", interrupted)
-    monkeypatch.setattr("ottla_operator.local.down", lambda *, state_dir: stopped.append(state_dir))
+    def down(*, state_dir: Path) -> None:
+        # A second one, while the first is being answered, changes nothing.
+        os.kill(os.getpid(), number)
+        stopped.append(state_dir)
 
-    assert run("up", "--dir", str(tmp_path)).code == 130
+    answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    monkeypatch.setattr(local, "status", lambda **_: next(looks))
+    monkeypatch.setattr(local, "down", down)
+    monkeypatch.setattr(where, interrupted)
+
+    assert run("up", "--dir", str(tmp_path)).code == code
     assert stopped == [tmp_path]

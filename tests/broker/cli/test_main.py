@@ -125,3 +125,8 @@ def test_missing_module_of_our_own_is_no_matter_of_extras(monkeypatch: pytest.Mo
 
     with pytest.raises(ModuleNotFoundError):
         root.main([])
+
+
+@pytest.mark.parametrize("words", [["topic"], ["group"], ["log"], ["quorum"]], ids=" ".join)
+def test_no_command_is_cut_off_in_the_list_of_its_group(words: list[str], run: Any) -> None:
+    assert "..." not in run(*words, "--help").out.partition("Commands:")[2]

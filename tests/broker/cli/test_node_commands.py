@@ -1,5 +1,6 @@
 """`ottla format`, `run`, `dev` and `log dump`: a node from its files to its end."""
 
+import asyncio
 import json
 import os
 import re
@@ -14,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.dev import node_properties
+from ottla.cli.dev import _Watch, node_properties
 from ottla.cli.ports import free_port
-from ottla.cli.samples import THERMOMETERS, reading, self_check
+from ottla.cli.samples import CHECK_TOPIC, THERMOMETERS, reading, self_check
 from ottla.cli.storage import random_cluster_id
 from ottla.config.node_config import NodeConfig
 from ottla.config.properties import format_properties
@@ -128,6 +129,55 @@ def test_dev_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "moment",
+    ["ottla.cli.dev.node_properties", "ottla.cli.storage.format_node", "ottla.cli.samples.self_check"],
+    ids=["before-the-configuration", "before-the-format", "before-the-self-check"],
+)
+def test_dev_that_is_interrupted_early_says_so_and_leaves_nothing_behind(
+    tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    module, _, name = moment.rpartition(".")
+    program = f"""
+import asyncio, os, sys, {module} as module
+real = module.{name}
+def interrupted(*arguments, **options):
+    os.kill(os.getpid(), {int(number)})
+    # A check that would wait for a node that is gone.
+    return asyncio.sleep(3600) if {name!r} == "self_check" else real(*arguments, **options)
+module.{name} = interrupted
+from ottla.cli.entry import main
+sys.argv = ["ottla", "dev", "--port", "0", "--http-port", "0"]
+sys.exit(main())
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "interrupted")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_that_is_interrupted_while_it_is_imported_shows_no_traceback() -> None:
+    program = """
+import builtins, os, signal, sys
+real = builtins.__import__
+def interrupted(name, *rest, **named):
+    if name == "ottla.cli.main":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest, **named)
+builtins.__import__ = interrupted
+import runpy
+sys.argv = ["ottla", "--version"]
+runpy.run_module("ottla.__main__", run_name="__main__")
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> None:
     for _ in range(2):
         with started("dev", "--port", "0", "--http-port", "0", "--sample", "--data-dir", str(tmp_path)) as process:
@@ -138,6 +188,31 @@ def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> No
 
     assert json.loads(ran.out)["thermometer"] in THERMOMETERS
     assert str(tmp_path) in said
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "bootstrap", "said"),
+    [
+        pytest.param(None, "localhost:9092", "Next: ottla produce hello\n", id="where-commands-look"),
+        pytest.param(None, "localhost:9093", "Next: ottla produce hello -b localhost:9093\n", id="another-port"),
+        pytest.param(
+            "localhost:7", "localhost:9092", "ottla produce hello -b localhost:9092\n", id="they-look-elsewhere"
+        ),
+    ],
+)
+def test_next_command_finds_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    elsewhere: str | None,
+    bootstrap: str,
+    said: str,
+) -> None:
+    if elsewhere:
+        monkeypatch.setenv("OTTLA_BOOTSTRAP", elsewhere)
+
+    _Watch("127.0.0.1", 8080, None, sample=False, started_s=0.0)._greet(bootstrap)
+
+    assert said in capsys.readouterr().err
 
 
 def test_dev_names_the_port_that_is_taken(run: Any) -> None:
@@ -167,8 +242,10 @@ def test_reading_is_one_event_of_a_thermometer() -> None:
     assert event["at_ms"] == 1_700_000_000_500
 
 
-def test_self_check_leaves_no_topic(ottla: Any, node: str) -> None:
-    self_check(node)
+def test_self_check_leaves_no_topic_nor_that_of_one_that_was_broken_off(ottla: Any, node: str) -> None:
+    ottla("topic", "create", CHECK_TOPIC)
+
+    asyncio.run(self_check(node))
 
     assert "self_check" not in ottla("topic", "list", "--internal", "-o", "name").out
 
@@ -185,6 +262,44 @@ def test_log_is_explained(run: Any, properties: Path, tmp_path: Path) -> None:
     assert "KRaftVoters" in one.out
     assert "KRaftVoters" not in folder.out
     assert f"Dumping {snapshot}" in folder.out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "nature"),
+    [
+        pytest.param("partition.metadata", b"version: 0\n", "text that says which topic id", id="partition-metadata"),
+        pytest.param("notes.txt", "caf\u00e9".encode(), "but text;", id="text"),
+        pytest.param("cut.txt", b"x" * 511 + "\u00e9".encode(), "but text;", id="text-longer-than-what-is-read"),
+        pytest.param("picture.png", b"\x89PNG\0", "but binary data of another kind;", id="binary"),
+        pytest.param("zeros", b"\0\0", "but binary data of another kind;", id="zeros"),
+        pytest.param("empty", b"", "but an empty file;", id="empty"),
+        pytest.param("server.log", b"", "a .log whose name is not the offset", id="log-of-something-else"),
+    ],
+)
+def test_file_of_another_kind_is_told_and_the_others_are_explained(
+    run: Any, tmp_path: Path, name: str, content: bytes, nature: str
+) -> None:
+    stranger, segment = tmp_path / name, tmp_path / "00000000000000000000.log"
+    stranger.write_bytes(content)
+    segment.write_bytes(b"")
+
+    ran = run("log", "dump", str(stranger), str(segment))
+
+    assert ran.code == 1
+    assert f"error: {stranger} is no file of a log but " in ran.err
+    assert nature in ran.err
+    assert ran.out == f"Dumping {segment}\nLog starting offset: 0\n"
+
+
+def test_damaged_checkpoint_does_not_keep_the_others_from_being_explained(run: Any, tmp_path: Path) -> None:
+    damaged, segment = tmp_path / "leader-epoch-checkpoint", tmp_path / "00000000000000000007.log"
+    damaged.write_text("nonsense\n")
+    segment.write_bytes(b"")
+
+    ran = run("log", "dump", str(damaged), str(segment))
+
+    assert (ran.code, "a checkpoint starts with a version" in ran.err) == (1, True)
+    assert "Log starting offset: 7" in ran.out
 
 
 def test_missing_file_is_wrong_usage(run: Any) -> None:

@@ -21,10 +21,20 @@ def test_brokers_are_here_when_nobody_says() -> None:
     assert default_bootstrap() == DEFAULT_BOOTSTRAP
 
 
-def record_cluster(text: str) -> None:
+def record_cluster(text: str, *, is_running: bool = True) -> None:
     path = default_state_directory() / "objects" / "cluster" / "ottla.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
+    node = default_state_directory() / "nodes" / "ottla-main-0"
+    node.mkdir(parents=True)
+    if is_running:
+        (node / "process.json").write_text("{}")
+
+
+def test_stopped_cluster_is_passed_over() -> None:
+    record_cluster("status: {bootstrapServers: 'localhost:7'}", is_running=False)
+
+    assert default_bootstrap() == DEFAULT_BOOTSTRAP
 
 
 def test_recorded_cluster_is_used() -> None:

@@ -23,6 +23,21 @@ def test_table_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     assert emitted(capsys, "table") == "NAME     COUNT  OK\nflights  12     yes\nx        3      no\n"
 
 
+def test_numbers_are_grouped_and_aligned_at_their_last_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [
+        Column("NAME", "name"),
+        Column("ROWS", "rows", number=",d"),
+        Column("TIME (S)", "seconds", number=",.2f"),
+    ]
+    rows = [{"name": "feed", "rows": 342026, "seconds": 1.5}, {"name": "x", "rows": None, "seconds": 12.345}]
+
+    emit_rows(rows, columns, "table", kind="step")
+
+    assert capsys.readouterr().out == (
+        "NAME     ROWS  TIME (S)\nfeed  342,026      1.50\nx           -     12.35\n"
+    ).replace("12.35", f"{12.345:.2f}")
+
+
 def test_wide_table_has_more_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert emitted(capsys, "wide").splitlines()[1] == "flights  12     yes  -"
 

@@ -64,3 +64,16 @@ def test_delimiter_keeps_its_percent_signs() -> None:
 
 def test_no_time_is_a_dash() -> None:
     assert iso_time(-1) == "-"
+
+
+def test_time_after_the_year_9999_is_shown_as_it_is_stored() -> None:
+    assert iso_time(253_402_300_799_999) == "9999-12-31T23:59:59.999Z"
+    assert iso_time(253_402_300_800_000) == "253402300800000"
+    assert iso_time(2**63 - 1) == "9223372036854775807"
+
+
+def test_line_with_a_time_beyond_int64_has_another_form() -> None:
+    read = compile_reader("%d %v")
+
+    assert read(b"9223372036854775807 x") == Parsed(None, b"x", None, 2**63 - 1)
+    assert read(b"9223372036854775808 x") is None

@@ -1,6 +1,7 @@
 """One connection: negotiation, overlapping requests, and failures in words."""
 
 import asyncio
+import gc
 import socket
 import struct
 from collections.abc import Callable
@@ -134,6 +135,28 @@ def test_cut_connection_fails_every_request_that_waits(broker: Any) -> None:
     assert not is_open
 
 
+def test_connection_that_breaks_while_writing_is_told_once(broker: Any) -> None:
+    complaints: list[Any] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with broker:
+            connection = await Connection.open(broker.endpoint)
+
+            async def drain() -> None:
+                raise ConnectionResetError("Connection lost")
+
+            connection._writer.drain = drain  # type: ignore[method-assign]
+            with pytest.raises(ConnectionLostError, match="Connection lost"):
+                await connection.send(ListGroupsRequest(), ListGroupsResponse)
+            await connection.close()
+        gc.collect()
+
+    asyncio.run(run())
+    complaints = [context for context in complaints if "never retrieved" in context["message"]]
+    assert complaints == [], "nobody is left to hear of an error that was raised already"
+
+
 def test_closed_connection_refuses_requests(broker: Any) -> None:
     async def run() -> None:
         async with broker:
@@ -203,6 +226,22 @@ def test_unknown_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(BrokerUnreachableError, match="cannot connect to nowhere:9092: Name or service not known"):
         asyncio.run(Connection.open(Endpoint("nowhere", 9092)))
+
+
+def test_mute_port_is_given_up_within_the_limit_and_named() -> None:
+    async def run() -> None:
+        async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await Connection.open(Endpoint("127.0.0.1", port), timeout_s=0.05)
+
+    with pytest.raises(
+        BrokerUnreachableError, match=r"127\.0\.0\.1:\d+ accepted a connection but said nothing for 0\.05 s"
+    ):
+        asyncio.run(run())
 
 
 def test_silent_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,12 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -147,6 +152,47 @@ def test_fresh_group_without_a_place_to_start_is_an_error(broker: Any) -> None:
 
     with pytest.raises(KafkaError, match="no committed offset for t-0"):
         asyncio.run(run())
+
+
+def test_member_whose_places_could_not_be_found_joins_again(broker: Any) -> None:
+    coordinator = Coordinator(broker)
+    codes = [-1]
+
+    def fetch_offsets(request: OffsetFetchRequest) -> OffsetFetchResponse:
+        return OffsetFetchResponse(error_code=codes.pop()) if codes else coordinator.fetch_offsets(request)
+
+    broker.scripts[OffsetFetchRequest] = fetch_offsets
+
+    async def run() -> list[bytes | None]:
+        async with broker, consumer(broker, offset_reset="earliest") as member:
+            with pytest.raises(KafkaError):
+                await member.poll()
+            return [record.value for record in await member.poll()]
+
+    assert asyncio.run(run()) == [b"0@0", b"1@0"]
+
+
+def test_a_commit_that_is_refused_at_the_end_keeps_neither_group_nor_connection(broker: Any) -> None:
+    Coordinator(broker)
+    broker.scripts[OffsetCommitRequest] = lambda _: OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name="t", partitions=[OffsetCommitResponsePartition(partition_index=0, error_code=12)]
+            )
+        ]
+    )
+
+    async def run() -> bool:
+        async with broker:
+            member = consumer(broker)
+            await member.poll()
+            connection = await member.cluster.node_connection(1)
+            with pytest.raises(KafkaError):
+                await member.close()
+            return connection.is_open
+
+    assert asyncio.run(run()) is False
+    assert len(broker.sent(LeaveGroupRequest)) == 1
 
 
 def test_new_member_joins_under_the_id_that_it_is_given(broker: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.errors import ClientError
 from ottla.client.partitioner import partition_for_key
 from ottla.client.producer import Producer
 from ottla.errors import ErrorCode, KafkaError
@@ -115,6 +116,27 @@ def test_batch_that_the_broker_has_already_counts_as_delivered(broker: Any) -> N
     serve(broker, outcomes=[(46, None)])
 
     assert produce(broker, b"a")[0].offset == -1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"timestamp_ms": 2**63}, {"headers": [("\udcff", b"")]}, {"timestamp_ms": "soon"}],
+    ids=["time-beyond-int64", "name-that-is-no-text", "time-that-is-no-number"],
+)
+def test_record_that_cannot_be_written_down_fails_and_the_next_goes_on(broker: Any, said: dict[str, Any]) -> None:
+    serve(broker)
+
+    async def run() -> list[Any]:
+        async with asyncio.timeout(5), broker, Producer([broker.endpoint]) as producer:
+            first = await producer.send("t", b"a", partition=0, **said)
+            await producer.flush()
+            second = await producer.send("t", b"b", partition=0)
+            return await asyncio.gather(first, second, return_exceptions=True)
+
+    failure, landed = asyncio.run(run())
+    assert isinstance(failure, ClientError)
+    assert "a record for t-0 cannot be written" in str(failure)
+    assert landed.offset == 0
 
 
 def test_refused_record_tells_why_and_the_next_goes_on_under_a_new_identity(broker: Any) -> None:

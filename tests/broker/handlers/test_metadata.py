@@ -3,8 +3,14 @@
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers import metadata as metadata_handler
 from ottla.simulator.single_node import RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_topic_partitions import (
@@ -222,3 +228,46 @@ def test_a_cursor_outside_the_request_is_refused(node: RunningNode) -> None:
     answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
 
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", ErrorCode.INVALID_REQUEST)]
+
+
+LARGE_PARTITIONS = 40
+
+
+@pytest.fixture
+def large(running: RunningNode) -> RunningNode:
+    """A node with a topic whose encoded partitions are kept."""
+    topic = CreatableTopic(name="large", num_partitions=LARGE_PARTITIONS, replication_factor=1)
+    answer = running.connect().ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
+    return running
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_kept_bytes_are_those_that_would_be_made_anew(
+    large: RunningNode, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {} if version >= 4 else {"allow_auto_topic_creation": True}
+    answers = [ask(large, version, named("large"), **said) for _ in range(2)]
+    monkeypatch.setattr(metadata_handler, "_FEWEST_PARTITIONS_KEPT", LARGE_PARTITIONS + 1)
+    answers.append(ask(large, version, named("large"), **said))
+
+    made, kept, unkept = (answer.encode(version) for answer in answers)
+    assert made == kept == unkept
+    assert len(answers[0].topics[0].partitions) == LARGE_PARTITIONS
+
+
+def test_versions_asked_for_in_turn_each_get_their_own_bytes(large: RunningNode) -> None:
+    for _ in range(2):
+        for version in range(4, 14):
+            (topic,) = ask(large, version, named("large")).topics
+            assert [each.partition_index for each in topic.partitions] == list(range(LARGE_PARTITIONS))
+
+
+def test_added_partitions_are_in_the_next_answer(large: RunningNode) -> None:
+    before = ask(large, 12, named("large")).topics[0]
+    more = CreatePartitionsTopic(name="large", count=LARGE_PARTITIONS + 1, assignments=None)
+    large.connect().ask(CreatePartitionsRequest(topics=[more], timeout_ms=1000), CreatePartitionsResponse, 3)
+    large.run(100)
+
+    assert len(before.partitions) == LARGE_PARTITIONS
+    assert len(ask(large, 12, named("large")).topics[0].partitions) == LARGE_PARTITIONS + 1

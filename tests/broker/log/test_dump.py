@@ -332,3 +332,39 @@ def test_kafkas_tool_finds_nothing_wrong_with_the_indexes(directory: Path, optio
 
     complaints = [line for line in lines if not line.startswith("Dumping ") and "passed sanity check" not in line]
     assert complaints == []
+
+
+@pytest.mark.interop
+@needs_kafka
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.unlink(), id="missing"),
+        pytest.param(lambda path: path.write_bytes(b""), id="empty"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-1]), id="last-entry-cut"),
+        pytest.param(lambda path: path.write_bytes(b"\xff" * path.stat().st_size), id="all-bits-set"),
+    ],
+)
+def test_kafkas_tool_finds_nothing_wrong_with_indexes_that_were_made_anew(
+    directory: Path, clock: Any, damage: Callable[[Path], object]
+) -> None:
+    files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
+    before = [path.read_bytes() for path in files]
+    for path, data in zip(files, before, strict=True):
+        if data:
+            damage(path)
+    disk = OsDisk(lambda function: function())
+
+    PartitionLog.open(
+        disk=disk,
+        directory=str(directory),
+        topic_partition=TopicPartition("t", 0),
+        config=LogConfig(segment_bytes=60_000, max_message_bytes=4096),
+        clock=clock,
+        was_clean_shutdown=True,
+    ).close()
+    disk.close()
+
+    assert [path.read_bytes() for path in files] == before
+    lines = kafka_dump_log(files, "--index-sanity-check").stdout.splitlines()
+    assert [line for line in lines if not line.startswith("Dumping ") and "passed sanity check" not in line] == []

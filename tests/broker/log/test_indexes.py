@@ -91,23 +91,27 @@ def test_the_first_entry_at_or_above_a_position(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "is_sane"),
+    ("data", "is_whole"),
     [
         pytest.param(b"", True, id="empty"),
         pytest.param(pack(">ii", 3, 4), True, id="one-entry"),
         pytest.param(pack(">ii", 3, 4) + b"\0", False, id="part-of-an-entry"),
-        pytest.param(pack(">ii", -3, 4), False, id="below-the-base-offset"),
     ],
 )
-def test_an_offset_index_must_be_possible(disk: SimulatedDisk, data: bytes, is_sane: bool) -> None:
+def test_the_end_of_a_file_shows_whether_its_entries_are_whole(
+    disk: SimulatedDisk, data: bytes, is_whole: bool
+) -> None:
     disk.open(PATH, create=True).pwritev([data], 0)
+    index = OffsetIndex(disk, PATH, 100)
 
-    assert OffsetIndex(disk, PATH, 100).is_sane() is is_sane
+    assert index.last_entry() == ((103, 4) if data else (100, 0))
+    assert index.file.is_whole is is_whole
 
 
-def test_a_missing_index_is_not_sane(disk: SimulatedDisk) -> None:
-    assert not OffsetIndex(disk, PATH, 100).is_sane()
-    assert not TimeIndex(disk, PATH, 100).is_sane()
+def test_a_missing_index_is_not_whole(disk: SimulatedDisk) -> None:
+    for index in (OffsetIndex(disk, PATH, 100), TimeIndex(disk, PATH, 100)):
+        index.last_entry()
+        assert not index.file.is_whole
 
 
 # --- timestamps

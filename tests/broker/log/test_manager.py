@@ -265,6 +265,28 @@ def test_a_new_configuration_reaches_the_topics_logs(node: Node) -> None:
 # --- stopping and starting
 
 
+@pytest.mark.parametrize(
+    ("expiration_ms", "is_known"),
+    [pytest.param(HOUR_MS, False, id="reached"), pytest.param(HOUR_MS + 1, True, id="one-ms-more")],
+)
+def test_producers_expire_by_the_newest_setting(
+    node: Node, make_batch: MakeBatch, clock: Any, expiration_ms: int, is_known: bool
+) -> None:
+    node.manager_config = LogManagerConfig(producer_id_expiration_check_interval_ms=HOUR_MS)
+    manager = node.start()
+    logs = [node.create(manager, partition=partition) for partition in range(3)]
+    for log in logs:
+        append(log, make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0))
+
+    manager.set_producer_id_expiration(expiration_ms)
+    logs.append(node.create(manager, partition=3))
+    append(logs[3], make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0))
+    clock.advance(HOUR_MS)
+    manager.tick(clock.monotonic_ms())
+
+    assert [bool(log.active_producers()) for log in logs] == [is_known] * 4
+
+
 def test_a_clean_stop_keeps_every_offset(node: Node, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)

@@ -769,6 +769,45 @@ def test_a_flush_does_not_rely_on_one_that_is_under_way(
     assert disk.durable_contents(f"{DIRECTORY}/00000000000000000000.log") == b""
 
 
+def test_a_sync_off_the_loop_does_not_sync_again_what_earlier_ones_have_synced(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    counts = []
+    for _ in range(6):
+        append(log, make_batch(2))
+        log.roll(NOW_MS)
+        before = disk.operations["sync"]
+        disk.complete_syncs()
+        counts.append(disk.operations["sync"] - before)
+
+    log.flush_later(lambda error: None)
+    before = disk.operations["sync"]
+    disk.complete_syncs()
+
+    assert len(set(counts[1:])) == 1, "the segment that was rolled, its indexes, the new one, the directory"
+    assert disk.operations["sync"] - before == 1, "the active segment"
+
+
+def test_a_sync_does_not_vouch_for_a_segment_that_was_sealed_again_meanwhile(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log(index_interval_bytes=1)
+    for _ in range(3):
+        append(log, make_batch(2))
+    log.roll(NOW_MS)
+    log.truncate_to(4)
+    for _ in range(3):
+        append(log, make_batch(3))
+    log.roll(NOW_MS)
+    disk.complete_syncs()
+
+    log.flush()
+
+    path = f"{DIRECTORY}/00000000000000000000.index"
+    assert disk.durable_contents(path) == disk.contents(path)
+
+
 def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     log = open_log()
     append(log, make_batch(5))

@@ -9,7 +9,6 @@ import pytest
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.log.config import LogConfig
 from ottla.log.validation import (
-    COUNTED_RECORDS_MAX,
     RecordValidationError,
     check_assigned_batches,
     check_client_batch,
@@ -82,29 +81,44 @@ def test_a_producer_sends_one_batch(make_batch: MakeBatch, tail: bytes) -> None:
         check(make_batch(3) + tail)
 
 
-@pytest.mark.parametrize("claimed", [2, 4, COUNTED_RECORDS_MAX], ids=lambda count: f"claims-{count}")
-def test_a_small_batch_is_counted(make_batch: MakeBatch, claimed: int) -> None:
-    data = patched(patched(make_batch(3), 57, ">i", claimed), 23, ">i", claimed - 1)
+@pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
+@pytest.mark.parametrize("more", [-1, 1, 7], ids=["one-fewer", "one-more", "seven-more"])
+@pytest.mark.parametrize("count", [2, 4, 5, 32, 33, 1_000, 9_000], ids=lambda count: f"{count}-records")
+def test_a_count_that_lies_is_refused_in_a_batch_of_any_size(
+    make_batch: MakeBatch, count: int, more: int, compression: Compression
+) -> None:
+    data = make_batch(count, size_bytes=20, compression=compression)
+    check(data)
+    data = patched(patched(data, 57, ">i", count + more), 23, ">i", count + more - 1)
 
-    with pytest.raises(InvalidRecordError, match=f"{claimed} records|of {claimed} in"):
+    with pytest.raises(InvalidRecordError, match=rf"{count + more} records|of {count + more} in") as refusal:
+        check(data)
+    assert refusal.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("index", [0, 1, 63, 64, 4_000, 8_191, 8_192, 8_999], ids=lambda index: f"record-{index}")
+def test_an_offset_delta_that_is_not_the_next_is_refused(index: int) -> None:
+    records = [Record(number + (number >= index), NOW_MS, None, b"v" * 20) for number in range(9_000)]
+    data = patched(bytearray(build_batch(records, base_offset=0)), 23, ">i", 8_999)
+
+    with pytest.raises(InvalidRecordError, match="offset delta"):
         check(data)
 
 
-@pytest.mark.parametrize(
-    ("claimed", "is_refused"),
-    [pytest.param(60, False, id="as-many-as-may-be"), pytest.param(61, True, id="more-than-the-bytes-can-hold")],
-)
-def test_a_large_batchs_count_must_be_possible(make_batch: MakeBatch, claimed: int, is_refused: bool) -> None:
-    # 33 records in 420 bytes: each of the claimed ones needs seven.
-    data = make_batch(1, key=None, size_bytes=420 - 9)
-    assert len(data) - 61 == 420
-    data = patched(patched(data, 57, ">i", claimed), 23, ">i", claimed - 1)
+def test_a_base_timestamp_near_the_end_of_time_leaves_no_room_for_deltas(make_batch: MakeBatch) -> None:
+    data = make_batch(100)
+    check(patched(data, 27, ">q", 2**63 - 1 - 99))
+    with pytest.raises(InvalidRecordError, match="64 bits"):
+        check(patched(data, 27, ">q", 2**63 - 99))
 
-    if is_refused:
-        with pytest.raises(InvalidRecordError):
-            check(data)
-    else:
-        check(data)
+
+def test_records_that_check_records_will_read_are_left_to_it(make_batch: MakeBatch) -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}))
+    data = patched(patched(make_batch(40), 57, ">i", 41), 23, ">i", 40)
+
+    check_client_batch(parse_batch(data), config, TOPIC_PARTITION)
+    with pytest.raises(InvalidRecordError, match="of 41 in"):
+        check_records(parse_batch(data), config, TOPIC_PARTITION, NOW_MS)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 50, 53, 54, 8000, 8186, 8187, 300_000], ids=lambda size: f"{size}-bytes")

@@ -4,6 +4,7 @@ import os
 import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -103,6 +104,40 @@ def test_names_are_listed_renamed_and_removed(disk: OsDisk, tmp_path: Path) -> N
     disk.remove_tree(f"{root}/x")
 
     assert not disk.exists(f"{root}/x")
+
+
+@pytest.mark.parametrize("remove", ["file", "tree"])
+def test_a_large_file_is_freed_by_another_thread(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remove: str
+) -> None:
+    folder = tmp_path / "t-0.delete"
+    folder.mkdir()
+    (folder / "small").write_bytes(b"x")
+    large = folder / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+    freed_by: list[str] = []
+    close = os.close
+
+    def watched_close(descriptor: int) -> None:
+        if os.fstat(descriptor).st_size == 1 << 30:
+            freed_by.append(threading.current_thread().name)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", watched_close)
+
+    disk.remove(str(large)) if remove == "file" else disk.remove_tree(str(folder))
+
+    assert not large.exists()
+    disk.close()
+    assert [name.rstrip("_0123456789") for name in freed_by] == ["ottla-disk"]
+
+
+def test_what_is_missing_cannot_be_removed(disk: OsDisk, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.remove(str(tmp_path / "nothing"))
+    with pytest.raises(FileNotFoundError):
+        disk.remove_tree(str(tmp_path / "nothing"))
 
 
 def test_a_lock_keeps_everyone_else_out(disk: OsDisk, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
+from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.types import Endpoint
 
 SCRATCH_BYTES = 256
@@ -25,10 +26,25 @@ FRAMES = st.lists(
 ).map(lambda sizes: [bytes([index + 1]) * size for index, size in enumerate(sizes)])
 
 
+def request_memory(limit_bytes: int) -> RequestMemory[Connection]:
+    return RequestMemory(
+        limit_bytes=limit_bytes,
+        read_bytes_max=SCRATCH_BYTES,
+        on_wait=lambda connection: None,
+        on_granted=lambda connection: connection.memory_granted(),
+    )
+
+
 class Peer:
     """Writes a stream of frames into a connection in pieces, and notes what comes out."""
 
-    def __init__(self, frames: list[bytes], *, scratch: memoryview | None = None) -> None:
+    def __init__(
+        self,
+        frames: list[bytes],
+        *,
+        scratch: memoryview | None = None,
+        memory: RequestMemory[Connection] | None = None,
+    ) -> None:
         self.stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
         self.sent = 0
         self.seen: list[bytes] = []
@@ -45,6 +61,7 @@ class Peer:
             ),
             scratch=scratch if scratch is not None else memoryview(bytearray(SCRATCH_BYTES)),
             pool=BufferPool(),
+            memory=memory if memory is not None else request_memory(NO_LIMIT_BYTES),
             frame_size_bytes_max=LIMIT_BYTES,
             on_frame=self.on_frame,
             now_ms=0,
@@ -214,3 +231,110 @@ def test_a_claimed_size_costs_nothing_before_its_bytes_come(monkeypatch: pytest.
     peer.send(4)
 
     assert taken == []
+
+
+def send_unless_waiting(peer: Peer, size_bytes: int) -> None:
+    if not peer.is_done and not peer.connection.is_waiting:
+        peer.send(size_bytes)
+
+
+@settings(max_examples=300)
+@given(
+    frames=st.tuples(FRAMES, FRAMES, FRAMES),
+    order=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), max_size=60),
+    block_on=st.sets(st.integers(1, 8)),
+    limit_bytes=st.sampled_from([1, 300, 2_000, 70_000, LIMIT_BYTES, 2 * LIMIT_BYTES]),
+)
+def test_frames_come_out_whole_however_little_memory_there_is(
+    frames: tuple[list[bytes], ...], order: list[tuple[int, int]], block_on: set[int], limit_bytes: int
+) -> None:
+    memory = request_memory(limit_bytes)
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    peers = [Peer(stream, scratch=scratch, memory=memory) for stream in frames]
+    peers[0].block_on = block_on
+
+    def turn(peer: Peer, size_bytes: int) -> None:
+        if peer.connection.is_blocked:
+            peer.resume()
+        else:
+            send_unless_waiting(peer, size_bytes)
+
+    for which, size_bytes in order:
+        turn(peers[which], size_bytes)
+    rounds = 0
+    while not all(peer.is_done and not peer.connection.is_blocked for peer in peers):
+        for peer in peers:
+            turn(peer, LIMIT_BYTES)
+        rounds += 1
+        assert rounds < 1_000_000 // SCRATCH_BYTES * 16, "they wait for each other"
+
+    assert tuple(peer.seen for peer in peers) == frames
+    assert memory.held_bytes == 0
+    assert memory.waiter_count == 0
+
+
+@pytest.mark.parametrize("part", [1, 3, 4, 5, 100, 70_000], ids=lambda part: f"{part}-bytes-came")
+@pytest.mark.parametrize("lead", [b"", b"g" * 70_000], ids=["first", "after-large"])
+def test_a_connection_that_ends_gives_back_what_it_held(part: int, lead: bytes) -> None:
+    memory = request_memory(2 * LIMIT_BYTES)
+    peer = Peer([lead, b"x" * LIMIT_BYTES] if lead else [b"x" * LIMIT_BYTES], memory=memory)
+    stop = peer.sent + len(peer.stream) - LIMIT_BYTES - 4 + part
+    while peer.sent < stop:
+        peer.send(stop - peer.sent)
+
+    assert memory.held_bytes >= (part if part > 4 else 0)
+    peer.connection.close()
+
+    assert memory.held_bytes == 0
+
+
+def test_a_connection_that_ends_waiting_leaves_the_queue() -> None:
+    memory = request_memory(2 * LIMIT_BYTES)
+    holder, waiter = (Peer([b"x" * LIMIT_BYTES], memory=memory) for _ in range(2))
+    holder.send(100)
+    waiter.send(100)
+    assert (holder.connection.is_waiting, waiter.connection.is_waiting) == (False, True)
+
+    waiter.connection.close()
+
+    assert memory.waiter_count == 0
+    assert memory.held_bytes == holder.connection.held_bytes
+
+
+def test_whole_small_frames_hold_nothing() -> None:
+    memory = request_memory(2 * LIMIT_BYTES)
+    held: list[int] = []
+    peer = Peer([b"first", b"second"], memory=memory)
+    peer.connection._on_frame = lambda connection, frame: held.append(memory.held_bytes)
+
+    peer.send(SCRATCH_BYTES)
+
+    assert held == [0, 0]
+
+
+def test_a_small_frame_that_is_under_way_keeps_its_place() -> None:
+    """Its whole size is taken at once, so that the rest of it need not wait for anybody."""
+    memory = request_memory(2 * LIMIT_BYTES)
+    peer = Peer([b"x" * 100], memory=memory)
+
+    peer.send(10)
+    assert memory.held_bytes == 104
+    peer.send(10)
+    assert memory.held_bytes == 104
+    peer.send(SCRATCH_BYTES)
+
+    assert memory.held_bytes == 0
+    assert peer.seen == [b"x" * 100]
+
+
+def test_a_frame_under_way_keeps_its_memory_when_the_connection_is_resumed() -> None:
+    memory = request_memory(2 * LIMIT_BYTES)
+    peer = Peer([b"x" * 100], memory=memory)
+    peer.send(10)
+    memory.take(Peer([]).connection, 2 * LIMIT_BYTES)
+    for _ in range(4):
+        memory.take(Peer([]).connection, 25_000)
+
+    peer.resume()
+
+    assert (peer.connection.is_waiting, peer.connection.held_bytes) == (False, 104)

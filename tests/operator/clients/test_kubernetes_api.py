@@ -22,7 +22,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.requests: list[Document] = []
-        self.answers: list[tuple[int, Document]] = []
+        self.answers: list[tuple[int, Document | str]] = []
         self.tokens = ["first"]
         self.valid_token = "first"
         self.port = 0
@@ -60,6 +60,8 @@ class FakeServer:
             }
         )
         status, body = self.answers.pop(0) if self.answers else (200, {})
+        if isinstance(body, str):
+            return web.Response(text=body, content_type="text/html", status=status)
         return web.json_response(body, status=status)
 
 
@@ -201,6 +203,32 @@ def test_refusal_carries_the_servers_words(
 
     assert (refusal.value.status, refusal.value.reason) == (status, reason)
     assert refusal.value.is_conflict is (status == 409)
+
+
+def test_a_proxys_page_of_an_error_is_an_error(server: FakeServer) -> None:
+    server.answers = [(502, "<html>Bad Gateway</html>")]
+
+    with pytest.raises(ApiError) as refusal:
+        ask(server, lambda api: api.get("Topic", "kafka", "x"))
+
+    assert (refusal.value.status, refusal.value.reason) == (502, "Bad Gateway")
+
+
+def test_a_page_in_the_place_of_an_answer_is_an_os_error(server: FakeServer) -> None:
+    server.answers = [(200, "<html>Please log in</html>")]
+
+    with pytest.raises(OSError, match="no JSON to GET"):
+        ask(server, lambda api: api.get("Topic", "kafka", "x"))
+
+
+def test_a_token_that_expires_under_several_requests_is_read_again_once(server: FakeServer) -> None:
+    server.tokens, server.valid_token = ["first", "second", "third"], "second"
+
+    async def work(api: KubernetesApi) -> list[Document | None]:
+        return await asyncio.gather(*(api.get("Topic", "kafka", f"x{number}") for number in range(5)))
+
+    assert ask(server, work) == [{}] * 5
+    assert server.tokens == ["third"]
 
 
 def test_expired_token_is_read_again(server: FakeServer) -> None:

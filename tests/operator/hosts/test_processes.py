@@ -42,6 +42,31 @@ def test_process_is_stopped(tmp_path: Path, program: str, grace_s: float, by_its
     asyncio.run(scenario())
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who is a zombie")
+def test_zombie_of_somebody_else_has_ended(tmp_path: Path) -> None:
+    # A parent that never asks how its child ended, as many a container's first process.
+    parent = """
+import os, sys, time
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print(child, flush=True)
+time.sleep(600)
+"""
+    pid = spawn(parent, tmp_path / "log")
+    wait_until_it_speaks(tmp_path / "log")
+    zombie = int((tmp_path / "log").read_text())
+
+    async def scenario() -> None:
+        assert not processes.is_running(zombie, processes.birth(zombie))
+        assert not processes.is_running(zombie)
+        assert await processes.stop(zombie, processes.birth(zombie), grace_s=60) is True
+        await processes.stop(pid, processes.birth(pid), grace_s=60)
+
+    asyncio.run(scenario())
+
+
 def test_process_with_another_birth_is_another_process() -> None:
     me = os.getpid()
 

@@ -140,6 +140,20 @@ def test_failed_key_is_tried_later_and_later_up_to_a_minute() -> None:
     run(scenario)
 
 
+def test_key_that_fails_for_days_is_still_tried_every_minute() -> None:
+    async def scenario() -> None:
+        queue = DirtyKeys(lambda it: it.namespace)
+        workers = Workers(queue)
+        workers.failures["a"] = 1_200
+        queue.add(key("a"))
+        await asyncio.sleep(60 * 1_500)
+
+        assert len(workers.done) == 1_201
+        await workers.stop()
+
+    run(scenario)
+
+
 def test_success_forgets_the_failures() -> None:
     async def scenario() -> None:
         queue = DirtyKeys(lambda it: it.namespace)

@@ -29,10 +29,10 @@ num.io.threads INT 8 1.. - cluster-wide known
     Kafka's request threads. One Ottla node serves requests on one thread; run more nodes instead.
 num.network.threads INT 3 1.. - cluster-wide known
     Kafka's socket threads. One Ottla node has one event loop.
-queued.max.request.bytes LONG -1 - bytes read-only known
-    Bytes of requests under way before reading pauses; -1 leaves it to the node.
+queued.max.request.bytes LONG -1 - bytes read-only acted-on
+    Bytes that requests on their way in may hold, over all connections; those for which there is no room are not read. -1 (Kafka: no bound) stands for 256 MiB, or twice socket.request.max.bytes where that is more.
 queued.max.requests INT 500 1.. - read-only known
-    Requests under way before reading pauses.
+    Kafka's queue between its socket threads and its request threads. An Ottla node serves a request when its last byte is there: there is no such queue. What requests hold on their way in is bounded by queued.max.request.bytes.
 request.timeout.ms INT 30000 - ms read-only acted-on
     How long this node waits for another node's answer.
 socket.connection.setup.timeout.max.ms LONG 30000 - ms read-only known

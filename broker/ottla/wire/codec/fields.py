@@ -35,7 +35,8 @@ class Field:
 
     ``kind`` is a key of `FIXED_KINDS` or one of string, bytes, records, struct, array. ``element`` is the kind of an
     array's elements; ``struct_type`` the class of a struct or of an array of structs. ``tag`` is -1 where the field is
-    never tagged; in ``tagged`` versions it travels in the tagged section instead of in line.
+    never tagged; in ``tagged`` versions it travels in the tagged section instead of in line. ``encodable``: an
+    `EncodedArray` may stand in for the list.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Field:
     flexible: VersionRange | None = None
     element: str = ""
     struct_type: "type[Struct] | None" = None
+    encodable: bool = False
 
     def fresh_default(self) -> object:
         """Return the default, new where it is mutable."""
@@ -71,6 +73,7 @@ def _field(
     flexible: str | None = None,
     element: str = "",
     struct_type: "type[Struct] | None" = None,
+    encodable: bool = False,
 ) -> Any:
     return Field(
         kind=kind,
@@ -83,6 +86,7 @@ def _field(
         flexible=None if flexible is None else parse_versions(flexible),
         element=element,
         struct_type=struct_type,
+        encodable=encodable,
     )
 
 
@@ -193,8 +197,12 @@ def array(
     tag: int = -1,
     tagged: str = "",
     ignorable: bool = False,
+    encodable: bool = False,
 ) -> Any:
-    """A list of structs, or of a fixed kind or ``"string"``; ``default=None`` where it is null unless given."""
+    """A list of structs, or of a fixed kind or ``"string"``; ``default=None`` where it is null unless given.
+
+    ``encodable``: long and often sent unchanged, so that whoever sends it may keep it as an `EncodedArray`.
+    """
     is_kind = isinstance(element, str)
     return _field(
         "array",
@@ -206,4 +214,5 @@ def array(
         ignorable=ignorable,
         element=element if isinstance(element, str) else "struct",
         struct_type=None if is_kind else element,  # type: ignore[arg-type]
+        encodable=encodable,
     )

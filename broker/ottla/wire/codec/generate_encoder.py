@@ -17,7 +17,26 @@ if TYPE_CHECKING:
 
 def make_encoder(message_type: "type[Message]", version: int) -> "Encoder":
     """Return ``encode(message, out, splices)`` for ``version``."""
-    source = FunctionSource(f"encode_{message_type.__name__}_v{version}", "message, out, splices")
+    source = _start(f"encode_{message_type.__name__}_v{version}", "message, out, splices")
+    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
+    writer.struct("message", message_type)
+    source.line("return None")
+    made: Encoder = source.compile()
+    return made
+
+
+def make_array_encoder(message_type: "type[Message]", field: Field, version: int) -> "Encoder":
+    """Return ``encode(items, out, splices)`` for an array somewhere in ``version`` of the message."""
+    source = _start(f"encode_array_of_{message_type.__name__}_v{version}", "items, out, splices")
+    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
+    writer.array("items", field)
+    source.line("return None")
+    made: Encoder = source.compile()
+    return made
+
+
+def _start(name: str, parameters: str) -> FunctionSource:
+    source = FunctionSource(name, parameters)
     source.scope.update(
         UV=primitives.UVARINT_BYTES,
         uvarint=primitives.uvarint,
@@ -25,12 +44,10 @@ def make_encoder(message_type: "type[Message]", version: int) -> "Encoder":
         pack_many=primitives.pack_many,
         refuse_field=primitives.refuse_field,
         write_tags=primitives.write_tags,
+        EncodedArray=primitives.EncodedArray,
+        refuse_encoded=primitives.refuse_encoded,
     )
-    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
-    writer.struct("message", message_type)
-    source.line("return None")
-    made: Encoder = source.compile()
-    return made
+    return source
 
 
 class _StructWriter:
@@ -94,6 +111,10 @@ class _StructWriter:
         fields = [f"({self._differs(f'{value}.{key}', field)})" for key, field in struct_type.fields.items()]
         return " or ".join([*fields, f"{value}.unknown_tags"])
 
+    def array(self, value: str, field: Field) -> None:
+        """Write an array that is never encoded already."""
+        self._array(value, field, flexible=self.flexible, nullable=self.version in field.nullable)
+
     def _field(self, value: str, field: Field, *, is_tagged: bool = False) -> None:
         flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
         nullable = self.version in field.nullable
@@ -105,6 +126,8 @@ class _StructWriter:
             self._bytes(value, field.kind, flexible=flexible, nullable=nullable)
         elif field.kind == "struct":
             self._nested(value, field, nullable=nullable, null=b"\x00" if is_tagged else b"\xff")
+        elif field.encodable:
+            self._encodable(value, field, flexible=flexible, nullable=nullable)
         else:
             self._array(value, field, flexible=flexible, nullable=nullable)
 
@@ -180,6 +203,17 @@ class _StructWriter:
                     self.source.line("pass")  # for a struct that has nothing in this version
                 else:
                     self._string(item, flexible=flexible, nullable=False)
+
+    def _encodable(self, value: str, field: Field, *, flexible: bool, nullable: bool) -> None:
+        self._flush()
+        encoded = self.source.local("e")
+        self.source.line(f"{encoded} = {value}")
+        with self.source.block(f"if {encoded}.__class__ is EncodedArray:"):
+            with self.source.block(f"if {encoded}.version != {self.version}:"):
+                self.source.line(f"refuse_encoded({value.split('.', 1)[1]!r}, {encoded}.version, {self.version})")
+            self.source.line(f"out += {encoded}.data")
+        with self.source.block("else:"):
+            self._array(encoded, field, flexible=flexible, nullable=nullable)
 
     def _tagged_section(self, owner: str, tagged: list[tuple[str, Field]]) -> None:
         tags = self.source.local("tags")

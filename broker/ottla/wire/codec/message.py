@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_tran
 from ottla.errors import ProtocolError
 from ottla.ports import Buffer, Chunk, FileSlice
 from ottla.wire.codec.fields import Field
+from ottla.wire.codec.primitives import EncodedArray
 from ottla.wire.codec.versions import VersionRange, parse_versions
 
 Records: TypeAlias = Buffer | FileSlice
@@ -102,6 +103,7 @@ class Message(Struct):
     latest_version_unstable: ClassVar[bool] = False
     _encoders: ClassVar[dict[int, Encoder]]
     _decoders: ClassVar[dict[int, Decoder]]
+    _array_encoders: ClassVar[dict[tuple[int, str], Encoder]]
 
     def __init_subclass__(
         cls,
@@ -120,6 +122,7 @@ class Message(Struct):
         cls.latest_version_unstable = latest_version_unstable
         cls._encoders = {}
         cls._decoders = {}
+        cls._array_encoders = {}
 
     def write(self, version: int, out: bytearray, splices: list[Splice]) -> None:
         """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
@@ -143,6 +146,27 @@ class Message(Struct):
         return b"".join(
             chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in splice_chunks(out, splices)
         )
+
+    @classmethod
+    def encode_array(cls, version: int, owner: type[Struct], key: str, items: list[Any] | None) -> EncodedArray:
+        """Return ``items`` encoded as the field ``key`` of ``owner``, a struct of this message, to be sent many times.
+
+        The result's `EncodedArray.as_list` stands in for ``items`` in messages of this type and version.
+
+        Raises:
+            ValueError: as `write`, or the field is not declared ``encodable``.
+        """
+        field = owner.fields[key]
+        if not field.encodable:
+            raise ValueError(f"{owner.__name__}.{key} is not declared encodable")
+        encode = cls._array_encoders.get((version, f"{owner.__name__}.{key}"))
+        encode = encode or cls._make_array_encoder(version, owner, key)
+        out = bytearray()
+        try:
+            encode(items, out, [])
+        except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(f"{owner.__name__}.{key} v{version} cannot be encoded: {error}") from error
+        return EncodedArray(version, bytes(out))
 
     @classmethod
     def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
@@ -179,6 +203,15 @@ class Message(Struct):
 
         cls._require(version)
         made = cls._encoders[version] = make_encoder(cls, version)
+        return made
+
+    @classmethod
+    def _make_array_encoder(cls, version: int, owner: type[Struct], key: str) -> Encoder:
+        from ottla.wire.codec.generate_encoder import make_array_encoder
+
+        cls._require(version)
+        place = version, f"{owner.__name__}.{key}"
+        made = cls._array_encoders[place] = make_array_encoder(cls, owner.fields[key], version)
         return made
 
     @classmethod

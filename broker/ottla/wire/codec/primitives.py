@@ -1,7 +1,7 @@
 """What the generated functions call where a line of their own would not do: varints, compact lengths, errors."""
 
 import struct
-from typing import NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from ottla.errors import ProtocolError
 from ottla.ports import Buffer
@@ -14,6 +14,18 @@ class TagOwner(Protocol):
     """A struct, as far as its unknown tagged fields go."""
 
     unknown_tags: dict[int, bytes] | None
+
+
+class EncodedArray(NamedTuple):
+    """An array with its length as ``version`` of its message has it; see `Message.encode_array`."""
+
+    version: int
+    data: bytes
+
+    @property
+    def as_list(self) -> list[Any]:
+        """This very object, typed as what it stands in for: only to be encoded, never to be looked into."""
+        return self  # type: ignore[return-value]
 
 
 UVARINT_BYTES = tuple(bytes((n,)) for n in range(128))
@@ -94,6 +106,11 @@ def refuse_tag_size(field: str, tag: int, claimed: int, used: int) -> NoReturn:
 def refuse_field(field: str, version: int) -> NoReturn:
     """Raise when a value would be lost because the version has no such field."""
     raise ValueError(f"{field} has a value, but version {version} cannot carry it")
+
+
+def refuse_encoded(field: str, encoded_for: int, version: int) -> NoReturn:
+    """Raise for bytes that another version would read differently."""
+    raise ValueError(f"{field} is encoded for version {encoded_for}, but goes out in version {version}")
 
 
 def read_unknown_tags(

@@ -31,9 +31,11 @@ class FinalizedFeatureKey(Struct):
 
 class ApiVersionsResponse(Message, api_key=18, versions="0-4", flexible="3+"):
     error_code: int = int16("0+")
-    api_keys: list[ApiVersion] = array(ApiVersion, "0+")
+    api_keys: list[ApiVersion] = array(ApiVersion, "0+", encodable=True)
     throttle_time_ms: int = int32("1+", ignorable=True)
-    supported_features: list[SupportedFeatureKey] = array(SupportedFeatureKey, "3+", tag=0, tagged="3+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(
+        SupportedFeatureKey, "3+", tag=0, tagged="3+", ignorable=True, encodable=True
+    )
     finalized_features_epoch: int = int64("3+", default=-1, tag=1, tagged="3+", ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, tagged="3+", ignorable=True)
     zk_migration_ready: bool = boolean("3+", tag=3, tagged="3+", ignorable=True)

@@ -41,7 +41,7 @@ class MetadataResponseTopic(Struct):
     name: str | None = string("0+", nullable="12+")
     topic_id: Uuid = uuid("10+", ignorable=True)
     is_internal: bool = boolean("1+", ignorable=True)
-    partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+")
+    partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+", encodable=True)
     topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 

@@ -32,8 +32,16 @@ from ottla.wire.records.control import (
     parse_end_transaction_value,
 )
 from ottla.wire.records.crc32c import crc32c
+from ottla.wire.records.dense_records import are_dense
 from ottla.wire.records.legacy import LegacyMessage, read_message_set
-from ottla.wire.records.record import Header, Record, RecordsSummary, read_records, validate_records
+from ottla.wire.records.record import (
+    Header,
+    Record,
+    RecordsSummary,
+    read_records,
+    validate_plain_records,
+    validate_records,
+)
 
 __all__ = [
     "HEADER_SIZE_BYTES",
@@ -54,6 +62,7 @@ __all__ = [
     "RecordBatchBuilder",
     "RecordsSummary",
     "TimestampType",
+    "are_dense",
     "build_batch",
     "build_end_transaction_marker",
     "compress",
@@ -68,5 +77,6 @@ __all__ = [
     "parse_end_transaction_value",
     "read_message_set",
     "read_records",
+    "validate_plain_records",
     "validate_records",
 ]

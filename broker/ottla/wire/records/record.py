@@ -72,7 +72,7 @@ def read_records(batch: RecordBatch, *, size_bytes_max: int) -> list[Record]:
     position, previous, last_offset = 0, base_offset - 1, batch.last_offset
     try:
         for _ in range(batch.record_count):
-            position, end = _read_size(data, position)
+            position, end = read_size(data, position)
             record, position = _read_record(data, position, end, base_offset, base_timestamp_ms, append_time_ms)
             if position != end:
                 raise _size_error(position, end)
@@ -106,14 +106,22 @@ def validate_records(batch: RecordBatch, *, size_bytes_max: int) -> RecordsSumma
 
     Source: LogValidator of Kafka (batches that keep their form).
     """
-    data = decompress(batch.compression, batch.payload, size_bytes_max=size_bytes_max)
+    return validate_plain_records(batch, decompress(batch.compression, batch.payload, size_bytes_max=size_bytes_max))
+
+
+def validate_plain_records(batch: RecordBatch, data: bytes) -> RecordsSummary:
+    """Do what `validate_records` does with ``data``, which are the batch's records, decompressed.
+
+    Raises:
+        InvalidRecordError: the records contradict the batch's header or themselves.
+    """
     position = index = 0
     deltas_ms: list[int] = []
     null_key_indexes: list[int] = []
     try:
         for index in range(batch.record_count):
-            position, end = _read_size(data, position)
-            timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_record(data, position, end)
+            position, end = read_size(data, position)
+            timestamp_delta_ms, offset_delta, key_size_bytes, position = walk_record(data, position, end)
             if position != end:
                 raise _size_error(position, end)
             if offset_delta != index:
@@ -150,7 +158,7 @@ def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple
     )
 
 
-def _read_size(data: bytes, position: int) -> tuple[int, int]:
+def read_size(data: bytes, position: int) -> tuple[int, int]:
     """Return where the record at ``position`` starts after its size, and where it must end."""
     byte = data[position]
     if byte < 0x80:
@@ -237,7 +245,7 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
     return count, position
 
 
-def _walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, int]:
+def walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, int]:
     """Return timestamp delta, offset delta and key size of the record, and where its last field ends."""
     position += 1  # attributes: unused
     byte = data[position]

@@ -8,6 +8,7 @@ from ottla.errors import ProtocolError
 from ottla.ports import FileSlice
 from ottla.simulator.disk import SimulatedDisk
 from ottla.wire.codec import (
+    EncodedArray,
     Message,
     Struct,
     array,
@@ -66,6 +67,13 @@ class Everything(Message, versions="0", flexible="none"):
 
 class Names(Message, versions="0-1", flexible="1+"):
     names: list[str] = array("string", "0+")
+
+
+class Tree(Message, versions="0-2", flexible="2+"):
+    before: int = int8("0+")
+    children: list[Child] | None = array(Child, "0+", nullable="1+", encodable=True)
+    others: list[Child] = array(Child, "0+")
+    after: int = int8("0+")
 
 
 # --- encode -----------------------------------------------------------------------------------------------------
@@ -296,3 +304,41 @@ def test_a_field_that_is_not_declared_is_refused() -> None:
         Parent(nummer=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
         Parent().nummer = 1  # type: ignore[attr-defined]
+
+
+# --- arrays encoded once ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("count", [0, 1, 200])
+def test_an_encoded_array_goes_out_as_its_list_would(version: int, count: int) -> None:
+    children = [Child(name=str(number)) for number in range(count)]
+    encoded = Tree.encode_array(version, Tree, "children", children)
+
+    with_list = Tree(before=1, children=children, after=2).encode(version)
+    assert Tree(before=1, children=encoded.as_list, after=2).encode(version) == with_list
+    assert Tree.decode(with_list, version).children == children
+
+
+def test_an_encoded_array_is_refused_by_another_version() -> None:
+    encoded = Tree.encode_array(0, Tree, "children", [Child(name="a")])
+
+    assert encoded == EncodedArray(0, b"\0\0\0\1\0\1a")
+    with pytest.raises(ValueError, match="children is encoded for version 0, but goes out in version 1"):
+        Tree(children=encoded.as_list).encode(1)
+
+
+def test_only_what_is_declared_so_is_encoded_apart() -> None:
+    with pytest.raises(ValueError, match=r"Tree\.others is not declared encodable"):
+        Tree.encode_array(0, Tree, "others", [])
+
+
+def test_an_element_that_the_version_cannot_carry_is_refused_when_its_array_is_encoded() -> None:
+    with pytest.raises(ValueError, match=r"Tree\.children v0 cannot be encoded"):
+        Tree.encode_array(0, Tree, "children", [Child(name=None)])  # type: ignore[arg-type]
+
+
+def test_an_encoded_null_is_a_null() -> None:
+    encoded = Tree.encode_array(1, Tree, "children", None)
+
+    assert Tree(children=encoded.as_list).encode(1) == Tree(children=None).encode(1)

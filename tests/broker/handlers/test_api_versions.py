@@ -1,0 +1,46 @@
+"""ApiVersions in each of its versions: what is served, and from version 3 on the features."""
+
+import pytest
+
+from ottla.handlers.api import ListenerRole
+from ottla.handlers.catalog import CATALOG, is_served_to
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.simulator.single_node import RunningNode
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.registry import ApiKey
+
+SERVED_TO_CLIENTS = {
+    key: (0 if key is ApiKey.PRODUCE else row.first_version, row.last_version)
+    for key, row in CATALOG.items()
+    if is_served_to(ListenerRole.BROKER, key)
+}
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_lists_what_is_served(running: RunningNode, version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    for _ in range(2):
+        answer = running.connect().ask(request, ApiVersionsResponse, version)
+
+        assert {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys} == SERVED_TO_CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("version", "smallest_minimum"),
+    [
+        pytest.param(2, None, id="v2-has-none"),
+        pytest.param(3, 1, id="v3-only-those-that-begin-above-zero"),
+        pytest.param(4, 0, id="v4-all"),
+    ],
+)
+def test_features_are_listed(running: RunningNode, version: int, smallest_minimum: int | None) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+    answer = running.connect().ask(request, ApiVersionsResponse, version)
+
+    assert {each.name: (each.min_version, each.max_version) for each in answer.supported_features} == {
+        name: levels
+        for name, levels in SUPPORTED_FEATURES.items()
+        if smallest_minimum is not None and levels[0] >= smallest_minimum
+    }
+    assert bool(answer.finalized_features) == (smallest_minimum is not None)

@@ -1,0 +1,195 @@
+"""The bound on requests' memory as a node's peers see it: others are served, in order, and who keeps it idly goes."""
+
+import logging
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+MIB = 1024 * 1024
+LIMIT_BYTES = 256 * MIB
+
+
+def begin_frame(client: Client, size_bytes: int, part: bytes = b"begun") -> Client:
+    """Announce a frame, and send a part of it as long as the node reads."""
+    client.send_bytes(size_bytes.to_bytes(4, "big"))
+    trickle(client, part)
+    return client
+
+
+def trickle(client: Client, data: bytes) -> None:
+    if client.peer.is_read_from and not client.is_closed:
+        client.send_bytes(data)
+
+
+def waiting(clients: list[Client]) -> list[bool]:
+    return [not client.peer.is_read_from for client in clients]
+
+
+def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
+    running: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = running.node.gateway
+    good = running.connect()
+    create_topic(good, "t")
+    crowd = [begin_frame(running.connect(), 50 * MIB, b"x" * 100) for _ in range(200)]
+    assert waiting(crowd) == [False] * 2 + [True] * 198
+
+    offset = 0
+    for _ in range(40):
+        running.run(1_000)
+        for peer in crowd:
+            trickle(peer, b"x")
+        began_at_ms = running.clock.monotonic_ms()
+        for value in (b"small", b"v" * 1_000_000):
+            assert produce(good, "t", batch_of(good, [value])).error_code == ErrorCode.NONE
+            assert records_in(fetch(good, "t", offset))[0].value == value
+            offset += 1
+        assert running.clock.monotonic_ms() == began_at_ms, "somebody who is served at once need not let time pass"
+        assert gateway.memory.held_bytes <= LIMIT_BYTES
+
+    ended = sum(peer.is_closed for peer in crowd)
+    lines = [record.getMessage() for record in caplog.records if "brought" in record.getMessage()]
+    assert gateway.closed_for_slow_frames == ended == len(lines) == 6, "two at a time, each after ten seconds"
+    assert all("10.0.0.7:5000" in line and "while others wait for memory" in line for line in lines)
+    assert not good.is_closed
+
+
+def test_that_the_bound_begins_to_bite_is_said_once_a_minute(
+    running: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        begin_frame(running.connect(), 60 * MIB)
+
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == 1
+    assert "waits for memory" in lines[0]
+    assert "10.0.0.7:5000 on PLAINTEXT" in lines[0]
+    assert f"queued.max.request.bytes={LIMIT_BYTES}" in lines[0]
+
+
+def test_that_the_bound_still_bites_is_said_again_a_minute_later(
+    running: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        begin_frame(running.connect(), 60 * MIB)
+    for _ in range(61):
+        running.run(1_000)
+        begin_frame(running.connect(), 60 * MIB)
+
+    assert sum("waits for memory" in record.getMessage() for record in caplog.records) == 2
+
+
+def test_a_frame_that_waited_is_read_on_when_another_peer_is_gone(running: RunningNode) -> None:
+    first, second, third = (begin_frame(running.connect(), 60 * MIB) for _ in range(3))
+    assert waiting([first, second, third]) == [False, False, True]
+
+    running.node.closed(first.peer.connection, "gone")
+
+    assert waiting([second, third]) == [False, False]
+    third.send_bytes(b"x" * MIB)
+
+
+def test_a_frame_that_waited_is_served(running: RunningNode) -> None:
+    holders = [begin_frame(running.connect(), 64 * MIB) for _ in range(2)]
+    client = running.connect()
+    request = client.frame(MetadataRequest(topics=[]), 9)
+    frame = (3 * MIB).to_bytes(4, "big") + request[4:].ljust(3 * MIB, b"\0")
+    client.send_bytes(frame[:100])
+    assert waiting([client]) == [True]
+
+    running.node.closed(holders[0].peer.connection, "gone")
+    client.send_bytes(frame[100:])
+
+    assert isinstance(client.answer_to(MetadataRequest(topics=[]), 9), MetadataResponse)
+    assert running.node.gateway.memory.held_bytes == 64 * MIB, "what the other holds; the request gave back its own"
+
+
+def test_a_slow_frame_that_nobody_waits_for_stays_until_it_is_idle_too_long(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="60000")
+    slow = begin_frame(running.connect(), 60 * MIB)
+
+    running.run(50_000)
+    assert not slow.is_closed
+    running.run(20_000)
+
+    assert slow.is_closed
+    assert running.node.gateway.closed_for_slow_frames == 0
+    assert running.node.gateway.memory.held_bytes == 0
+
+
+def test_a_wait_for_memory_is_not_idleness(world: World) -> None:
+    """The first two bring 64 KiB in time, so they stay; the third is not read, so it cannot show that it lives."""
+    running = world.start_node(connections_max_idle_ms="15000")
+    holders = [begin_frame(running.connect(), 60 * MIB) for _ in range(2)]
+    running.run(14_000)
+    waiter = begin_frame(running.connect(), 60 * MIB)
+    for _ in range(5):
+        for holder in holders:
+            trickle(holder, b"x" * 65_536)
+        running.run(5_000)
+
+    assert not waiter.is_closed
+    assert waiter.peer.is_read_from, "the holders were closed as idle in the end"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "listener", "is_bounded"),
+    [
+        pytest.param({}, "PLAINTEXT", True, id="clients"),
+        pytest.param({}, "CONTROLLER", False, id="the-quorum"),
+        pytest.param(
+            {
+                "listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094,CONTROLLER://localhost:9093",
+                "advertised_listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094",
+                "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "inter_broker_listener_name": "INSIDE",
+            },
+            "INSIDE",
+            False,
+            id="between-brokers",
+        ),
+    ],
+)
+def test_the_clusters_own_traffic_does_not_wait_for_clients(
+    world: World, overrides: dict[str, str], listener: str, is_bounded: bool
+) -> None:
+    running = world.start_node(**overrides)
+    for _ in range(3):
+        begin_frame(running.connect(), 60 * MIB)
+    held_bytes = running.node.gateway.memory.held_bytes
+
+    insider = begin_frame(running.connect(listener), 60 * MIB)
+
+    assert waiting([insider]) == [is_bounded]
+    assert (running.node.gateway.memory.held_bytes > held_bytes) is is_bounded
+
+
+def test_pipelined_requests_are_served_one_by_one_while_parked_bytes_fill_their_share(world: World) -> None:
+    """The reads become exact, and no answer is lost or out of order."""
+    running = world.start_node(queued_max_request_bytes=str(MIB), socket_request_max_bytes=str(MIB))
+    running.node.gateway.memory.park(1)
+    assert running.node.gateway.memory.is_read_frame_by_frame
+    client = running.connect()
+
+    client.send_bytes(b"".join(client.frame(MetadataRequest(topics=[]), 9) for _ in range(10)))
+
+    frames = [client.take_frame() for _ in range(10)]
+    assert [frame is not None and int.from_bytes(frame[:4], "big") for frame in frames] == list(range(1, 11))
+    assert running.node.gateway.memory.held_bytes == 1
+
+
+def test_bytes_behind_a_request_in_hand_are_counted(running: RunningNode) -> None:
+    client = running.connect()
+    client.peer.takes_bytes = False
+    running.network.queued_size_bytes_max = 10
+    request = client.frame(MetadataRequest(topics=[]), 9)
+
+    client.send_bytes(request * 3)
+    assert running.node.gateway.memory.held_bytes == 2 * len(request)
+    running.node.closed(client.peer.connection, "gone")
+
+    assert running.node.gateway.memory.held_bytes == 0

@@ -1,0 +1,41 @@
+"""What the gateway is told: how much memory requests may hold, and which doors are outside that bound."""
+
+import pytest
+
+from ottla.config.node_config import NodeConfig
+from ottla.server.settings import gateway_config
+from ottla.simulator.single_node import PROPERTIES
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("changes", "size_bytes"),
+    [
+        pytest.param({}, 256 * MIB, id="default"),
+        pytest.param({"queued.max.request.bytes": "0"}, 256 * MIB, id="zero-is-the-default-too"),
+        pytest.param({"queued.max.request.bytes": str(100 * MIB)}, 100 * MIB, id="as-said"),
+        pytest.param({"socket.request.max.bytes": str(128 * MIB)}, 256 * MIB, id="two-of-the-largest-fit"),
+        pytest.param({"socket.request.max.bytes": str(129 * MIB)}, 258 * MIB, id="two-of-the-largest-are-more"),
+    ],
+)
+def test_requests_may_hold_what_is_said_or_a_bound_that_fits_every_request(
+    changes: dict[str, str], size_bytes: int
+) -> None:
+    config = NodeConfig.from_properties({**PROPERTIES, **changes})
+
+    assert gateway_config(config).request_memory_bytes_max == size_bytes
+
+
+def test_the_door_between_brokers_is_privileged_only_where_clients_have_another() -> None:
+    inside = {
+        "listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094,CONTROLLER://localhost:9093",
+        "advertised.listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+    }
+    alone = NodeConfig.from_properties(PROPERTIES)
+    beside = NodeConfig.from_properties({**PROPERTIES, **inside})
+
+    assert gateway_config(alone).privileged_listeners == {"CONTROLLER"}
+    assert gateway_config(beside).privileged_listeners == {"CONTROLLER", "INSIDE"}
