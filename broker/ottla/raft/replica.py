@@ -241,13 +241,14 @@ class Replica:
     def follow(self, epoch: LeaderEpoch, leader_id: NodeId, endpoint: Endpoint) -> None:
         before = self.quorum.state
         self.quorum.to_follower(epoch, leader_id, endpoint, self.now_ms)
-        logger.info(
-            "node %d follows node %d, the leader of the metadata quorum in epoch %d, at %s",
-            self.local.node_id,
-            leader_id,
-            epoch,
-            endpoint,
-        )
+        if (before.leader_id, before.epoch) != (leader_id, epoch):
+            logger.info(
+                "node %d follows node %d, the leader of the metadata quorum in epoch %d, at %s",
+                self.local.node_id,
+                leader_id,
+                epoch,
+                endpoint,
+            )
         self._moved(before)
 
     def become_prospective(self) -> None:
