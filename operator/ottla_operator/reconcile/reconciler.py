@@ -130,6 +130,9 @@ async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, d
                 if look.refused is not None:
                     return Pass(look.refused, facts, done)
                 plan = plan_cluster(look.desired, look.observed, look.view)
+                if isinstance(plan.obstacle, Refused) and rounds_left == _ROUNDS_MAX - 1:
+                    # A broker that lags behind the controller may still show what has just changed: look twice.
+                    continue
                 if not plan.steps or not rounds_left:
                     break
                 if dry_run:
