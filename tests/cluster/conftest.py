@@ -26,6 +26,9 @@ START_TIMEOUT_S = 60
 FIRST_PORT, LAST_PORT = 20_000, 30_000
 """Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
 
+QUIET = {"log_level": 0}
+"""Nodes go away in these tests; librdkafka would say so again and again."""
+
 _ports = itertools.count(FIRST_PORT + os.getpid() % 500 * 20)
 
 
@@ -119,7 +122,7 @@ class ProcessCluster:
     nodes: dict[int, Process]
     cluster_id: str
     others: list[Process] = field(default_factory=list)
-    clients: list[Producer | Consumer | AdminClient] = field(default_factory=list)
+    _admin: AdminClient | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -157,7 +160,7 @@ class ProcessCluster:
             time.sleep(0.02)
 
     def close(self) -> None:
-        self.clients.clear()
+        self._admin = None
         for node in [*self.nodes.values(), *self.others]:
             if node.is_running:
                 node.signal(signal.SIGCONT)
@@ -165,9 +168,9 @@ class ProcessCluster:
                 node.wait()
 
     def admin(self) -> AdminClient:
-        made = AdminClient({"bootstrap.servers": self.bootstrap})
-        self.clients.append(made)
-        return made
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        return self._admin
 
     def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
         topic = NewTopic(
@@ -220,7 +223,9 @@ class Ledger:
         self._thread = threading.Thread(target=self._send_steadily, daemon=True)
         settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap} | settings | {key.replace("_", "."): config[key] for key in config}
+            {"bootstrap.servers": bootstrap, **QUIET}
+            | settings
+            | {key.replace("_", "."): config[key] for key in config}
         )
 
     def start(self) -> None:
@@ -263,7 +268,7 @@ class Ledger:
 
 def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60) -> list[int]:
     """Return the numbers in every partition up to its end, in any order between partitions."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ledger", "enable.auto.commit": "false"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **QUIET, "group.id": "ledger", "enable.auto.commit": "false"})
     try:
         ends = {
             index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1]
@@ -295,12 +300,11 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
     """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
     made: list[ProcessCluster] = []
 
-    def make(*roles: str, formats: bool = True, **overrides: str) -> ProcessCluster:
-        cluster = _make_cluster(tmp_path / f"cluster-{len(made)}", roles, overrides)
+    def make(*roles: str, static_voters: bool = False, **overrides: str) -> ProcessCluster:
+        cluster = _make_cluster(tmp_path / f"cluster-{len(made)}", roles, overrides, static_voters=static_voters)
         made.append(cluster)
-        if formats:
-            for node in cluster.nodes.values():
-                format_node(cluster, node)
+        for node in cluster.nodes.values():
+            format_node(cluster, node, static_voters=static_voters)
         return cluster
 
     yield make
@@ -308,7 +312,9 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
         cluster.close()
 
 
-def _make_cluster(directory: Path, roles: tuple[str, ...], overrides: dict[str, str]) -> ProcessCluster:
+def _make_cluster(
+    directory: Path, roles: tuple[str, ...], overrides: dict[str, str], *, static_voters: bool = False
+) -> ProcessCluster:
     random = SeededRandom(secrets.randbelow(2**32))
     nodes = {}
     for node_id, role in enumerate(roles or ("broker,controller",) * 3, 1):
@@ -323,13 +329,19 @@ def _make_cluster(directory: Path, roles: tuple[str, ...], overrides: dict[str, 
             directory_id=format_uuid(random.uuid()),
         )
     cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()))
-    quorum = ",".join(f"{HOST}:{node.controller_port}" for node in nodes.values() if "controller" in node.roles)
+    controllers = [node for node in nodes.values() if "controller" in node.roles]
+    if static_voters:
+        quorum = {
+            "controller.quorum.voters": ",".join(f"{it.node_id}@{HOST}:{it.controller_port}" for it in controllers)
+        }
+    else:
+        quorum = {"controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{it.controller_port}" for it in controllers)}
     for node in nodes.values():
         write_config(node, quorum, overrides)
     return cluster
 
 
-def write_config(node: Process, quorum: str, overrides: dict[str, str]) -> None:
+def write_config(node: Process, quorum: dict[str, str], overrides: dict[str, str]) -> None:
     doors = []
     if "broker" in node.roles:
         doors.append(f"PLAINTEXT://{HOST}:{node.client_port}")
@@ -340,7 +352,7 @@ def write_config(node: Process, quorum: str, overrides: dict[str, str]) -> None:
         "node.id": str(node.node_id),
         "listeners": ",".join(doors),
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": quorum,
+        **quorum,
         "log.dirs": str(node.directory / "data"),
         "offsets.topic.num.partitions": "3",
         "group.initial.rebalance.delay.ms": "0",
@@ -349,10 +361,10 @@ def write_config(node: Process, quorum: str, overrides: dict[str, str]) -> None:
     node.config_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
 
-def format_node(cluster: ProcessCluster, node: Process) -> None:
-    """Run `ottla format`; controllers know the first voters."""
+def format_node(cluster: ProcessCluster, node: Process, *, static_voters: bool = False) -> None:
+    """Run `ottla format`; controllers know the first voters, unless their configuration names them."""
     voters = ",".join(each.voter for each in cluster.nodes.values() if "controller" in each.roles)
-    arguments = ["--initial-controllers", voters] if "controller" in node.roles else []
+    arguments = ["--initial-controllers", voters] if "controller" in node.roles and not static_voters else []
     subprocess.run(
         [sys.executable, "-m", "ottla", "format", "-t", cluster.cluster_id, "-c", str(node.config_path), *arguments],
         check=True,

@@ -42,3 +42,24 @@ def test_nothing_is_lost_or_doubled_when_a_node_is_killed(new_cluster: Callable[
     assert ledger.failed == {}
     assert set(counts) >= ledger.acknowledged
     assert [number for number, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("roles", "static_voters"),
+    [
+        pytest.param(("broker,controller",) * 3, True, id="voters-by-configuration"),
+        pytest.param(("controller",) * 3 + ("broker",) * 3, False, id="controllers-apart"),
+        pytest.param(("broker,controller",) * 3 + ("broker",) * 2, False, id="three-and-two"),
+    ],
+)
+def test_a_cluster_of_another_shape_works(
+    new_cluster: Callable[..., Any], roles: tuple[str, ...], static_voters: bool
+) -> None:
+    cluster = new_cluster(*roles, static_voters=static_voters)
+    cluster.start()
+    cluster.create_topic("t", partitions=6)
+    ledger = cluster.ledger("t")
+    ledger.send(300)
+    ledger.stop()
+
+    assert sorted(cluster.read_all("t", 6)) == list(range(300))

@@ -26,13 +26,13 @@ flush.messages LONG 9223372036854775807 1.. records cluster-wide acted-on
     fsync after this many records.
 flush.ms LONG 9223372036854775807 0.. ms cluster-wide acted-on
     fsync records at most this long after they were appended.
-follower.replication.throttled.replicas LIST "" replicas - cluster-wide known
+follower.replication.throttled.replicas LIST "" replicas - cluster-wide acted-on
     Followers whose fetching is slowed down, as partition:broker,... or *.
 index.interval.bytes INT 4096 0.. bytes cluster-wide acted-on
     Records between two index entries.
 internal.segment.bytes INT - - bytes cluster-wide acted-on unlisted
     For tests: segment.bytes below its lower bound.
-leader.replication.throttled.replicas LIST "" replicas - cluster-wide known
+leader.replication.throttled.replicas LIST "" replicas - cluster-wide acted-on
     Leaders whose followers are slowed down, as partition:broker,... or *.
 local.retention.bytes LONG -2 -2.. bytes cluster-wide known
     Local part of a tiered log; no tiers in this release.

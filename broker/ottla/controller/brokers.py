@@ -61,10 +61,10 @@ class BrokerControl:
             epoch = existing.epoch
         else:
             records += self._end_previous_incarnation(request, existing)
+            self._heartbeats.forget(request.broker_id)
         registration = _registration(request, epoch, keeps=existing if is_same_incarnation else None)
         records.append(registration.to_record(self._state.image.features.record_versions))
         logger.info("registering broker %d, epoch %d; %d partitions change", request.broker_id, epoch, len(records) - 1)
-        self._heartbeats.forget(request.broker_id)
         return ControllerResult(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
 
     def _refuse_duplicate(self, existing: BrokerRegistration, request: BrokerRegistrationRequest, now_ms: int) -> None:

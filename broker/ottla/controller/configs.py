@@ -44,6 +44,8 @@ class ConfigControl:
         self._static = static
         self._inherited_from: ConfigsImage | None = None
         self._inherited: Mapping[str, ConfigValue] = {}
+        self._valid_under: ConfigsImage | None = None
+        self._valid_topics: set[tuple[tuple[str, str | None], ...]] = set()
 
     # --- effective values
 
@@ -132,7 +134,13 @@ class ConfigControl:
         Raises:
             KafkaError: INVALID_CONFIG, INVALID_REQUEST.
         """
-        validate_topic_config(self.layers(), configs)
+        image, key = self._state.image.configs, tuple(sorted(configs.items(), key=lambda item: item[0]))
+        if image is not self._valid_under:
+            self._valid_under, self._valid_topics = image, set()
+        if key not in self._valid_topics:
+            # Thousands of topics come configured alike, and each is held against everything that it inherits.
+            validate_topic_config(self.layers(), configs)
+            self._valid_topics.add(key)
         return [
             _record(ConfigResource(ConfigResourceType.TOPIC, topic), name, value) for name, value in configs.items()
         ]

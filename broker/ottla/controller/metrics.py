@@ -11,6 +11,7 @@ from ottla.controller.state import ControllerState
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.life_cycles import ReplicaState, replica_state
 from ottla.metadata.topics import NO_LEADER
+from ottla.types import Uuid
 
 REGISTRATION_FENCED, REGISTRATION_CONTROLLED_SHUTDOWN, REGISTRATION_ACTIVE = 10, 20, 30
 
@@ -85,10 +86,6 @@ def controller_metrics(
     """Take the numbers off the newest state, in time that grows with brokers and with partitions that are not well."""
     brokers, index = state.image.cluster.brokers, state.index
     fenced = sum(broker.is_fenced for broker in brokers.values())
-    under_min_isr = sum(
-        len(partition.isr) < min(configs.min_insync_replicas(topic.name), len(partition.replicas))
-        for topic, _, partition in state.at(index.under_replicated)
-    )
     offline, new = _offline_replicas(state), _new_replicas(state)
     return ControllerMetrics(
         is_active=int(is_active),
@@ -102,7 +99,7 @@ def controller_metrics(
         offline_partitions=len(index.led.get(NO_LEADER, NOWHERE)),
         preferred_replica_imbalance=len(index.imbalanced),
         under_replicated_partitions=len(index.under_replicated),
-        under_min_isr_partitions=under_min_isr,
+        under_min_isr_partitions=_under_min_isr(state, configs),
         reassigning_partitions=len(index.reassigning),
         offline_replicas=offline,
         new_replicas=new,
@@ -117,6 +114,20 @@ def controller_metrics(
             broker_id: _registration_state(broker) for broker_id, broker in sorted(brokers.items())
         },
     )
+
+
+def _under_min_isr(state: ControllerState, configs: ConfigControl) -> int:
+    """Asked for every few seconds, and all partitions are concerned when a broker of three is gone."""
+    by_id = state.image.topics.by_id
+    min_isr: dict[Uuid, int] = {}
+    count = 0
+    for topic_id, number in state.index.under_replicated:
+        topic = by_id[topic_id]
+        if topic_id not in min_isr:
+            min_isr[topic_id] = configs.min_insync_replicas(topic.name)
+        partition = topic.partitions[number]
+        count += len(partition.isr) < min(min_isr[topic_id], len(partition.replicas))
+    return count
 
 
 def _offline_replicas(state: ControllerState) -> int:

@@ -13,7 +13,7 @@ from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
 from ottla.handlers.api import Answer, ListenerRole, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.partition_log import LogSlice
-from ottla.replication.fetch_session import NO_SESSION, FetchContext, FetchedPartition, PartitionKey
+from ottla.replication.fetch_session import NO_SESSION, FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
 from ottla.replication.replica_selector import preferred_read_replica
@@ -87,10 +87,17 @@ class _Round:
         self._is_urgent = False
         self._size_bytes = 0
         if session.session is not None:
-            for key in session.added:
-                topic = self._topic_of(key)
-                if topic is not None:
-                    self.replicas.news.watch(TopicPartition(topic, key[2]), session.session, key)
+            self._watch(session.session, session.added)
+
+    def _watch(self, session: FetchSession, added: list[PartitionKey]) -> None:
+        """Have the session told of news; a topic that this node does not know yet is tried again with each request."""
+        session.unwatched.update(dict.fromkeys(added))
+        for key in list(session.unwatched):
+            topic = self._topic_of(key)
+            if topic is not None:
+                self.replicas.news.watch(TopicPartition(topic, key[2]), session, key)
+                session.pending[key] = None
+                del session.unwatched[key]
 
     def keys(self) -> list[Hashable]:
         """Return what must change for another try to make sense."""

@@ -210,11 +210,13 @@ class Fetching:
             self._truncate(OffsetAndEpoch(partition.diverging_epoch.end_offset, partition.diverging_epoch.epoch))
         elif partition.snapshot_id.epoch >= 0:
             self._snapshot.begin(OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch))
-        elif partition.records:
-            self._append(bytes(partition.records), state)  # type: ignore[arg-type]
+        else:
+            if partition.records:
+                self._append(bytes(partition.records), state)  # type: ignore[arg-type]
+            # Only now is it certain that the log is the leader's as far as it goes.
+            if partition.high_watermark >= 0:
+                self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
         self._on_success(state)
-        if partition.high_watermark >= 0:
-            self._replica.raise_high_watermark(min(partition.high_watermark, self._replica.log.end_offset))
 
     def _on_success(self, state: FollowerState) -> None:
         self._failures = 0

@@ -74,7 +74,7 @@ class Replica:
         self.failure: StorageError | None = None
         self.is_closed = False
         self.high_watermark: Offset | None = None
-        self._complaints: set[tuple[object, ErrorCode]] = set()
+        self._complaints: set[tuple[object, ErrorCode | None]] = set()
 
     @property
     def now_ms(self) -> int:
@@ -149,7 +149,17 @@ class Replica:
 
     def knows_cluster(self, cluster_id: str | None) -> bool:
         """Whether a request that names ``cluster_id`` is from this cluster; one that names none is believed."""
-        return cluster_id is None or cluster_id == self.cluster_id
+        if cluster_id is None or cluster_id == self.cluster_id:
+            return True
+        if (cluster_id, None) not in self._complaints:
+            self._complaints.add((cluster_id, None))
+            logger.warning(
+                "refused requests of a node of cluster %s: this is cluster %s; a node of that one has this node's "
+                "address in its controller.quorum.voters or controller.quorum.bootstrap.servers",
+                cluster_id,
+                self.cluster_id,
+            )
+        return False
 
     def known(self) -> Learned:
         """Return what this replica can tell others of the quorum."""
@@ -241,13 +251,14 @@ class Replica:
     def follow(self, epoch: LeaderEpoch, leader_id: NodeId, endpoint: Endpoint) -> None:
         before = self.quorum.state
         self.quorum.to_follower(epoch, leader_id, endpoint, self.now_ms)
-        logger.info(
-            "node %d follows node %d, the leader of the metadata quorum in epoch %d, at %s",
-            self.local.node_id,
-            leader_id,
-            epoch,
-            endpoint,
-        )
+        if (before.leader_id, before.epoch) != (leader_id, epoch):
+            logger.info(
+                "node %d follows node %d, the leader of the metadata quorum in epoch %d, at %s",
+                self.local.node_id,
+                leader_id,
+                epoch,
+                endpoint,
+            )
         self._moved(before)
 
     def become_prospective(self) -> None:

@@ -49,6 +49,8 @@ class FetchSession:
     is_followers: bool = False
     pending: dict[PartitionKey, None] = field(default_factory=dict)
     """Those that must be looked at when the next answer is made, in the order to look."""
+    unwatched: dict[PartitionKey, None] = field(default_factory=dict)
+    """Those whose news nobody tells yet: when they were named, their topic was not known here."""
     is_open: bool = True
 
 
@@ -166,6 +168,7 @@ class FetchSessions:
         for key in forgotten:
             session.partitions.pop(key, None)
             session.pending.pop(key, None)
+            session.unwatched.pop(key, None)
         session.epoch = 1 if session.epoch == _INT32_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         if not session.partitions:

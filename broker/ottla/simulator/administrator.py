@@ -17,7 +17,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.elect_leaders import ElectLeadersRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -26,7 +26,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 
 TIMEOUT_MS = 2_000
 _TOPIC, _SET = 2, 0
-_PREFERRED = 0
+_PREFERRED, _UNCLEAN = 0, 1
 
 
 class Administrator:
@@ -81,6 +81,12 @@ class Administrator:
     def elect_preferred(self) -> None:
         request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS)
         self._ask(request, "elect preferred leaders")
+
+    def elect_unclean(self, name: str, partition: int) -> None:
+        """Choose any replica that is there: what is left to do when all in-sync ones have lost their disks."""
+        place = TopicPartitions(topic=name, partitions=[partition])
+        request = ElectLeadersRequest(election_type=_UNCLEAN, topic_partitions=[place], timeout_ms=TIMEOUT_MS)
+        self._ask(request, f"elect any leader for {name}-{partition}")
 
     def _ask(self, request: Message, what: str) -> None:
         self._asked(what)

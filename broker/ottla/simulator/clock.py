@@ -33,24 +33,20 @@ class MachineClock:
     Args of the constructor:
         started_ms: what the monotonic clock said when the simulation began.
         drift_ppm: by how many millionths it runs fast; negative for slow.
-        skew_ms: how far the wall clock is ahead.
+        skew_ms: how far the wall clock is ahead; may be changed at any time.
     """
 
     def __init__(self, truth: Clock, *, started_ms: int = 0, drift_ppm: int = 0, skew_ms: int = 0) -> None:
         self._truth = truth
         self._started_ms = started_ms
         self._rate = _MILLION + drift_ppm
-        self._skew_ms = skew_ms
+        self.skew_ms = skew_ms
 
     def monotonic_ms(self) -> int:
         return self._started_ms + self._truth.monotonic_ms() * self._rate // _MILLION
 
     def wall_ms(self) -> int:
-        return self._truth.wall_ms() + self._skew_ms
-
-    def step_wall(self, milliseconds: int) -> None:
-        """Step this machine's wall clock."""
-        self._skew_ms += milliseconds
+        return self._truth.wall_ms() + self.skew_ms
 
     def true_ms(self, monotonic_ms: int) -> int:
         """Return the first true millisecond in which this clock says ``monotonic_ms`` or more."""

@@ -95,10 +95,10 @@ class SimulatedNode:
             doors.append(f"CONTROLLER://{self.host}:{CONTROLLER_PORT}")
         return {"process.roles": self.roles, "node.id": str(self.node_id), "listeners": ",".join(doors)}
 
-    def step_wall(self, milliseconds: int) -> None:
-        """Step this node's wall clock."""
+    def set_skew(self, milliseconds: int) -> None:
+        """Step this node's wall clock, to be so far ahead of the truth."""
         assert isinstance(self.clock, MachineClock), "this node reads the true time"
-        self.clock.step_wall(milliseconds)
+        self.clock.skew_ms = milliseconds
 
     def run(self, milliseconds: int) -> None:
         """Let time pass, for the whole cluster."""

@@ -16,7 +16,8 @@ from ottla.simulator.witness import Witness
 DOWN_MS_MAX = 15_000
 FROZEN_MS_MAX = 20_000
 CUT_MS_MAX = 15_000
-CLOCK_STEP_MS_MAX = 3_600_000
+SKEW_MS_MAX = 3_000_000
+"""Below an hour: what producers stamp is refused further ahead (message.timestamp.after.max.ms)."""
 SLOW_LINK_MS_MAX = 300
 SLOW_SYNC_MS_MAX = 1_500
 RESTART_RETRY_MS = 500
@@ -282,6 +283,6 @@ class Nemesis:
     def _step_clock(self) -> str | None:
         places = list(self._cluster.nodes.values())
         place = places[self._random.randrange(len(places))]
-        step_ms = self._random.randrange(2 * CLOCK_STEP_MS_MAX) - CLOCK_STEP_MS_MAX
-        place.step_wall(step_ms)
-        return f"node {place.node_id}: {step_ms} ms"
+        skew_ms = self._random.randrange(2 * SKEW_MS_MAX) - SKEW_MS_MAX
+        place.set_skew(skew_ms)
+        return f"node {place.node_id}: now {skew_ms} ms from the truth"

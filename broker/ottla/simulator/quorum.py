@@ -18,7 +18,6 @@ from ottla.ports import Buffer
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.config import RaftConfig
-from ottla.raft.leader import LeaderState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
 from ottla.raft.snapshot import SnapshotReader, SnapshotWriter
 from ottla.raft.voter_set import KRAFT_VERSION_FEATURE, Voter, VoterSet
@@ -75,6 +74,7 @@ class SimulatedReplica:
     ) -> None:
         self.quorum = quorum
         self.node_id = node_id
+        self.cluster_id = CLUSTER_ID
         self.log_directory = LOG_DIRECTORY
         self.is_running = False
         self.generation = 0
@@ -98,10 +98,8 @@ class SimulatedReplica:
 
     @property
     def is_newest_leader(self) -> bool:
-        """Whether no other running replica leads a later epoch."""
-        epoch = self.client.leader_and_epoch.epoch
-        others = (replica.client.state for replica in self.quorum.running() if replica is not self)
-        return not any(isinstance(state, LeaderState) and state.epoch > epoch for state in others)
+        """Whether nobody has led a later epoch so far: a leader that was deposed may not know it yet."""
+        return self.client.leader_and_epoch.epoch >= self.quorum.monotonic_epoch.newest_led
 
     def reached(self, voter_id: NodeId, offset: Offset) -> bool:
         """Whether ``voter_id`` has everything below ``offset``, as far as its process is there to say so."""
@@ -128,7 +126,7 @@ class SimulatedReplica:
         assert not self.is_running, f"node {self.node_id} runs already"
         quorum = self.quorum
         self.generation += 1
-        self.next_offset, self.state = 0, b""
+        self.next_offset, self.state, self.told = 0, b"", []
         self.client = RaftClient(
             disk=self.disk,
             clock=quorum.clock,
@@ -139,7 +137,7 @@ class SimulatedReplica:
             static_voters=self._static_voters,
             random=quorum.random,
             channel=SimulatedChannel(quorum, self),
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.cluster_id,
             listeners={LISTENER: endpoint_of(self.node_id)} if self.is_controller else {},
             listener_name=LISTENER,
             bootstrap_servers=quorum.bootstrap_servers,
@@ -286,7 +284,7 @@ class SimulatedQuorum:
         self.latency_ms_max = 5
         self.committed_offset: Offset = 0
         self.event_count = 0
-        self._snapshot_interval_batches = snapshot_interval_batches
+        self.snapshot_interval_batches = snapshot_interval_batches
         self._batches_until_snapshot: dict[NodeId, int] = {}
         self._events: list[tuple[int, int, Callable[[], object]]] = []
         self._sequence = 0
@@ -512,8 +510,8 @@ class SimulatedQuorum:
         step()
 
     def maybe_snapshot(self, replica: SimulatedReplica, epoch: int) -> None:
-        left = self._batches_until_snapshot.get(replica.node_id, self._snapshot_interval_batches) - 1
-        self._batches_until_snapshot[replica.node_id] = left or self._snapshot_interval_batches
+        left = self._batches_until_snapshot.get(replica.node_id, self.snapshot_interval_batches) - 1
+        self._batches_until_snapshot[replica.node_id] = left or self.snapshot_interval_batches
         if left:
             return
         writer = replica.client.create_snapshot(

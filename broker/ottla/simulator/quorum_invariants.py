@@ -24,10 +24,14 @@ class MonotonicEpoch:
 
     def __init__(self) -> None:
         self._epochs: dict[NodeId, LeaderEpoch] = {}
+        self.newest_led: LeaderEpoch = 0
+        """The newest epoch that anybody has led."""
 
     def check(self, replicas: "Iterable[SimulatedReplica]") -> None:
         for replica in replicas:
             epoch = replica.client.leader_and_epoch.epoch
+            if replica.client.is_leader:
+                self.newest_led = max(self.newest_led, epoch)
             before = self._epochs.get(replica.node_id, 0)
             if epoch < before:
                 raise InvariantViolation(f"MonotonicEpoch: node {replica.node_id} went from {before} back to {epoch}")

@@ -27,6 +27,7 @@ FORM_LIMIT_MS = 60_000
 RECOVERY_LIMIT_MS = 120_000
 """How long the cluster may take to be well again: several sessions, elections and rebalances, one after the other."""
 CHECK_INTERVAL_MS = 500
+OPERATOR_INTERVAL_MS = 15_000
 ADMINISTRATION_PAUSE_MS = 4_000
 
 
@@ -223,11 +224,22 @@ class Simulation:
         for producer in self.producers:
             producer.finish()
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
+        self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
         self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)
         for producer in self.producers:
             producer.send_to_all()
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
+
+    def _elect_what_is_left(self) -> None:
+        """Do what an operator has to do where the promise is void and nobody may lead: elect whoever is there."""
+        for ledger in self.witness.ledger.all():
+            topic = self.witness.image.topics.by_id.get(ledger.key.topic_id)
+            partition = None if topic is None else topic.partitions.get(ledger.key.partition)
+            if partition is not None and ledger.is_excused and not partition.has_leader:
+                self._administrator.elect_unclean(ledger.key.topic, ledger.key.partition)
+        if not self._is_in_sync():
+            self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
 
     def _is_in_sync(self) -> bool:
         topics = self.witness.image.topics.by_name.values()

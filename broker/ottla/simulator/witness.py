@@ -6,6 +6,7 @@ A look costs little where nothing has: one comparison for the quorum, one for th
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.raft.leader import LeaderState
@@ -82,7 +83,7 @@ class _Seen:
         self.process = process
         self.quorum = NO_QUORUM
         self.image: MetadataImage = EMPTY_IMAGE
-        self.replicas: dict[TopicPartition, tuple[Uuid, ReplicaState]] = {}
+        self.replicas: dict[TopicPartition, tuple[PartitionLog, ReplicaState]] = {}
 
 
 class _MetadataListener:
@@ -147,10 +148,10 @@ class Witness:
             log = partition.log
             now = ReplicaState(partition.is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
             before = seen.replicas.get(partition.topic_partition)
-            if before is None or before[0] != partition.topic_id:
-                before = (partition.topic_id, NO_REPLICA)
+            if before is None or before[0] is not log:
+                before = (log, NO_REPLICA)  # a replica that was removed, or damaged, starts anew
             if before[1] != now:
-                seen.replicas[partition.topic_partition] = (partition.topic_id, now)
+                seen.replicas[partition.topic_partition] = (log, now)
                 topic, index = partition.topic_partition
                 key = PartitionKey(topic, partition.topic_id, index)
                 change = Change(place, partition, key, before[1], now)

@@ -44,8 +44,9 @@ class OttlaAdmin:
         with _unreachable():
             cluster = await self._client.describe_cluster(include_fenced=True)
             quorum = await self._client.describe_quorum()
-            described = await self._client.describe_topic_partitions(topics)
+            # In this order: a move that ends in between is seen as one under way, not as a topic with more replicas.
             moving = await self._client.list_partition_reassignments()
+            described = await self._client.describe_topic_partitions(topics)
             min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
         now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
         return ClusterView(

@@ -6,14 +6,14 @@ unregistered when it is fenced. Each look at the cluster says what is left to do
 
 from collections.abc import Mapping
 
+from ottla.client.assignment import Load, without
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_id, node_of_name
-from ottla_operator.reconcile.assignment import MOVES_MAX, Load, without
 from ottla_operator.reconcile.nodes import ObservedNode
 from ottla_operator.reconcile.rolling import is_running
-from ottla_operator.reconcile.steps import ReassignPartitions, UnregisterBroker
+from ottla_operator.reconcile.steps import MOVES_MAX, ReassignPartitions, UnregisterBroker
 from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 
@@ -40,7 +40,7 @@ def drain(desired: DesiredCluster, view: ClusterView) -> ReassignPartitions | Wa
     if too_wide:
         return _refusal(too_wide, leaving, len(staying))
     live = [node for node in staying if not view.brokers.get(node, True)]
-    load = Load(live, view.partitions)
+    load = Load(live, (partition.target for partition in view.partitions))
     to_move = [partition for partition in held if any(node in leaving for node in partition.target)]
     room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
     moves: dict[TopicPartition, tuple[int, ...]] = {}

@@ -130,6 +130,9 @@ async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, d
                 if look.refused is not None:
                     return Pass(look.refused, facts, done)
                 plan = plan_cluster(look.desired, look.observed, look.view)
+                if isinstance(plan.obstacle, Refused) and rounds_left == _ROUNDS_MAX - 1:
+                    # A broker that lags behind the controller may still show what has just changed: look twice.
+                    continue
                 if not plan.steps or not rounds_left:
                     break
                 if dry_run:
@@ -222,6 +225,9 @@ def _cluster_verdict(host: Host, look: _Look) -> Verdict:
     missing = [node.node_id for node in desired.brokers if view.brokers.get(node.node_id, True)]
     if missing or view.controller_id < 0:
         return Waiting("BrokersNotRegistered", f"{len(missing)} brokers have not joined the cluster yet")
+    if desired.cluster.initial_controllers:
+        behind = ", ".join(str(voter.node_id) for voter in view.voters if not voter.is_caught_up)
+        return Waiting("QuorumForming", f"waiting for the first voters {behind} to follow the metadata log")
     total, bootstrap_servers = len(desired.nodes), host.bootstrap_servers(desired)
     return Reached("Ready", f"{total} of {total} nodes are ready at {bootstrap_servers}")
 

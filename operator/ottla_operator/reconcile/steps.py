@@ -7,6 +7,9 @@ from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 
+MOVES_MAX = 100
+"""Partitions on the move at the same time: each is a copy that others' clients feel."""
+
 _SHOWN_MAX = 3
 
 

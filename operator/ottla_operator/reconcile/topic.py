@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.client.assignment import Load, with_factor
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey, Topic
-from ottla_operator.reconcile.assignment import MOVES_MAX, Load, with_factor
 from ottla_operator.reconcile.steps import (
+    MOVES_MAX,
     AlterTopicConfigs,
     CreatePartitions,
     CreateTopic,
@@ -110,13 +111,13 @@ def _moves(topic: Topic, view: ClusterView) -> Plan:
     """Return the next moves towards the replication factor that the spec asks for, or how far those under way are."""
     factor = topic.replication_factor
     assert factor is not None, "only a factor that is asked for is looked at"
-    load = Load(view.live_brokers, view.partitions)
+    load = Load(view.live_brokers, (partition.target for partition in view.partitions))
     room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     for partition in view.partitions:
         if len(partition.target) == factor or len(targets) >= room:
             continue
-        target = with_factor(partition, factor, load)
+        target = with_factor(partition.target, partition.isr, factor, load)
         if target is None:
             live = len(view.live_brokers)
             return Plan(obstacle=Waiting("BrokersMissing", f"{factor} brokers are needed, and {live} are there"))

@@ -26,10 +26,11 @@ def next_change(desired: DesiredCluster, view: ClusterView) -> AddVoter | Remove
     if lost:
         return _removal(lost[0], view)
     if missing:
-        ready = next((node for node in missing if node.node_id in followers), None)
+        caught_up = {observer.node_id for observer in view.observers if observer.is_caught_up}
+        ready = next((node for node in missing if node.node_id in caught_up), None)
         if ready is None:
             names = ", ".join(node.name for node in missing)
-            return Waiting(_CHANGING, f"waiting for controller {names} to follow the metadata log")
+            return Waiting(_CHANGING, f"waiting for controllers to follow the metadata log: {names}")
         behind = [voter.node_id for voter in view.voters if not voter.is_caught_up]
         if behind:
             return Waiting(_CHANGING, f"node {ready.name} has to become a voter; waiting for voters {behind}")

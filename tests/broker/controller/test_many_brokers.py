@@ -81,6 +81,8 @@ def test_the_same_process_registers_again_under_the_same_epoch(cluster: Any) -> 
     assert answer.broker_epoch == before.epoch == after.epoch
     assert (after.rack, after.is_fenced) == ("moved", False)
     assert cluster.partition("t").leader == 1
+    cluster.wait(SESSION_MS)
+    assert cluster.broker_of(1).is_fenced, "its session goes on, and ends"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,14 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.metadata.records import MetadataRecord
+from ottla.peers.channel import PeerFailure
+from ottla.purgatory import Delayed
 from ottla.raft.records import Batch
 from ottla.wire.messages import metadata_log as log
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 BROKERS = st.integers(1, 4)
@@ -29,6 +34,11 @@ ACTIONS = st.one_of(
     st.tuples(st.just("fence"), BROKERS),
     st.tuples(st.just("heartbeat"), BROKERS, st.booleans()),
     st.tuples(st.just("restart"), BROKERS, st.booleans()),
+    st.tuples(st.just("amend"), BROKERS),
+    st.tuples(st.just("unregister"), BROKERS),
+    st.tuples(st.just("lose"), BROKERS),
+    st.tuples(st.just("enlarge"), TOPICS, st.integers(1, 3)),
+    st.tuples(st.just("delete"), TOPICS),
     st.tuples(st.just("elect"), TOPICS, st.integers(0, 1)),
     st.tuples(st.just("unclean"), TOPICS, st.sampled_from(["true", None])),
     st.tuples(st.just("min_isr"), TOPICS, st.sampled_from(["1", "2", "3"])),
@@ -52,7 +62,9 @@ class Player:
 
     def assign(self, name: str, replicas: list[int]) -> None:
         is_new = name not in self.cluster.image.topics.by_name
-        if is_new and any(self.cluster.broker_of(each).is_active for each in replicas):
+        cluster = self.cluster.image.cluster
+        are_known = all(each in cluster.brokers for each in replicas)
+        if is_new and are_known and any(cluster.is_active(each) for each in replicas):
             self.cluster.assign(name, replicas)
 
     def isr(self, name: str, isr: list[int]) -> None:
@@ -70,6 +82,24 @@ class Player:
     def restart(self, broker_id: int, clean: bool) -> None:
         previous = self.cluster.epoch_of(broker_id) if clean else -1
         self.cluster.ask(self.cluster.registration(broker_id, previous_broker_epoch=previous))
+
+    def amend(self, broker_id: int) -> None:
+        if broker_id in self.cluster.image.cluster.brokers:
+            incarnation_id = self.cluster.broker_of(broker_id).incarnation_id
+            self.cluster.ask(self.cluster.registration(broker_id, incarnation_id=incarnation_id))
+
+    def unregister(self, broker_id: int) -> None:
+        self.cluster.ask(UnregisterBrokerRequest(broker_id=broker_id))
+
+    def lose(self, broker_id: int) -> None:
+        self.cluster.active.on_broker_connection_lost(broker_id, self.cluster.epoch_of(broker_id))
+
+    def enlarge(self, name: str, count: int) -> None:
+        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        self.cluster.ask(CreatePartitionsRequest(topics=[topic]))
+
+    def delete(self, name: str) -> None:
+        self.cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]))
 
     def elect(self, name: str, how: int) -> None:
         self.cluster.ask(self.cluster.elect_request(name, how))
@@ -142,11 +172,13 @@ def check_partition(before: Any, now: Any) -> None:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=st.lists(ACTIONS, max_size=40))
+@given(actions=st.lists(ACTIONS, max_size=40), answer=st.sampled_from([None, *PeerFailure]))
 def test_whatever_happens_controllers_agree_and_partitions_stay_sound(
-    new_cluster: Callable[..., Any], actions: list[tuple[Any, ...]]
+    new_cluster: Callable[..., Any], actions: list[tuple[Any, ...]], answer: PeerFailure | None
 ) -> None:
-    cluster = new_cluster(1, 2, 3, 4, controllers=2, leader_imbalance_check_interval_ms=5_000)
+    cluster = new_cluster(
+        1, 2, 3, 4, controllers=2, leader_imbalance_check_interval_ms=5_000, probe=lambda *_: Delayed.of(answer)
+    )
     check = watched(cluster)
     deliver = cluster._deliver_to_all
 
@@ -162,6 +194,9 @@ def test_whatever_happens_controllers_agree_and_partitions_stay_sound(
         player.act(action)
 
     check()
+    for _ in range(25):
+        cluster.wait(1_000)
+    assert all(broker.is_fenced for broker in cluster.image.cluster.brokers.values()), "silence ends every session"
 
 
 def test_the_state_at_each_prefix_of_the_log_is_what_the_active_controller_knew_there(

@@ -121,3 +121,8 @@ def new_replica() -> Callable[..., Replica]:
 def replica() -> Replica:
     """A replica that was formatted with --standalone, elected."""
     return Replica()
+
+
+@pytest.fixture
+def bytes_serde() -> BytesSerde:
+    return BytesSerde()

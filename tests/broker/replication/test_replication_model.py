@@ -237,7 +237,7 @@ def test_logs_agree_and_acknowledged_records_stay_whatever_fails(new_cluster: Ca
     )
 
 
-def walk(model: Replication, random: Any, steps: int) -> None:
+def run_life(model: Replication, random: Any, steps: int) -> None:
     """Take ``steps`` at random, with the chances of a long and troubled life."""
     moves: list[tuple[int, Callable[[], object]]] = [
         (30, lambda: model.produce_to_the_leader(-1 if random.randrange(3) else 1, 1 + random.randrange(3))),
@@ -271,4 +271,4 @@ def walk(model: Replication, random: Any, steps: int) -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_a_long_and_troubled_life_loses_nothing(new_cluster: Callable[..., Any], seed: int) -> None:
     Replication.new_cluster = staticmethod(new_cluster)
-    walk(Replication(), Random(seed), 250)
+    run_life(Replication(), Random(seed), 250)

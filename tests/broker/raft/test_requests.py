@@ -1,0 +1,370 @@
+"""What a replica refuses, with which error code, and when a fetch waits; what is refused is said once, in one line."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.purgatory import Delayed
+from ottla.raft.records import LeaderAndEpoch, ReplicaKey
+from ottla.raft.requests import (
+    begin_quorum_epoch_request,
+    end_quorum_epoch_request,
+    fetch_request,
+    fetch_snapshot_request,
+    vote_request,
+)
+from ottla.raft.snapshot import snapshot_file_name
+from ottla.simulator.quorum import CLUSTER_ID, SimulatedQuorum, SimulatedReplica
+from ottla.types import ZERO_UUID, OffsetAndEpoch, Uuid
+from ottla.wire.messages.fetch import FetchResponse, PartitionData
+
+STRANGER = Uuid(b"s" * 16)
+
+
+@pytest.fixture
+def quorum() -> SimulatedQuorum:
+    """Three voters at work, with some records committed everywhere, and nothing under way."""
+    made = SimulatedQuorum(1, voters=3, snapshot_interval_batches=10)
+    made.start_all()
+    made.run_until(made.has_working_leader)
+    for _ in range(5):
+        made.append()
+        made.run(100)
+    return made
+
+
+@pytest.fixture
+def leader(quorum: SimulatedQuorum) -> SimulatedReplica:
+    found = quorum.leader()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def follower(quorum: SimulatedQuorum, leader: SimulatedReplica) -> SimulatedReplica:
+    return next(each for each in quorum.running() if each is not leader)
+
+
+def epoch_of(replica: SimulatedReplica) -> int:
+    return replica.client.leader_and_epoch.epoch
+
+
+# --- Vote
+
+
+def vote(replica: SimulatedReplica, stands: SimulatedReplica, **more: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "cluster_id": CLUSTER_ID,
+        "voter": replica.key,
+        "candidate": stands.key,
+        "epoch": epoch_of(replica) + 1,
+        "log_end": OffsetAndEpoch(1_000, epoch_of(replica)),
+        "is_pre_vote": False,
+    }
+    return replica.client.handle_vote(vote_request(**{**arguments, **more}))
+
+
+def test_a_vote_is_granted_once_per_epoch(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
+    other = next(each for each in leader.quorum.running() if each not in (leader, follower))
+    epoch = epoch_of(follower) + 1
+
+    log_end = OffsetAndEpoch(1_000, epoch - 1)
+
+    assert vote(follower, leader, epoch=epoch, log_end=log_end).topics[0].partitions[0].vote_granted
+    assert vote(follower, leader, epoch=epoch, log_end=log_end).topics[0].partitions[0].vote_granted
+    assert not vote(follower, other, epoch=epoch, log_end=log_end).topics[0].partitions[0].vote_granted
+
+
+def test_no_vote_for_a_log_that_is_behind(follower: SimulatedReplica, leader: SimulatedReplica) -> None:
+    behind = OffsetAndEpoch(follower.client.log_end_offset - 1, epoch_of(follower))
+
+    answer = vote(follower, leader, log_end=behind).topics[0].partitions[0]
+
+    assert not answer.vote_granted
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.leader_epoch == epoch_of(follower)
+
+
+def test_a_pre_vote_changes_nothing_and_is_refused_while_the_leader_is_there(
+    follower: SimulatedReplica, leader: SimulatedReplica
+) -> None:
+    state = follower.client.state
+
+    answer = vote(follower, leader, epoch=epoch_of(follower), is_pre_vote=True).topics[0].partitions[0]
+
+    assert not answer.vote_granted
+    assert answer.leader_id == leader.node_id
+    assert follower.client.state is state
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        pytest.param({"epoch": 0, "log_end": OffsetAndEpoch(0, 0)}, ErrorCode.INVALID_REQUEST, id="epoch-of-its-log"),
+        pytest.param(
+            {"epoch": 0, "log_end": OffsetAndEpoch(0, 0), "is_pre_vote": True},
+            ErrorCode.FENCED_LEADER_EPOCH,
+            id="stale-epoch",
+        ),
+        pytest.param({"log_end": OffsetAndEpoch(5, -1)}, ErrorCode.INVALID_REQUEST, id="no-epoch"),
+        pytest.param({"log_end": OffsetAndEpoch(-1, 0)}, ErrorCode.INVALID_REQUEST, id="no-offset"),
+        pytest.param({"candidate": ReplicaKey(-1, ZERO_UUID)}, ErrorCode.INVALID_REQUEST, id="no-candidate"),
+        pytest.param({"voter": ReplicaKey(9, ZERO_UUID)}, ErrorCode.INVALID_VOTER_KEY, id="another-node"),
+        pytest.param({"voter": ReplicaKey(1, STRANGER)}, ErrorCode.INVALID_VOTER_KEY, id="another-disk"),
+    ],
+)
+def test_a_vote_that_is_refused(
+    follower: SimulatedReplica, leader: SimulatedReplica, more: dict[str, Any], error: ErrorCode
+) -> None:
+    answer = vote(follower, leader, **more).topics[0].partitions[0]
+
+    assert answer.error_code == error
+    assert not answer.vote_granted
+
+
+# --- of another cluster, or about something else
+
+
+def requests(replica: SimulatedReplica, cluster_id: str) -> list[Any]:
+    client, key = replica.client, replica.key
+    log_end = OffsetAndEpoch(0, 0)
+    return [
+        client.handle_vote(
+            vote_request(cluster_id=cluster_id, voter=key, candidate=key, epoch=9, log_end=log_end, is_pre_vote=False)
+        ),
+        client.handle_begin_quorum_epoch(
+            begin_quorum_epoch_request(cluster_id=cluster_id, voter=key, leader=LeaderAndEpoch(1, 9), listeners={})
+        ),
+        client.handle_end_quorum_epoch(
+            end_quorum_epoch_request(cluster_id=cluster_id, leader_id=1, epoch=9, preferred_successors=[], listeners={})
+        ),
+        client.handle_fetch(
+            fetch_request(
+                cluster_id=cluster_id, replica=key, epoch=1, log_end=log_end, log_start_offset=0, high_watermark=0
+            )
+        ),
+        client.handle_fetch_snapshot(
+            fetch_snapshot_request(cluster_id=cluster_id, replica=key, epoch=1, snapshot_id=log_end, position=0)
+        ),
+    ]
+
+
+def test_requests_of_another_cluster_are_refused_and_reported_once(
+    leader: SimulatedReplica, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = leader.client.state
+
+    answers = requests(leader, "somebody-else")
+
+    assert {answer.error_code for answer in answers} == {ErrorCode.INCONSISTENT_CLUSTER_ID}
+    assert leader.client.state is state
+    said = [record.message for record in caplog.records if "somebody-else" in record.message]
+    assert len(said) == 1
+    assert CLUSTER_ID in said[0]
+
+
+def test_requests_about_other_topics_are_refused(leader: SimulatedReplica) -> None:
+    request = vote_request(
+        cluster_id=CLUSTER_ID,
+        voter=leader.key,
+        candidate=leader.key,
+        epoch=9,
+        log_end=OffsetAndEpoch(0, 0),
+        is_pre_vote=False,
+    )
+    request.topics[0].topic_name = "flights"
+
+    assert leader.client.handle_vote(request).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_node_of_another_cluster_is_told_what_to_do_once(
+    quorum: SimulatedQuorum, follower: SimulatedReplica, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    lines_max = 2 * 3  # one for each of the two others and each kind of request
+    quorum.kill(follower.node_id)
+    follower.cluster_id = "somebody-else"
+
+    follower.start()
+    quorum.run(10_000)
+
+    said = [record.message for record in caplog.records if "belongs to another cluster" in record.message]
+    assert 1 <= len(said) <= lines_max
+    assert "controller.quorum.bootstrap.servers" in said[0]
+    assert follower.next_offset == 0
+
+
+# --- BeginQuorumEpoch
+
+
+@pytest.mark.parametrize(
+    ("epoch_more", "directory_id", "error"),
+    [
+        pytest.param(-1, ZERO_UUID, ErrorCode.FENCED_LEADER_EPOCH, id="stale"),
+        pytest.param(0, ZERO_UUID, ErrorCode.NONE, id="known"),
+        pytest.param(1, STRANGER, ErrorCode.INVALID_VOTER_KEY, id="another-disk"),
+    ],
+)
+def test_begin_quorum_epoch(
+    follower: SimulatedReplica, leader: SimulatedReplica, epoch_more: int, directory_id: Uuid, error: ErrorCode
+) -> None:
+    request = begin_quorum_epoch_request(
+        cluster_id=CLUSTER_ID,
+        voter=ReplicaKey(follower.node_id, directory_id),
+        leader=LeaderAndEpoch(leader.node_id, epoch_of(leader) + epoch_more),
+        listeners=dict(leader.voter.listeners),
+    )
+
+    answer = follower.client.handle_begin_quorum_epoch(request).topics[0].partitions[0]
+
+    assert answer.error_code == error
+    assert answer.leader_id == leader.node_id
+
+
+# --- Fetch
+
+
+def fetch(replica: SimulatedReplica, *, by: ReplicaKey, at: OffsetAndEpoch, wait_ms: int = 500, **more: Any) -> Any:
+    request = fetch_request(
+        cluster_id=CLUSTER_ID,
+        replica=by,
+        epoch=more.get("epoch", epoch_of(replica)),
+        log_end=at,
+        log_start_offset=0,
+        high_watermark=more.get("high_watermark", replica.client.high_watermark),
+    )
+    request.max_wait_ms = wait_ms
+    return replica.client.handle_fetch(request)
+
+
+def partition_of(answer: FetchResponse) -> PartitionData:
+    return answer.responses[0].partitions[0]
+
+
+def end_of(replica: SimulatedReplica) -> OffsetAndEpoch:
+    return OffsetAndEpoch(replica.client.log_end_offset, epoch_of(replica))
+
+
+OBSERVER = ReplicaKey(9, STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("epoch_more", "error"),
+    [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_a_fetch_in_another_epoch_is_refused_with_the_leader_s_name(
+    leader: SimulatedReplica, epoch_more: int, error: ErrorCode
+) -> None:
+    answer = fetch(leader, by=OBSERVER, at=end_of(leader), epoch=epoch_of(leader) + epoch_more)
+
+    assert partition_of(answer).error_code == error
+    assert partition_of(answer).current_leader.leader_id == leader.node_id
+    assert answer.node_endpoints[0].node_id == leader.node_id
+
+
+def test_a_follower_names_the_leader_to_those_who_fetch_from_it(
+    follower: SimulatedReplica, leader: SimulatedReplica
+) -> None:
+    answer = fetch(follower, by=OBSERVER, at=end_of(leader))
+
+    assert partition_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.node_endpoints[0].node_id == leader.node_id
+
+
+@pytest.mark.parametrize("at", [OffsetAndEpoch(-1, 0), OffsetAndEpoch(0, -1)])
+def test_a_fetch_that_makes_no_sense_is_refused(leader: SimulatedReplica, at: OffsetAndEpoch) -> None:
+    assert partition_of(fetch(leader, by=OBSERVER, at=at)).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_fetch_behind_the_end_gets_records_at_once(leader: SimulatedReplica) -> None:
+    answer = fetch(leader, by=OBSERVER, at=OffsetAndEpoch(0, 0))
+
+    assert partition_of(answer).records
+
+
+def test_a_log_that_has_diverged_gets_the_place_where(leader: SimulatedReplica) -> None:
+    answer = partition_of(fetch(leader, by=OBSERVER, at=OffsetAndEpoch(1_000, epoch_of(leader))))
+
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == end_of(leader)[::-1]
+    assert not answer.records
+
+
+@pytest.mark.parametrize("what", ["record", "high-watermark", "deadline", "resignation"])
+def test_a_fetch_at_the_end_waits_for_news(quorum: SimulatedQuorum, leader: SimulatedReplica, what: str) -> None:
+    answer = fetch(leader, by=OBSERVER, at=end_of(leader))
+    assert isinstance(answer, Delayed)
+    assert not answer.is_complete
+
+    if what == "record":
+        quorum.append()
+        assert partition_of(answer.value).records
+    elif what == "high-watermark":
+        quorum.append()
+        answer = fetch(leader, by=OBSERVER, at=end_of(leader))
+        before = leader.client.high_watermark
+        quorum.run_until(lambda: answer.is_complete, within_ms=100)
+        assert partition_of(answer.value).high_watermark > before
+    elif what == "deadline":
+        quorum.run(499)
+        assert not answer.is_complete
+        quorum.run(2)
+        assert partition_of(answer.value).error_code == ErrorCode.NONE
+    else:
+        leader.client.resign(epoch_of(leader))
+        assert partition_of(answer.value).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_that_may_not_wait_does_not(leader: SimulatedReplica) -> None:
+    assert not isinstance(fetch(leader, by=OBSERVER, at=end_of(leader), wait_ms=0), Delayed)
+
+
+# --- FetchSnapshot
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "epoch_more", "error"),
+    [
+        pytest.param(OffsetAndEpoch(0, 0), 0, ErrorCode.SNAPSHOT_NOT_FOUND, id="the-one-format-wrote"),
+        pytest.param(OffsetAndEpoch(7, 1), 0, ErrorCode.SNAPSHOT_NOT_FOUND, id="unknown"),
+        pytest.param(OffsetAndEpoch(7, 1), -1, ErrorCode.FENCED_LEADER_EPOCH, id="stale"),
+        pytest.param(OffsetAndEpoch(7, 1), 1, ErrorCode.UNKNOWN_LEADER_EPOCH, id="future"),
+    ],
+)
+def test_a_snapshot_that_cannot_be_had(
+    leader: SimulatedReplica, snapshot_id: OffsetAndEpoch, epoch_more: int, error: ErrorCode
+) -> None:
+    request = fetch_snapshot_request(
+        cluster_id=CLUSTER_ID,
+        replica=OBSERVER,
+        epoch=epoch_of(leader) + epoch_more,
+        snapshot_id=snapshot_id,
+        position=0,
+    )
+
+    assert leader.client.handle_fetch_snapshot(request).topics[0].partitions[0].error_code == error
+
+
+def test_a_snapshot_comes_in_pieces_and_has_an_end(quorum: SimulatedQuorum, leader: SimulatedReplica) -> None:
+    quorum.run_until(lambda: quorum.append() and leader.client.latest_snapshot != (0, 0), within_ms=1_000)
+    snapshot_id = leader.client.latest_snapshot
+    assert snapshot_id is not None
+    content = leader.disk.contents(f"{leader.log_directory}/{snapshot_file_name(snapshot_id)}")
+
+    def piece(position: int) -> Any:
+        request = fetch_snapshot_request(
+            cluster_id=CLUSTER_ID,
+            replica=OBSERVER,
+            epoch=epoch_of(leader),
+            snapshot_id=snapshot_id,
+            position=position,
+        )
+        request.max_bytes = 10
+        return leader.client.handle_fetch_snapshot(request).topics[0].partitions[0]
+
+    assert bytes(piece(0).unaligned_records) == content[:10]
+    assert bytes(piece(len(content) - 3).unaligned_records) == content[-3:]
+    assert piece(0).size == len(content)
+    assert piece(len(content)).error_code == ErrorCode.POSITION_OUT_OF_RANGE
+    assert piece(-1).error_code == ErrorCode.POSITION_OUT_OF_RANGE

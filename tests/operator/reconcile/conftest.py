@@ -1,0 +1,370 @@
+"""A simulated cluster behind the two ports of the reconciler: nodes that take time, replicas that have to catch up.
+
+It plays the host and the brokers, moves on by `tick`, and asserts with every step of the reconciler that nothing is
+lost or unavailable by it. `kill_at` ends the reconciler before or after one of its steps, as a killed process ends.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from ottla.types import Endpoint, TopicPartition
+from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.model.manifest import Cluster, Pool
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
+
+START_TICKS = 2
+
+
+class KilledError(BaseException):
+    """The reconciler's process ends here: no handler of its own runs."""
+
+
+@dataclass
+class SimulatedNode:
+    """One node, running or not, with what is on its disk."""
+
+    node_id: int
+    is_broker: bool
+    is_controller: bool
+    directory_id: str
+    state: NodeState = NodeState.STOPPED
+    revision: str | None = None
+    ticks_left: int = 0
+    is_synced: bool = False
+    """Whether its metadata log has everything."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is NodeState.READY
+
+
+@dataclass
+class SimulatedPartition:
+    """One partition and where it is on its way to."""
+
+    replicas: list[int]
+    isr: list[int]
+    leader: int
+    target: list[int] | None = None
+
+
+@dataclass
+class SimulatedCluster:
+    """The world: both ports, and time."""
+
+    Killed: ClassVar[type[BaseException]] = KilledError
+
+    min_isr: int = 2
+    nodes: dict[str, SimulatedNode] = field(default_factory=dict)
+    partitions: dict[TopicPartition, SimulatedPartition] = field(default_factory=dict)
+    registered: dict[int, bool] = field(default_factory=dict)
+    voters: dict[int, str] = field(default_factory=dict)
+    leader_id: int = -1
+    steps: list[str] = field(default_factory=list)
+    kill_at: tuple[int, bool] | None = None
+    """Which step, and whether it was done before the end."""
+    _published: dict[str, str] = field(default_factory=dict)
+    _directories: int = 0
+    _cluster_id: str = ""
+    _first_voters: dict[int, str] = field(default_factory=dict)
+
+    # --- what tests do
+
+    def create_topic(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
+        for number, replicas in enumerate(assignments):
+            nodes = list(replicas)
+            self.partitions[TopicPartition(name, number)] = SimulatedPartition(nodes, list(nodes), nodes[0])
+
+    def crash(self, name: str) -> None:
+        """End a process by no fault of the reconciler's."""
+        self._go_down(self.nodes[name])
+
+    def lose_volume(self, name: str) -> None:
+        """Crash a node and forget what was on its disk."""
+        self.crash(name)
+        del self._published[name]
+        self.nodes[name].directory_id = ""
+
+    def tick(self) -> None:
+        """Let everything that takes time come one step further."""
+        for node in self.nodes.values():
+            if node.state is NodeState.STARTING:
+                node.ticks_left -= 1
+                if node.ticks_left <= 0:
+                    node.state = NodeState.READY
+            elif node.is_ready:
+                node.is_synced = True
+        self._elect_quorum_leader()
+        for node in self.nodes.values():
+            if node.is_broker and node.is_ready and self.leader_id >= 0:
+                self.registered[node.node_id] = False
+        for partition in self.partitions.values():
+            self._catch_up(partition)
+
+    def holders(self) -> set[int]:
+        return {node for partition in self.partitions.values() for node in partition.replicas}
+
+    # --- the port to the host
+
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
+        def place(_: Pool, __: int, node_id: int) -> Place:
+            return Place(
+                listen_host="",
+                client_host=f"host-{node_id}",
+                client_port=9092,
+                controller_port=9093,
+                admin_port=8080,
+                log_directory="/d",
+            )
+
+        return desired_cluster(cluster, place, leaving=leaving)
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        return ObservedCluster(
+            outdated=tuple(node.name for node in desired.nodes if self._published.get(node.name) != node.properties),
+            nodes={
+                name: ObservedNode(name=name, state=node.state, revision=node.revision)
+                for name, node in self.nodes.items()
+            },
+        )
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return desired.bootstrap_servers
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        with_step = self._step(f"publish {', '.join(outdated)}")
+        self._cluster_id = desired.cluster.cluster_id
+        for node in desired.nodes:
+            self._published[node.name] = node.properties
+            known = self.nodes.get(node.name)
+            if known is None or not known.directory_id:
+                self.nodes[node.name] = SimulatedNode(
+                    node.node_id, node.is_broker, node.is_controller, self._format(node)
+                )
+        with_step()
+
+    async def start_node(self, node: DesiredNode) -> None:
+        with_step = self._step(f"start {node.name}")
+        self._come_up(node)
+        with_step()
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        with_step = self._step(f"restart {node.name}")
+        self._assert_may_stop(node.name)
+        self._go_down(self.nodes[node.name])
+        self._come_up(node)
+        with_step()
+
+    async def stop_node(self, name: str) -> None:
+        with_step = self._step(f"stop {name}")
+        node = self.nodes[name]
+        assert node.node_id not in self.holders(), f"{name} is stopped and holds replicas"
+        assert node.node_id not in self.voters, f"{name} is stopped and votes"
+        self._go_down(node)
+        with_step()
+
+    # --- the port to the brokers
+
+    @asynccontextmanager
+    async def connect(self, _: str) -> AsyncIterator[Any]:
+        yield _Brokers(self)
+
+    async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        with_step = self._step(f"move {len(targets)}")
+        for partition, target in targets.items():
+            assert len(set(target)) == len(target), f"{partition} would be on one broker twice: {target}"
+            assert all(node in self.registered for node in target), f"{partition} would be nowhere: {target}"
+            self.partitions[partition].target = list(target)
+        with_step()
+
+    async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
+        with_step = self._step(f"elect {len(partitions)}")
+        for partition in partitions:
+            there = self.partitions[partition]
+            assert there.replicas[0] in there.isr, f"{partition} would be led by a broker that lags"
+            there.leader = there.replicas[0]
+        with_step()
+
+    async def unregister_broker(self, node_id: int) -> None:
+        with_step = self._step(f"unregister {node_id}")
+        assert node_id not in self.holders(), f"broker {node_id} is forgotten and holds replicas"
+        assert self.registered.get(node_id), f"broker {node_id} is forgotten and runs"
+        del self.registered[node_id]
+        with_step()
+
+    async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
+        with_step = self._step(f"add voter {node_id}")
+        assert endpoint.host == f"host-{node_id}"
+        assert self._is_caught_up(node_id, directory_id), f"controller {node_id} is not there"
+        self.voters[node_id] = directory_id
+        self._assert_majority("a voter was added")
+        with_step()
+
+    async def remove_voter(self, node_id: int, directory_id: str) -> None:
+        with_step = self._step(f"remove voter {node_id}")
+        assert self.voters.pop(node_id) == directory_id
+        self._assert_majority("a voter was removed")
+        self._elect_quorum_leader()
+        with_step()
+
+    # --- inside
+
+    def _step(self, what: str) -> "_Step":
+        number = len(self.steps)
+        self.steps.append(what)
+        if self.kill_at == (number, False):
+            raise KilledError
+        return _Step(self, number)
+
+    def view(self) -> ClusterView:
+        if self.leader_id < 0 or all(self.registered.values()):
+            raise BrokerUnreachableError("nobody answers")
+        members = {node.node_id: self._member(node) for node in self.nodes.values() if node.is_ready}
+        return ClusterView(
+            cluster_id=self._cluster_id,
+            brokers=dict(self.registered),
+            controller_id=self.leader_id,
+            voters=tuple(
+                QuorumMember(node_id=number, directory_id=it, is_caught_up=self._is_caught_up(number, it))
+                for number, it in self.voters.items()
+            ),
+            observers=tuple(it for number, it in members.items() if self.voters.get(number) != it.directory_id),
+            partitions=tuple(self._partition_view(it) for it in sorted(self.partitions)),
+            min_isr={partition.topic: self.min_isr for partition in self.partitions},
+        )
+
+    def _partition_view(self, partition: TopicPartition) -> PartitionView:
+        there = self.partitions[partition]
+        target = there.target if there.target is not None else there.replicas
+        return PartitionView(
+            partition=partition,
+            leader=there.leader,
+            replicas=(*target, *(node for node in there.replicas if node not in target)),
+            isr=tuple(there.isr),
+            adding=tuple(node for node in target if node not in there.replicas),
+            removing=tuple(node for node in there.replicas if node not in target),
+        )
+
+    def _member(self, node: SimulatedNode) -> QuorumMember:
+        return QuorumMember(node_id=node.node_id, directory_id=node.directory_id, is_caught_up=node.is_synced)
+
+    def _format(self, node: DesiredNode) -> str:
+        option, *text = node.format_arguments
+        if option == "--initial-controllers":
+            entries = (entry.partition("@") for entry in text[0].split(","))
+            self._first_voters = {int(number): rest.rpartition(":")[2] for number, _, rest in entries}
+            return self._first_voters[node.node_id]
+        self._directories += 1
+        return f"directory-{self._directories}"
+
+    def _come_up(self, node: DesiredNode) -> None:
+        running = [it.node_id for it in self.nodes.values() if it.state is not NodeState.STOPPED]
+        assert node.node_id not in running, f"two nodes have the id {node.node_id}"
+        assert self._published[node.name] == node.properties, f"{node.name} runs with what was not published"
+        there = self.nodes[node.name]
+        there.state, there.revision, there.ticks_left = NodeState.STARTING, node.revision, START_TICKS
+
+    def _go_down(self, node: SimulatedNode) -> None:
+        node.state, node.revision, node.is_synced = NodeState.STOPPED, None, False
+        if node.node_id in self.registered:
+            self.registered[node.node_id] = True
+        for partition in self.partitions.values():
+            if node.node_id in partition.isr and len(partition.isr) > 1:
+                partition.isr.remove(node.node_id)
+            self._elect(partition)
+        self._elect_quorum_leader()
+
+    def _assert_may_stop(self, name: str) -> None:
+        """A node that runs may be stopped when nothing that works needs it."""
+        node = self.nodes[name]
+        if not node.is_ready:
+            return
+        down = [it for it, other in self.nodes.items() if other.state is NodeState.STARTING and it != name]
+        assert not down, f"{name} is stopped while {down} come up"
+        for partition, there in self.partitions.items():
+            if node.node_id in there.isr:
+                left = [other for other in there.isr if other != node.node_id and not self.registered[other]]
+                needed = min(self.min_isr, len(there.replicas) - 1)
+                assert len(left) >= needed, f"{name} is stopped, and {partition} has {len(left)} replicas left"
+        if node.node_id in self.voters and len(self.voters) > 1:
+            left = [it for it in self._voters_up() if it != node.node_id]
+            needed = min(len(self.voters) // 2 + 1, len(self.voters) - 1)
+            assert len(left) >= needed, f"{name} is stopped, and voters {left} of {list(self.voters)} are left"
+
+    def _assert_majority(self, when: str) -> None:
+        assert len(self._voters_up()) > len(self.voters) // 2, f"{when}, and there is no majority"
+
+    def _voters_up(self) -> list[int]:
+        return [number for number, directory in self.voters.items() if self._is_caught_up(number, directory)]
+
+    def _is_caught_up(self, node_id: int, directory_id: str) -> bool:
+        return any(
+            it.node_id == node_id and it.directory_id == directory_id and it.is_ready and it.is_synced
+            for it in self.nodes.values()
+        )
+
+    def _elect_quorum_leader(self) -> None:
+        ready = {it.node_id: it.directory_id for it in self.nodes.values() if it.is_ready and it.is_controller}
+        if not self.voters and len(self._first_voters.items() & ready.items()) > len(self._first_voters) // 2:
+            self.voters = dict(self._first_voters)
+        up = [number for number, directory in self.voters.items() if ready.get(number) == directory]
+        if len(up) <= len(self.voters) // 2:
+            self.leader_id = -1
+        elif self.leader_id not in up:
+            self.leader_id = up[0]
+
+    def _catch_up(self, partition: SimulatedPartition) -> None:
+        live = [number for number, is_fenced in self.registered.items() if not is_fenced]
+        wanted = [*partition.replicas, *(partition.target or [])]
+        if any(node in live for node in partition.isr):
+            partition.isr += [node for node in dict.fromkeys(wanted) if node in live and node not in partition.isr]
+        if partition.target is not None and all(node in partition.isr for node in partition.target):
+            partition.replicas, partition.target = partition.target, None
+            partition.isr = [node for node in partition.isr if node in partition.replicas]
+        self._elect(partition)
+
+    def _elect(self, partition: SimulatedPartition) -> None:
+        candidates = [
+            node for node in partition.replicas if node in partition.isr and not self.registered.get(node, True)
+        ]
+        if partition.leader not in candidates:
+            partition.leader = candidates[0] if candidates else -1
+
+
+class _Brokers:
+    """The cluster as the `BrokerAdmin` port: what it says, and otherwise the cluster's own methods."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+        view = self._cluster.view()
+        return view if with_min_isr else replace(view, min_isr={})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+
+class _Step:
+    """Called when a step is done."""
+
+    def __init__(self, cluster: SimulatedCluster, number: int) -> None:
+        self._cluster = cluster
+        self._number = number
+
+    def __call__(self) -> None:
+        if self._cluster.kill_at == (self._number, True):
+            raise KilledError
+
+
+@pytest.fixture(scope="session")
+def simulated_cluster() -> type[SimulatedCluster]:
+    """Return the class."""
+    return SimulatedCluster
