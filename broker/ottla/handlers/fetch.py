@@ -193,7 +193,7 @@ class _Round:
         answer.error_code = error.code
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
         topic = self._topic_of(key)
-        if topic is None:
+        if topic is None or self.context.services.metadata.topic(topic) is None:
             return
         self.context.services.replicas.traffic_of(topic).failed_fetch_requests += 1
         is_moved = error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -1,8 +1,11 @@
 """ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeLogDirs, DescribeProducers, InitProducerId over a node."""
 
+import errno
+
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.ports import DiskSpace
 from ottla.simulator.single_node import Client, RunningNode
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce
 from ottla.wire.messages.delete_records import (
@@ -127,6 +130,20 @@ def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:
     assert result.log_dir == "/data"
     assert sizes["t"] > 0
     assert result.usable_bytes > 0
+
+
+def test_a_log_directory_that_fails_at_the_question_is_said_to_be_offline(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> DiskSpace:
+        raise OSError(errno.EIO, "the disk is gone", path)
+
+    monkeypatch.setattr(client.node.disk, "space", refuse)
+
+    answer = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [(each.log_dir, each.error_code) for each in answer.results] == [("/data", ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
 def test_an_active_producer_is_described(client: Client) -> None:
