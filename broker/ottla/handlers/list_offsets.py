@@ -23,7 +23,15 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-_FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_FIRST_VERSION_OF = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NO_VERSION = 1 << 15
 _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
@@ -65,7 +73,7 @@ def _find(
 ) -> TimestampAndOffset:
     log = partition.log
     end = log.last_stable_offset if read_committed else log.high_watermark
-    if context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, 0):
+    if wanted.timestamp < 0 and context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, _NO_VERSION):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if wanted.timestamp == LATEST:
         return TimestampAndOffset(-1, end, partition.leader_epoch)

@@ -75,6 +75,18 @@ def test_the_newest_timestamp_names_its_first_record(client: Client) -> None:
     assert list_offset(client, MAX_TIMESTAMP).offset == 4
 
 
+@pytest.mark.parametrize("timestamp", [-7, -100])
+def test_a_question_that_nobody_knows_is_refused_in_every_version(client: Client, timestamp: int) -> None:
+    for version in (1, 11):
+        assert ErrorCode(list_offset(client, timestamp, version=version).error_code) is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_what_is_not_stored_elsewhere_has_no_offset(client: Client) -> None:
+    for timestamp in (-5, -6):
+        answer = list_offset(client, timestamp, version=11)
+        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, -1)
+
+
 def test_a_question_that_is_newer_than_the_version_is_refused(client: Client) -> None:
     answer = list_offset(client, MAX_TIMESTAMP, version=6)
 
@@ -109,6 +121,13 @@ def test_records_of_a_compacted_topic_are_not_deleted_so(client: Client) -> None
     create_topic(client, "compacted", cleanup_policy="compact")
 
     assert ErrorCode(delete_before(client, 0, "compacted").error_code) is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize("policy", ["", "compact,delete"], ids=["none", "both"])
+def test_records_of_a_topic_that_is_not_only_compacted_are(client: Client, policy: str) -> None:
+    create_topic(client, "u", cleanup_policy=policy)
+
+    assert ErrorCode(delete_before(client, 0, "u").error_code) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
