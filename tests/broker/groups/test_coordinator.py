@@ -109,6 +109,20 @@ def test_a_partition_that_cannot_be_read_is_not_served(group_node: Any, caplog: 
     assert "version 99" in caplog.text
 
 
+def test_a_partition_whose_disk_refuses_is_not_served(group_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def batches() -> Any:
+        yield parse_batch(
+            bytearray(encode_batch([offset_commit_record("g", "t", 0, OffsetCommitValue())], timestamp_ms=0))
+        )
+        raise OSError(5, "Input/output error")
+
+    groups = group_node.groups = group_node.new_coordinator()
+    groups.on_elected(PARTITION, 0, batches())
+
+    assert error_of_commit(group_node.commit().value) is ErrorCode.NOT_COORDINATOR
+    assert "Input/output error" in caplog.text
+
+
 def test_the_other_partitions_are_served_though_one_cannot_be_read(group_node: Any) -> None:
     load(
         group_node,

@@ -495,3 +495,20 @@ def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Node) ->
     manager.tick(now_ms)
 
     assert (before, after_one, left()) == (count, 2, 0)
+
+
+def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(3))
+    log.update_high_watermark(3)
+    node.clock.advance(node.manager_config.high_watermark_checkpoint_interval_ms)
+    manager.tick(node.clock.monotonic_ms())
+
+    manager.close(broker_epoch=7)
+    node.disk.complete_syncs()
+
+    assert node.failures == []
+    again = node.start().get(TopicPartition("topic", 0))
+    assert again is not None
+    assert (again.log_end_offset, again.high_watermark) == (3, 3)
