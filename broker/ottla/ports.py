@@ -163,5 +163,6 @@ class Network(Protocol):
         """Start to connect; `Node.connected` or `Node.closed` reports how it went, never before this returns.
 
         A host name is resolved anew for every connection, off the loop, and each of its addresses is tried.
-        Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that no process listens there.
+        Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that
+        no process listens there.
         """

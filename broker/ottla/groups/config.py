@@ -16,7 +16,7 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = 3_000
     """``group.initial.rebalance.delay.ms``: how long the first generation of a group waits for more members."""
     max_size: int = 2**31 - 1
-    """``group.max.size``: members of one group, the pending ones included."""
+    """``group.max.size``: members of one group; while it rebalances, those that have joined."""
     offset_metadata_max_bytes: int = 4_096
     """``offset.metadata.max.bytes``"""
     offsets_retention_ms: int = 10_080 * MINUTE_MS

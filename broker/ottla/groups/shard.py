@@ -100,7 +100,7 @@ class GroupShard:
                 next(self._loading)
         except StopIteration:
             self._start()
-        except (ProtocolError, KafkaError) as error:
+        except (ProtocolError, KafkaError, OSError) as error:
             log.error(
                 "__consumer_offsets-%d cannot be loaded, its groups are not served: %s. Look at it with "
                 "`ottla log dump`; another replica may be sound, so move the leadership.",

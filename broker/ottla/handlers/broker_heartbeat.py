@@ -1,7 +1,8 @@
 """BrokerHeartbeat (api key 63, v0-v2): a broker says that it is alive and what it wants (KIP-631).
 
 Between nodes only. v1 offline log directories (KIP-858). Decided by `ottla.controller.brokers`.
-v2 cordoned log directories (KIP-1066). Not done: authorization. Source: BrokerHeartbeatRequest.json of Apache Kafka 4.3.
+v2 cordoned log directories (KIP-1066). Not done: authorization.
+Source: BrokerHeartbeatRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves

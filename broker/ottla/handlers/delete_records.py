@@ -55,7 +55,7 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
     partition = replicas.get(topic, wanted.partition_index)
     partition.require_leadership()
     log = partition.log
-    if not log.config.is_deleted:
+    if log.config.is_compacted and not log.config.is_deleted:
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
     offset = log.high_watermark if wanted.offset == _TO_HIGH_WATERMARK else wanted.offset
     if offset < 0:

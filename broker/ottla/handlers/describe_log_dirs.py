@@ -4,7 +4,7 @@ v2 flexible; v3 top-level error; v4 total and usable bytes (KIP-827); v5 cordone
 Source: DescribeLogDirsRequest.json; ReplicaManager.describeLogDirs of Apache Kafka 4.3.
 """
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.messages.describe_log_dirs import (
@@ -29,7 +29,10 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
         if wanted is None or log.topic_partition in wanted:
             by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
     for path in logs.directory_ids():
-        space = logs.space_of(path)
+        try:
+            space = logs.space_of(path)
+        except StorageError:
+            continue  # it is among the offline ones now
         result = DescribeLogDirsResult(log_dir=path, total_bytes=space.total_bytes, usable_bytes=space.usable_bytes)
         topics: dict[str, DescribeLogDirsTopic] = {}
         for log in by_directory.get(path, []):

@@ -48,6 +48,7 @@ def _page(image: MetadataImage, names: list[str], first_partition: int, limit: i
         topic = image.topics.by_name.get(name)
         if topic is None:
             response.topics.append(_missing(name))
+            first_partition = 0
             continue
         if left == 0:
             response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)

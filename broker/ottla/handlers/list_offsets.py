@@ -25,7 +25,15 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-_FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_FIRST_VERSION_OF = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NO_VERSION = 1 << 15
 _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
@@ -66,12 +74,18 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
 def _look_up(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> TimestampAndOffset:
+<<<<<<< HEAD
     partition = context.services.replicas.get(topic, wanted.partition_index)
     if request.replica_id == _DEBUGGER:
         partition.require_epoch(wanted.current_leader_epoch)
     else:
         partition.require_leadership(wanted.current_leader_epoch)
     if context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, 0):
+=======
+    log = partition.log
+    end = log.last_stable_offset if read_committed else log.high_watermark
+    if wanted.timestamp < 0 and context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, _NO_VERSION):
+>>>>>>> main
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
     if request.replica_id != _CONSUMER:

@@ -88,7 +88,8 @@ def _append_topic(
             _refuse(answer, error)
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
                 add_moved_leader(context, answer.current_leader, response.node_endpoints, name, data.index)
-        if answer.error_code and name is not None:
+        # A name that no topic has leaves nothing behind: there are as many as clients care to invent.
+        if answer.error_code and name is not None and context.services.metadata.topic(name) is not None:
             replicas.traffic_of(name).failed_produce_requests += 1
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 

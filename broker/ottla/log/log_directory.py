@@ -57,6 +57,7 @@ class LogDirectory:
         self._written: dict[str, str] = {}
         self._being_written: set[str] = set()
         self._is_stale = False
+        self._is_closed = False
 
     def __repr__(self) -> str:
         state = "offline" if self.failure else "online"
@@ -166,6 +167,8 @@ class LogDirectory:
 
         def written(error: StorageError | None) -> None:
             self._being_written.discard(name)
+            if self._is_closed:
+                return  # `close` has written it meanwhile, by way of the same temporary file
             if error is not None:
                 on_error(error)
                 return
@@ -183,6 +186,7 @@ class LogDirectory:
         Raises:
             StorageError: the disk refused; there is no marker then.
         """
+        self._is_closed = True
         for log in self.logs.values():
             log.close()
         logs = self.logs.items()

@@ -75,7 +75,7 @@ class _Duty(Generic[_Item]):
         return now_ms if self._waiting else self.due_ms
 
     def run(self, now_ms: int) -> None:
-        if now_ms >= self.due_ms:
+        if now_ms >= self.due_ms and not self._waiting:
             self.due_ms = now_ms + self.interval_ms
             self._waiting = deque(self._items())
         for _ in range(min(len(self._waiting), ITEMS_PER_SLICE)):
@@ -411,11 +411,24 @@ class LogManager:
             (config.high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
         ]
         return [
-            *(_Duty(interval_ms, self.logs, _unless_failed(perform), now_ms) for interval_ms, perform in logs),
+            *(_Duty(interval_ms, self.logs, self._unless_gone(perform), now_ms) for interval_ms, perform in logs),
             *(_Duty(interval_ms, self._online, perform, now_ms) for interval_ms, perform in directories),
             # One by one, not directory by directory: a deleted topic may leave a thousand of them.
             _Duty(DELETION_CHECK_INTERVAL_MS, self._due_removals, self._remove, now_ms),
         ]
+
+    def _unless_gone(self, perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
+        """Wrap a duty: a log that was deleted or has failed since the duty began is left alone.
+
+        One whose disk refuses takes its directory offline, and the others' duty goes on.
+        """
+
+        def performed(log: PartitionLog) -> None:
+            if self._logs.get(log.topic_partition) is log:
+                with suppress(StorageError):
+                    perform(log)
+
+        return performed
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the monotonic clock; wall time, where records are concerned, is read from the clock."""
@@ -468,14 +481,3 @@ class LogManager:
         for directory in self._directories.values():
             directory.unlock()
         self._logs.clear()
-
-
-def _unless_failed(perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
-    """Wrap a duty: a log whose disk refuses has taken its directory offline already, the others' duty goes on."""
-
-    def performed(log: PartitionLog) -> None:
-        if log.failure is None:
-            with suppress(StorageError):
-                perform(log)
-
-    return performed

@@ -33,9 +33,9 @@ class OpenFiles:
 
     def opened(self, holder: FileHolder) -> None:
         """Note that ``holder`` has opened its file; release another when that is one too many."""
-        if len(self._holders) >= self.limit:
-            self._release_one()
         self._holders.append(holder)
+        if len(self._holders) > self.limit:
+            self._release_one()
 
     def closed(self, holder: FileHolder) -> None:
         """Note that ``holder`` has closed its file by itself."""

@@ -121,7 +121,9 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
             f"topic partition {topic_partition}"
         )
-    if not must_read_records(batch, config):
+    if must_read_records(batch, config):
+        _check_codec(batch.attributes & _COMPRESSION_BITS)
+    else:
         data = _plain_records(batch)
         is_near = -_PLAIN_TIMESTAMP_MAX <= batch.base_timestamp_ms <= _PLAIN_TIMESTAMP_MAX
         if not (is_near and are_dense(data, count)):
@@ -157,9 +159,13 @@ def _plain_records(batch: RecordBatch) -> bytes:
     kind = batch.attributes & _COMPRESSION_BITS
     if not kind:
         return bytes(batch.payload)
+    _check_codec(kind)
+    return decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+
+
+def _check_codec(kind: int) -> None:
     if kind not in _COMPRESSION_KINDS:
         raise InvalidRecordError(f"Unknown compression type id: {kind}")
-    return decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
 
 
 def check_assigned_batches(

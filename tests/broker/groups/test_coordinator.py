@@ -109,6 +109,20 @@ def test_a_partition_that_cannot_be_read_is_not_served(group_node: Any, caplog: 
     assert "version 99" in caplog.text
 
 
+def test_a_partition_whose_disk_refuses_is_not_served(group_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def batches() -> Any:
+        yield parse_batch(
+            bytearray(encode_batch([offset_commit_record("g", "t", 0, OffsetCommitValue())], timestamp_ms=0))
+        )
+        raise OSError(5, "Input/output error")
+
+    groups = group_node.groups = group_node.new_coordinator()
+    groups.on_elected(PARTITION, 0, batches())
+
+    assert error_of_commit(group_node.commit().value) is ErrorCode.NOT_COORDINATOR
+    assert "Input/output error" in caplog.text
+
+
 def test_the_other_partitions_are_served_though_one_cannot_be_read(group_node: Any) -> None:
     load(
         group_node,
@@ -284,6 +298,25 @@ def test_a_static_member_keeps_its_old_id_when_the_new_one_cannot_be_stored(grou
 
     assert group_node.join(instance="i1").value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert group_node.heartbeat(old_id, 1) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("who", ["left", "came-again"])
+def test_a_static_member_that_moved_on_before_its_id_was_stored_is_not_taken_back(group_node: Any, who: str) -> None:
+    joined = group_node.join(instance="i1")
+    group_node.advance(500)
+    old_id = joined.value.member_id
+    group_node.sync(old_id, 1, {old_id: b"A"})
+    group_node.log.is_held = True
+    returning = group_node.join(instance="i1")
+    (member,) = group_node.describe().members
+    assert member.member_id != old_id
+    moved_on = group_node.leave(member.member_id) if who == "left" else group_node.join(instance="i1")
+
+    group_node.advance(group_node.config.offset_commit_timeout_ms)
+
+    assert returning.value.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+    assert moved_on.value.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert group_node.heartbeat(old_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_lost_write_stops_the_partition_until_it_is_loaded_again(group_node: Any) -> None:

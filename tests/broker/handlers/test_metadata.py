@@ -219,6 +219,17 @@ def test_partitions_come_in_pages(
     assert pages(node, limit) == expected
 
 
+def test_a_cursor_at_a_topic_that_is_gone_cuts_no_other_short(node: RunningNode) -> None:
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name="gone"), TopicRequest(name="t")],
+        cursor=DescribeTopicPartitionsRequestCursor(topic_name="gone", partition_index=2),
+    )
+
+    answer = node.connect().ask(request, DescribeTopicPartitionsResponse, 0)
+
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("gone", 0), ("t", 4)]
+
+
 def test_a_cursor_outside_the_request_is_refused(node: RunningNode) -> None:
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="t")],

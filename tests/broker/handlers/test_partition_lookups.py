@@ -1,8 +1,11 @@
 """ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeLogDirs, DescribeProducers, InitProducerId over a node."""
 
+import errno
+
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.ports import DiskSpace
 from ottla.simulator.single_node import Client, RunningNode
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce
 from ottla.wire.messages.delete_records import (
@@ -72,6 +75,18 @@ def test_the_newest_timestamp_names_its_first_record(client: Client) -> None:
     assert list_offset(client, MAX_TIMESTAMP).offset == 4
 
 
+@pytest.mark.parametrize("timestamp", [-7, -100])
+def test_a_question_that_nobody_knows_is_refused_in_every_version(client: Client, timestamp: int) -> None:
+    for version in (1, 11):
+        assert ErrorCode(list_offset(client, timestamp, version=version).error_code) is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_what_is_not_stored_elsewhere_has_no_offset(client: Client) -> None:
+    for timestamp in (-5, -6):
+        answer = list_offset(client, timestamp, version=11)
+        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, -1)
+
+
 def test_a_question_that_is_newer_than_the_version_is_refused(client: Client) -> None:
     answer = list_offset(client, MAX_TIMESTAMP, version=6)
 
@@ -108,6 +123,13 @@ def test_records_of_a_compacted_topic_are_not_deleted_so(client: Client) -> None
     assert ErrorCode(delete_before(client, 0, "compacted").error_code) is ErrorCode.POLICY_VIOLATION
 
 
+@pytest.mark.parametrize("policy", ["", "compact,delete"], ids=["none", "both"])
+def test_records_of_a_topic_that_is_not_only_compacted_are(client: Client, policy: str) -> None:
+    create_topic(client, "u", cleanup_policy=policy)
+
+    assert ErrorCode(delete_before(client, 0, "u").error_code) is ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("epoch", "end"), [pytest.param(0, (0, 6), id="current"), pytest.param(3, (-1, -1), id="newer-than-known")]
 )
@@ -127,6 +149,20 @@ def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:
     assert result.log_dir == "/data"
     assert sizes["t"] > 0
     assert result.usable_bytes > 0
+
+
+def test_a_log_directory_that_fails_at_the_question_is_said_to_be_offline(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> DiskSpace:
+        raise OSError(errno.EIO, "the disk is gone", path)
+
+    monkeypatch.setattr(client.node.disk, "space", refuse)
+
+    answer = client.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, 4)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert [(each.log_dir, each.error_code) for each in answer.results] == [("/data", ErrorCode.KAFKA_STORAGE_ERROR)]
 
 
 def test_an_active_producer_is_described(client: Client) -> None:

@@ -45,6 +45,26 @@ def test_a_compressed_batch_is_kept_as_it_came(client: Client, compression: Comp
     assert [record.value for record in records_in(fetch(client, "t", 0))] == [b"x" * 100, b"y" * 100]
 
 
+def test_topics_that_there_are_not_leave_no_counters_behind(client: Client) -> None:
+    counters = client.node.node.replicas.traffic.by_topic
+    before = set(counters)
+
+    for number in range(3):
+        refused = produce(client, f"missing-{number}", batch_of(client, [b"a"]))
+        assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert fetch(client, f"missing-{number}", 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    assert set(counters) == before
+
+
+def test_refusals_are_counted_for_the_topic(client: Client) -> None:
+    produce(client, "t", b"")
+    fetch(client, "t", 1)
+
+    counted = client.node.node.replicas.traffic_of("t")
+    assert (counted.failed_produce_requests, counted.failed_fetch_requests) == (1, 1)
+
+
 def flipped(batch: bytes, position: int) -> bytes:
     return batch[:position] + bytes([batch[position] ^ 1]) + batch[position + 1 :]
 

@@ -392,6 +392,41 @@ def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Node, make_batch:
     assert manager.next_tick_ms(now_ms) > now_ms
 
 
+def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Node, make_batch: MakeBatch) -> None:
+    node.config = LogConfig(retention_ms=HOUR_MS)
+    manager = node.start()
+    count = 3 * ITEMS_PER_SLICE
+    for partition in range(count):
+        log = node.create(manager, partition=partition)
+        append(log, make_batch(1))
+        log.update_high_watermark(1)
+    node.clock.advance(2 * HOUR_MS)
+
+    for _ in range(3):
+        manager.tick(node.clock.monotonic_ms())
+        node.clock.advance(node.manager_config.retention_check_interval_ms)
+
+    assert sum(log.log_start_offset for log in manager.logs()) == count
+
+
+def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Node, make_batch: MakeBatch) -> None:
+    node.config = LogConfig(retention_ms=HOUR_MS, file_delete_delay_ms=0)
+    manager = node.start()
+    for partition in range(2 * ITEMS_PER_SLICE):
+        log = node.create(manager, partition=partition)
+        append(log, make_batch(1))
+        log.update_high_watermark(1)
+    node.clock.advance(2 * HOUR_MS)
+    manager.tick(node.clock.monotonic_ms())
+
+    for log in list(manager.logs()):
+        manager.delete(log.topic_partition)
+        node.disk.remove_tree(log.directory)
+    manager.tick(node.clock.monotonic_ms())
+
+    assert node.failures == []
+
+
 # --- a directory that fails
 
 
@@ -460,3 +495,20 @@ def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Node) ->
     manager.tick(now_ms)
 
     assert (before, after_one, left()) == (count, 2, 0)
+
+
+def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(3))
+    log.update_high_watermark(3)
+    node.clock.advance(node.manager_config.high_watermark_checkpoint_interval_ms)
+    manager.tick(node.clock.monotonic_ms())
+
+    manager.close(broker_epoch=7)
+    node.disk.complete_syncs()
+
+    assert node.failures == []
+    again = node.start().get(TopicPartition("topic", 0))
+    assert again is not None
+    assert (again.log_end_offset, again.high_watermark) == (3, 3)

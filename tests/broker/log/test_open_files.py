@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from ottla.errors import StorageError
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
@@ -35,6 +38,22 @@ def test_the_one_not_used_since_the_last_round_goes_first() -> None:
 
     assert [holder.is_open for holder in holders] == [False, True, False]
     assert len(open_files) == 3
+
+
+def test_one_that_cannot_be_released_keeps_the_other_accounted_for() -> None:
+    class Stuck(Holder):
+        def release(self) -> None:
+            raise StorageError("cannot write an index")
+
+    open_files = OpenFiles(limit=1)
+    open_files.opened(Stuck())
+    late = Holder()
+
+    with pytest.raises(StorageError):
+        open_files.opened(late)
+
+    open_files.closed(late)
+    assert len(open_files) == 0
 
 
 def test_many_logs_share_few_descriptors(disk: SimulatedDisk, clock: Any, make_batch: Callable[..., bytearray]) -> None:

@@ -65,6 +65,15 @@ def test_a_header_that_contradicts_itself_is_an_invalid_record(
     assert refusal.value.code is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("config", [{}, {"cleanup_policy": frozenset({"compact"})}], ids=["deleted", "compacted"])
+@pytest.mark.parametrize("codec", [5, 7])
+def test_a_codec_that_there_is_not_is_an_invalid_record_in_every_topic(
+    make_batch: MakeBatch, codec: int, config: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRecordError, match=f"Unknown compression type id: {codec}"):
+        check(patched(make_batch(3), 21, ">h", codec), **config)
+
+
 def test_damaged_bytes_are_a_corrupt_message_not_an_invalid_record(make_batch: MakeBatch) -> None:
     data = make_batch(3)
     data[-1] ^= 1

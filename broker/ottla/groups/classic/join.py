@@ -183,6 +183,10 @@ def _replace_static_member(
     def on_append(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
             joining.refuse(error, NO_MEMBER_ID)
+        # Meanwhile it may have left, or come once more under yet another id.
+        if group.members.get(new_id) is not member:
+            return
+        if error is not ErrorCode.NONE:
             _restore(group, member, said_before)
             rebalancer.replace_static_member(group, instance_id, new_id, old_id)
         elif group.state is ClassicGroupState.STABLE:
