@@ -222,7 +222,7 @@ class _Round:
         answer.error_code = error.code
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
         topic = self._topic_of(key)
-        if topic is None:
+        if topic is None or self.context.services.metadata.topic(topic) is None:
             return
         self.replicas.traffic_of(topic).failed_fetch_requests += 1
         is_moved = error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -398,7 +398,6 @@ class _FollowerRound(_Round):
         self._size_bytes += found.size_bytes
         return False
 
-<<<<<<< HEAD
     def _note_served(self) -> None:
         for key, answer in self._answers.items():
             topic = self._topic_of(key)
@@ -430,19 +429,6 @@ class _FollowerRound(_Round):
             if throttled_bytes:
                 quota.record(throttled_bytes, self.context.services.clock.monotonic_ms())
         return super().respond()
-=======
-    def _refuse(self, key: PartitionKey, answer: PartitionData, error: KafkaError) -> None:
-        self._has_error = True
-        answer.error_code = error.code
-        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
-        topic = self._topic_of(key)
-        if topic is None or self.context.services.metadata.topic(topic) is None:
-            return
-        self.context.services.replicas.traffic_of(topic).failed_fetch_requests += 1
-        is_moved = error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-        if is_moved and self.context.api_version >= _FIRST_VERSION_WITH_NODE_ENDPOINTS:
-            add_moved_leader(self.context, answer.current_leader, self.response.node_endpoints, topic, key[2])
->>>>>>> main
 
 
 def _note_what_is_told(fetched: FetchedPartition, answer: PartitionData) -> bool:

@@ -74,18 +74,12 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
 def _look_up(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> TimestampAndOffset:
-<<<<<<< HEAD
     partition = context.services.replicas.get(topic, wanted.partition_index)
     if request.replica_id == _DEBUGGER:
         partition.require_epoch(wanted.current_leader_epoch)
     else:
         partition.require_leadership(wanted.current_leader_epoch)
-    if context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, 0):
-=======
-    log = partition.log
-    end = log.last_stable_offset if read_committed else log.high_watermark
     if wanted.timestamp < 0 and context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, _NO_VERSION):
->>>>>>> main
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
     if request.replica_id != _CONSUMER:
