@@ -68,6 +68,7 @@ class QuorumState:
         self._listener_name = listener_name
         self._random = random
         self._config = config
+        self._written: tuple[ElectionState, int] | None = None
         self.state: EpochState = UnattachedState(0)
 
     def initialize(self, log_epoch: LeaderEpoch, now_ms: int) -> None:
@@ -251,9 +252,10 @@ class QuorumState:
         return self._voters.voters.endpoint_of(node_id, self._listener_name)
 
     def _become(self, state: EpochState) -> None:
-        self._file.write(
-            state.election(),
-            kraft_version=self._voters.kraft_version,
-            static_voters=self._voters.voters.node_ids,
-        )
+        kraft_version = self._voters.kraft_version
+        written = (state.election(), kraft_version)
+        if written != self._written:
+            # A pre-vote that was lost leads back to where the file still is.
+            self._file.write(state.election(), kraft_version=kraft_version, static_voters=self._voters.voters.node_ids)
+            self._written = written
         self.state = state
