@@ -26,7 +26,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet $(PIP_ARGUMENTS) -e '.[broker,operator,spark]' --group dev
 	@touch $@
 
-demo: $(VENV)/.installed ## Real flights through a broker and a Spark pipeline, checked and drawn.
+demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipeline, checked and drawn.
 	$(BIN)/ottla demo
 
 test: lint types imports unit interop ## Everything that needs no Kubernetes.

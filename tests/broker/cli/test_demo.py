@@ -46,7 +46,16 @@ def outcome(**changes: Any) -> Outcome:
 
 def status() -> ClusterStatus:
     node = NodeStatus(
-        name="n", state="ready", pid=1, message="", client_address="h:1", http_address="http://h:3", log=Path("/l")
+        node_id=0,
+        name="n",
+        roles=("broker",),
+        state="ready",
+        pid=1,
+        message="",
+        leads=None,
+        client_address="h:1",
+        http_address="http://h:3",
+        log=Path("/l"),
     )
     return ClusterStatus(name="ottla", cluster_id="c", bootstrap_servers="h:1", nodes=(node,))
 
