@@ -58,7 +58,7 @@ class QuorumState:
         voters: VoterHistory,
         is_controller: bool,
         listener_name: str,
-        random: Random | None,
+        random: Random,
         config: RaftConfig,
     ) -> None:
         self._file = file
@@ -131,7 +131,8 @@ class QuorumState:
         return self._config.election_timeout_ms + self.random_ms(self._config.election_timeout_ms)
 
     def random_ms(self, stop_ms: int) -> int:
-        return 0 if self._random is None else self._random.randrange(max(stop_ms, 1))
+        """Return a random time below ``stop_ms``; 0 when that is 0."""
+        return self._random.randrange(max(stop_ms, 1))
 
     # --- transitions
 

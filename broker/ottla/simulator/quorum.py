@@ -206,6 +206,20 @@ class SimulatedReplica:
         self.told.append(leader)
 
 
+class NoPeers:
+    """The `PeerChannel` of a replica that is alone in the world."""
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        del endpoint, listener, request, timeout_ms, lane
+        return Delayed.of(PeerFailure.REFUSED)
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        del endpoint, listener, timeout_ms
+        return Delayed.of(PeerFailure.REFUSED)
+
+
 class SimulatedChannel:
     """The `PeerChannel` of one node: everything is encoded and decoded, as on a real connection."""
 
