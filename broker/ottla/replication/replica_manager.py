@@ -163,6 +163,10 @@ class ReplicaManager:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def holds(self, partition: Partition) -> bool:
+        """Return whether ``partition`` is still what this node has under its name."""
+        return self._partitions.get(partition.topic_partition) is partition
+
     def update_config(self, config: ReplicationConfig) -> None:
         """Take settings that were changed while the node runs: fetcher_count and the throttled rates."""
         before, self.config = self.config, config
