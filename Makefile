@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?=
 PIP_ARGUMENTS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 PYTEST_ARGUMENTS ?=
+SIMULATE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit interop e2e bench jars clean
+.PHONY: help install demo test lint types imports unit interop e2e simulate bench jars clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,7 +26,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet $(PIP_ARGUMENTS) -e '.[broker,operator,spark]' --group dev
 	@touch $@
 
-demo: $(VENV)/.installed ## Real flights through a broker and a Spark pipeline, checked and drawn.
+demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipeline, checked and drawn.
 	$(BIN)/ottla demo
 
 test: lint types imports unit interop ## Everything that needs no Kubernetes.
@@ -51,6 +52,9 @@ interop: $(VENV)/.installed ## Real clients against a real node; Kafka's own too
 
 e2e: $(VENV)/.installed ## On the Kubernetes of KUBECONFIG, else on a kind cluster made for it.
 	tests/e2e/run $(PYTEST_ARGUMENTS)
+
+simulate: $(VENV)/.installed ## Fresh seeds in the simulator, for SIMULATE_SECONDS of real time.
+	$(BIN)/python -m ottla.simulator --seconds $(SIMULATE_SECONDS)
 
 bench: $(VENV)/.installed ## Measure this machine; see benchmarks/README.md.
 	$(BIN)/python benchmarks/compare.py

@@ -176,6 +176,7 @@ class ProcessCluster:
         topic = NewTopic(
             name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
         )
+        self.admin().list_topics(timeout=30)  # a request that goes out before this one's brokers are known may be lost
         self.admin().create_topics([topic])[name].result(30)
 
     def leaders(self, topic: str) -> dict[int, int]:

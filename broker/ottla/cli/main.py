@@ -29,10 +29,15 @@ SECTIONS = {
         "produce": Entry("ottla.cli.produce:produce", "Send lines as records"),
         "consume": Entry("ottla.cli.consume:consume", "Show records"),
     },
+    "The cluster": {
+        "broker": Entry("ottla.cli.broker:broker", "List, drain, decommission brokers"),
+        "partition": Entry("ottla.cli.partition:partition", "Move partitions, elect leaders"),
+        "quorum": Entry("ottla.cli.quorum:quorum", "Describe and change the metadata quorum"),
+    },
     "Look inside": {
         "group": Entry("ottla.cli.group:group", "List and describe groups"),
-        "quorum": Entry("ottla.cli.quorum:quorum", "Describe the metadata quorum"),
         "log": Entry("ottla.cli.log:log", "Read the files of a log"),
+        "simulate": Entry("ottla.cli.simulate:simulate", "Break simulated clusters, from seeds"),
         "completion": Entry("ottla.cli.completion:completion", "Completion for bash, zsh, fish"),
     },
 }

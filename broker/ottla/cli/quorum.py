@@ -1,18 +1,23 @@
-"""``ottla quorum``: the metadata quorum, seen from its leader."""
+"""``ottla quorum``: the metadata quorum, seen from its leader, and who votes in it."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.exit_codes import ExitCode
+from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import ask_brokers, bootstrap_option, timeout_option
-from ottla.cli.output import Column, emit_pairs, emit_table, emit_value, output_option, talk
+from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.output import Column, confirm, emit_pairs, emit_table, emit_value, output_option, talk
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AdminClient
+    from ottla.types import Endpoint
 
 
 @click.group()
 def quorum() -> None:
-    """Describe the metadata quorum."""
+    """Describe and change the metadata quorum."""
 
 
 @quorum.command(cls=ExampleCommand, examples=["ottla quorum describe", "ottla quorum describe -o wide"])
@@ -82,3 +87,103 @@ def _show(summary: dict[str, Any], replicas: list[dict[str, Any]], *, wide: bool
         Column("CAUGHT-UP-MS", "lastCaughtUpTimestampMs", wide=True),
     ]
     emit_table(replicas, columns, wide=wide)
+
+
+@quorum.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla quorum add 4 --endpoint CONTROLLER://host4:9093",
+        "ottla quorum add -c server.properties                 # what that node's configuration says",
+    ],
+)
+@click.argument("node_id", metavar="[ID]", type=click.IntRange(min=0), required=False)
+@click.option("--endpoint", "endpoints", multiple=True, metavar="NAME://HOST:PORT", help="Where it listens.")
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The controller's server.properties, instead of its id and endpoint.",
+)
+@click.option("--directory-id", help="Of its metadata log directory.  [default: that of the observer with this id]")
+@dry_run_option
+@bootstrap_option
+@timeout_option
+def add(
+    *,
+    node_id: int | None,
+    endpoints: tuple[str, ...],
+    file: Path | None,
+    directory_id: str | None,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Make a controller that runs and follows the quorum one of its voters."""
+    if (node_id is None or not endpoints) == (file is None):
+        raise click.UsageError("name the controller by its id and --endpoint, or by -c FILE")
+    listeners = [_endpoint(text) for text in endpoints]
+    if file is not None:
+        node_id, listeners = _configured(file)
+    chosen: int = node_id if node_id is not None else -1
+
+    async def conversation(admin: "AdminClient") -> None:
+        described = await admin.describe_quorum()
+        found = directory_id or next((it.directory_id for it in described.observers if it.node_id == chosen), None)
+        if found is None:
+            voters = [it.node_id for it in described.voters]
+            reason = "it votes already" if chosen in voters else "start it, formatted with --no-initial-controllers"
+            raise NotFoundError(f"no observer of the quorum has the id {chosen}: {reason}")
+        if not dry_run:
+            await admin.add_raft_voter(chosen, found, listeners)
+
+    ask_brokers(bootstrap, timeout_s, conversation)
+    talk(f"controller {chosen} {'would vote' if dry_run else 'votes'} in the quorum")
+
+
+@quorum.command(cls=ExampleCommand, examples=["ottla quorum remove 4 --yes"])
+@click.argument("node_id", metavar="ID", type=click.IntRange(min=0))
+@click.option("--directory-id", help="Which one, where two voters have this id.")
+@dry_run_option
+@yes_option
+@bootstrap_option
+@timeout_option
+def remove(
+    *, node_id: int, directory_id: str | None, dry_run: bool, yes: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """Take a voter out of the quorum; do that before a controller is stopped for good."""
+
+    async def look(admin: "AdminClient") -> tuple[str, int]:
+        voters = (await admin.describe_quorum()).voters
+        found = [it.directory_id for it in voters if it.node_id == node_id and directory_id in (None, it.directory_id)]
+        if len(found) != 1:
+            ids = ", ".join(f"{it.node_id} ({it.directory_id})" for it in voters)
+            raise NotFoundError(f"{len(found)} voters match; the quorum has {ids}")
+        return found[0], len(voters) - 1
+
+    directory, left = ask_brokers(bootstrap, timeout_s, look)
+    if dry_run:
+        talk(f"voter {node_id} would leave the quorum; {left} would be left")
+        return
+    confirm(f"Take voter {node_id} out of the quorum, so that {left} are left?", yes=yes)
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.remove_raft_voter(node_id, directory))
+    talk(f"voter {node_id} has left the quorum")
+
+
+def _endpoint(text: str) -> "tuple[str, Endpoint]":
+    from ottla.types import Endpoint
+
+    name, separator, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    if not name or not separator or not host or not port.isdecimal() or int(port) > 65_535:
+        raise click.UsageError(f"--endpoint takes NAME://HOST:PORT, not {text!r}")
+    return name, Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _configured(file: Path) -> "tuple[int, list[tuple[str, Endpoint]]]":
+    from ottla.config.node_config import NodeConfig
+
+    config = NodeConfig.from_text(file.read_text(encoding="utf-8"))
+    if not config.is_controller:
+        raise click.UsageError(f"{file}: process.roles does not hold controller, and only controllers vote")
+    return config.node_id, [(door.name, door.endpoint) for door in config.advertised_controller_listeners]

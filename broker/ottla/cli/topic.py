@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.exit_codes import NotFoundError
+from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.options import (
     ask_brokers,
@@ -21,7 +21,7 @@ from ottla.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
-    from ottla.client.results import ConfigEntry, TopicDescription
+    from ottla.client.results import ConfigEntry, PartitionDescription, TopicDescription
 
 
 @click.group()
@@ -116,18 +116,35 @@ def _summary(topic_: "TopicDescription") -> dict[str, Any]:
 
 @topic.command(
     cls=ExampleCommand,
-    examples=["ottla topic describe flights", "ottla topic describe flights -o json | jq .partitions"],
+    examples=[
+        "ottla topic describe flights",
+        "ottla topic describe flights -o json | jq .partitions",
+        "ottla topic describe --under-replicated       # of all topics, the partitions that are",
+    ],
 )
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.option("--under-replicated", "fault", flag_value="under-replicated", help="Only partitions that lack a replica.")
+@click.option("--under-min-isr", "fault", flag_value="under-min-isr", help="Only those that refuse acks=all.")
+@click.option("--unavailable", "fault", flag_value="unavailable", help="Only those without a leader.")
 @click.option("-a", "--all-configs", is_flag=True, help="Also the configs that are inherited.")
 @output_option("table", "wide", "json", "yaml")
 @bootstrap_option
 @timeout_option
-def describe(*, names: tuple[str, ...], all_configs: bool, output: str, bootstrap: str, timeout_s: float) -> None:
-    """Describe topics: where their partitions are, how full, and what they are told."""
+def describe(
+    *, names: tuple[str, ...], fault: str | None, all_configs: bool, output: str, bootstrap: str, timeout_s: float
+) -> int:
+    """Describe topics: where their partitions are, how full, and what they are told.
+
+    With --under-replicated, --under-min-isr or --unavailable it lists such partitions, of all topics unless some are
+    named, and ends with 10 if there are any.
+    """
+    if fault is not None:
+        return _list_faults(names, fault, output, bootstrap, timeout_s)
+    if not names:
+        raise click.UsageError("name a topic, or a kind of partitions such as --under-replicated")
 
     async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
-        topics = await admin.describe_topics(names)
+        topics = await _described_topics(admin, names)
         missing = [name for name in names if name not in topics]
         if missing:
             raise NotFoundError(f"there is no topic {', '.join(missing)}; ottla topic list shows those that are")
@@ -136,11 +153,73 @@ def describe(*, names: tuple[str, ...], all_configs: bool, output: str, bootstra
     described = ask_brokers(bootstrap, timeout_s, conversation)
     if output in ("json", "yaml"):
         emit_value(described[0] if len(described) == 1 else described, output)
-        return
+        return ExitCode.OK
     for index, one in enumerate(described):
         if index:
             click.echo()
         _show(one, wide=output == "wide")
+    return ExitCode.OK
+
+
+async def _described_topics(admin: "AdminClient", names: Sequence[str]) -> "dict[str, TopicDescription]":
+    from ottla.client.errors import UnsupportedApiError
+
+    try:
+        return await admin.describe_topic_partitions(names)
+    except UnsupportedApiError:
+        # Kafka before 3.8 does not tell eligible leaders.
+        return await admin.describe_topics(names)
+
+
+def _list_faults(names: Sequence[str], fault: str, output: str, bootstrap: str, timeout_s: float) -> int:
+    async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
+        topics = await admin.describe_topic_partitions(names or None)
+        missing = [name for name in names if name not in topics]
+        if missing:
+            raise NotFoundError(f"there is no topic {', '.join(missing)}; ottla topic list shows those that are")
+        min_isr = await admin.describe_topic_config(sorted(topics), "min.insync.replicas")
+        return [
+            {"topic": name, **_place(entry), "minIsr": int(min_isr.get(name) or 1)}
+            for name in sorted(topics)
+            for entry in topics[name].partitions
+            if _has_fault(entry, fault, int(min_isr.get(name) or 1))
+        ]
+
+    rows = ask_brokers(bootstrap, timeout_s, conversation)
+    columns = [
+        Column("TOPIC", "topic"),
+        Column("PARTITION", "partition"),
+        Column("LEADER", "leader"),
+        Column("REPLICAS", "replicas"),
+        Column("ISR", "isr"),
+        Column("MIN-ISR", "minIsr"),
+        Column("ELR", "eligibleLeaderReplicas"),
+        Column("LAST-KNOWN-ELR", "lastKnownElr"),
+    ]
+    emit_rows(rows, columns, output, kind=f"{fault} partition", name_key="topic")
+    return ExitCode.UNHEALTHY if rows else ExitCode.OK
+
+
+def _has_fault(entry: "PartitionDescription", fault: str, min_isr: int) -> bool:
+    if fault == "unavailable":
+        return entry.leader < 0
+    # As brokers count it: more than there are replicas would refuse every write for ever.
+    return (
+        entry.is_under_replicated if fault == "under-replicated" else len(entry.isr) < min(min_isr, len(entry.replicas))
+    )
+
+
+def _place(entry: "PartitionDescription") -> dict[str, Any]:
+    return {
+        "partition": entry.partition,
+        "leader": entry.leader,
+        "leaderEpoch": entry.leader_epoch,
+        "replicas": list(entry.replicas),
+        "isr": list(entry.isr),
+        "offlineReplicas": list(entry.offline_replicas),
+        "eligibleLeaderReplicas": list(entry.eligible_leader_replicas),
+        "lastKnownElr": list(entry.last_known_elr),
+    }
 
 
 async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_configs: bool) -> dict[str, Any]:
@@ -158,12 +237,7 @@ async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_
         start, end = starts.get(where), ends.get(where)
         partitions.append(
             {
-                "partition": entry.partition,
-                "leader": entry.leader,
-                "leaderEpoch": entry.leader_epoch,
-                "replicas": list(entry.replicas),
-                "isr": list(entry.isr),
-                "offlineReplicas": list(entry.offline_replicas),
+                **_place(entry),
                 "logStartOffset": start.offset if start else None,
                 "endOffset": end.offset if end else None,
             }
@@ -196,6 +270,8 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
         Column("ISR", "isr"),
         Column("START", "logStartOffset"),
         Column("END", "endOffset"),
+        Column("ELR", "eligibleLeaderReplicas"),
+        Column("LAST-KNOWN-ELR", "lastKnownElr", wide=True),
         Column("EPOCH", "leaderEpoch", wide=True),
         Column("OFFLINE", "offlineReplicas", wide=True),
     ]

@@ -266,19 +266,22 @@ class Controller:
         """
         records = result.records
         size = max(len(records), 1) if result.is_atomic else RECORDS_PER_BATCH_MAX
-        for start in range(0, len(records), size):
-            error = self._append(records[start : start + size])
-            if error is not None:
-                return Delayed.of(error)
         offset = _last_offset(self.state.image)
+        for start in range(0, len(records), size):
+            appended = self._append(records[start : start + size])
+            if isinstance(appended, KafkaError):
+                return Delayed.of(appended)
+            offset = appended
         if offset <= self._committed_offset:
             return Delayed.of(result.response)
+        if self._epoch is None:
+            return Delayed.of(_not_controller())
         delayed: Delayed[Any] = Delayed()
         self._waiting.append(_Waiting(offset, result.response, delayed))
         return delayed
 
-    def _append(self, records: list[MetadataRecord]) -> KafkaError | None:
-        """Replay and append one batch; return why it was not appended."""
+    def _append(self, records: list[MetadataRecord]) -> Offset | KafkaError:
+        """Replay and append one batch; return its last offset, or why it was not appended."""
         if self._epoch is None:
             return _not_controller()
         before = self.state.image
@@ -301,7 +304,7 @@ class Controller:
             self._resign(error)
             return _not_controller()
         assert appended_at == offset, "the quorum appended elsewhere than at its end"
-        return None
+        return offset
 
     # --- the quorum
 

@@ -33,6 +33,11 @@ RETRY_BACKOFF_MS: Final = 100
 
 _MUST_REGISTER_AGAIN: Final = frozenset({ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.STALE_BROKER_EPOCH})
 
+REPLACED: Final = (
+    "is not part of the cluster any more: another process has registered under the same node.id since, and this one "
+    "must not serve; if both are meant to run, give one of them another node.id"
+)
+
 logger = logging.getLogger(__name__)
 
 
@@ -112,6 +117,7 @@ class BrokerLifecycle:
         self.answered_ms = 0
         self.registration_error = ErrorCode.NONE
         self._is_ready = False
+        self._was_registered = False
         self._is_asking = False
         self._next_ms: int | None = None
         self._backoff_ms = RETRY_BACKOFF_MS
@@ -142,7 +148,11 @@ class BrokerLifecycle:
             self._ask_soon()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take note as a publisher of the metadata loader."""
+        """Take note as a publisher of the metadata loader; end where the metadata shows a successor of this process."""
+        shown = image.cluster.brokers.get(self._node_id)
+        if shown is not None and shown.incarnation_id != self.incarnation_id and 0 <= self.broker_epoch < shown.epoch:
+            self._fail(REPLACED)
+            return
         self.on_metadata_applied()
 
     def begin_controlled_shutdown(self) -> Delayed[None]:
@@ -216,11 +226,15 @@ class BrokerLifecycle:
             if error is not before:
                 logger.info("broker %d could not register: %s", self._node_id, self._explain(error))
             if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-                self._fail(self._explain(error))
+                self._fail(f"cannot enter the cluster: {self._explain(error)}")
+                return
+            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._was_registered:
+                self._fail(REPLACED)
                 return
             self._ask_after_backoff()
             return
         self._give_up_ms = None
+        self._was_registered = True
         self.broker_epoch = response.broker_epoch
         logger.info("broker %d is registered with epoch %d", self._node_id, self.broker_epoch)
         self._backoff_ms = RETRY_BACKOFF_MS
@@ -247,15 +261,15 @@ class BrokerLifecycle:
         error = self.registration_error
         why = self._explain(ErrorCode.NOT_CONTROLLER if error is ErrorCode.NONE else error)
         self._fail(
-            f"not let in within initial.broker.registration.timeout.ms={self._config.initial_registration_timeout_ms}: "
-            f"{why}"
+            "cannot enter the cluster: not let in within initial.broker.registration.timeout.ms="
+            f"{self._config.initial_registration_timeout_ms}: {why}"
         )
 
     def _fail(self, reason: str) -> None:
         self._give_up_ms = None
         self._shut_down()
         if self._on_failure is not None:
-            self._on_failure(f"broker {self._node_id} cannot enter the cluster: {reason}")
+            self._on_failure(f"broker {self._node_id} {reason}")
 
     def _on_heartbeat(self, response: Message) -> None:
         assert isinstance(response, BrokerHeartbeatResponse)

@@ -175,17 +175,24 @@ class _Round:
         return self.context.services.metadata.topic_name(key[1]) if self._uses_topic_ids else key[0]
 
     def _partition_of(self, key: PartitionKey) -> Partition:
+        fetched = self.session.partitions[key]
+        partition = fetched.partition
+        if partition is not None and self.replicas.holds(partition):
+            return partition
         topic = self._topic_of(key)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return self.replicas.get(topic, key[2])
+        partition = fetched.partition = self.replicas.get(topic, key[2])
+        return partition
 
     def _has_news(self) -> bool:
         """Return whether any partition has records beyond what is asked for, or cannot be read any more."""
         for key in self._pending():
-            topic = self._topic_of(key)
-            partition = None if topic is None else self.replicas.find(topic, key[2])
-            if partition is None or self._is_news(partition, self.session.partitions[key].request):
+            try:
+                is_news = self._is_news(self._partition_of(key), self.session.partitions[key].request)
+            except KafkaError:
+                return True
+            if is_news:
                 return True
         return False
 
@@ -400,11 +407,11 @@ class _FollowerRound(_Round):
 
     def _note_served(self) -> None:
         for key, answer in self._answers.items():
-            topic = self._topic_of(key)
-            partition = None if topic is None or not answer.records else self.replicas.find(topic, key[2])
-            remote = None if partition is None else partition.remote.get(self._replica_id)
-            if remote is not None:
-                remote.served_offset = self.session.partitions[key].request.fetch_offset
+            fetched = self.session.partitions.get(key)
+            if answer.records and fetched is not None and fetched.partition is not None:
+                remote = fetched.partition.remote.get(self._replica_id)
+                if remote is not None:
+                    remote.served_offset = fetched.request.fetch_offset
 
     def _is_throttled(self, partition: Partition, remote: RemoteReplica) -> bool:
         """Who is in sync is never held back."""

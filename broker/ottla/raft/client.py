@@ -45,7 +45,6 @@ from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.quorum_state_file import QuorumStateFile
 from ottla.raft.records import Batch, LeaderAndEpoch, RecordSerde, ReplicaKey
 from ottla.raft.replica import Replica
-from ottla.raft.requests import Learned, begin_quorum_epoch_response, only_partition
 from ottla.raft.resignation import Resignation
 from ottla.raft.resigned import ResignedState
 from ottla.raft.snapshot import BATCH_SIZE_BYTES_MAX, SnapshotReader, SnapshotWriter
@@ -101,14 +100,14 @@ class RaftClient(Generic[RecordT]):
         node_id: NodeId,
         directory_id: Uuid,
         serde: RecordSerde[RecordT],
+        random: Random,
+        channel: PeerChannel,
+        cluster_id: str,
+        listeners: Mapping[str, Endpoint],
+        listener_name: str,
+        bootstrap_servers: Sequence[Endpoint],
+        is_controller: bool,
         static_voters: VoterSet | None = None,
-        random: Random | None = None,
-        channel: PeerChannel | None = None,
-        cluster_id: str = "",
-        listeners: Mapping[str, Endpoint] | None = None,
-        listener_name: str = "CONTROLLER",
-        bootstrap_servers: Sequence[Endpoint] = (),
-        is_controller: bool = True,
         config: RaftConfig | None = None,
         on_failure: Callable[[StorageError], None] | None = None,
     ) -> None:
@@ -136,7 +135,7 @@ class RaftClient(Generic[RecordT]):
             cluster_id=cluster_id,
             config=self._config,
             voters=self._voters,
-            listeners=listeners or {},
+            listeners=listeners,
             listener_name=listener_name,
             bootstrap_servers=bootstrap_servers,
             wake=self._poll,
@@ -422,7 +421,7 @@ class RaftClient(Generic[RecordT]):
 
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         """Learn of a leader from itself."""
-        return self._answer(lambda: self._handle_begin_quorum_epoch(request))
+        return self._answer(lambda: self._fetching.handle_begin_quorum_epoch(request))
 
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Learn that the leader has resigned."""
@@ -475,21 +474,6 @@ class RaftClient(Generic[RecordT]):
             raise
         self._poll()
         return response
-
-    def _handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-        replica = self._replica
-        if not replica.knows_cluster(request.cluster_id):
-            return BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        told = only_partition(request.topics)
-        if told is None:
-            return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
-        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
-        if error is None:
-            endpoints = {each.name: Endpoint(each.host, each.port) for each in request.leader_endpoints}
-            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoints.get(replica.listener_name)))
-            if not replica.is_meant(request.voter_id, told.voter_directory_id):
-                error = ErrorCode.INVALID_VOTER_KEY
-        return begin_quorum_epoch_response(error or 0, replica.leader_and_epoch, replica.leader_endpoint)
 
     # --- the leader's part
 

@@ -15,11 +15,12 @@ from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolErro
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.raft.follower import FollowerState
 from ottla.raft.replica import FETCH_LANE, Replica
-from ottla.raft.requests import Learned, fetch_request
+from ottla.raft.requests import Learned, begin_quorum_epoch_response, fetch_request, only_partition
 from ottla.raft.snapshot_fetch import SnapshotFetch
 from ottla.raft.unattached import UnattachedState
 from ottla.types import Endpoint, OffsetAndEpoch
 from ottla.wire.codec import Message
+from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotResponse, FetchSnapshotResponsePartitionSnapshot
 
@@ -96,6 +97,24 @@ class Fetching:
 
     def _on_synced(self) -> None:
         self._is_syncing = False
+
+    # --- hearing of the leader
+
+    def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
+        """Learn from a leader that it leads, and fetch from it."""
+        replica = self._replica
+        if not replica.knows_cluster(request.cluster_id):
+            return BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        told = only_partition(request.topics)
+        if told is None:
+            return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
+        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
+        if error is None:
+            endpoints = {each.name: Endpoint(each.host, each.port) for each in request.leader_endpoints}
+            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoints.get(replica.listener_name)))
+            if not replica.is_meant(request.voter_id, told.voter_directory_id):
+                error = ErrorCode.INVALID_VOTER_KEY
+        return begin_quorum_epoch_response(error or 0, replica.leader_and_epoch, replica.leader_endpoint)
 
     # --- asking
 

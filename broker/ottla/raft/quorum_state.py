@@ -58,7 +58,7 @@ class QuorumState:
         voters: VoterHistory,
         is_controller: bool,
         listener_name: str,
-        random: Random | None,
+        random: Random,
         config: RaftConfig,
     ) -> None:
         self._file = file
@@ -68,6 +68,7 @@ class QuorumState:
         self._listener_name = listener_name
         self._random = random
         self._config = config
+        self._written: tuple[ElectionState, int] | None = None
         self.state: EpochState = UnattachedState(0)
 
     def initialize(self, log_epoch: LeaderEpoch, now_ms: int) -> None:
@@ -130,7 +131,8 @@ class QuorumState:
         return self._config.election_timeout_ms + self.random_ms(self._config.election_timeout_ms)
 
     def random_ms(self, stop_ms: int) -> int:
-        return 0 if self._random is None else self._random.randrange(max(stop_ms, 1))
+        """Return a random time below ``stop_ms``; 0 when that is 0."""
+        return self._random.randrange(max(stop_ms, 1))
 
     # --- transitions
 
@@ -251,9 +253,10 @@ class QuorumState:
         return self._voters.voters.endpoint_of(node_id, self._listener_name)
 
     def _become(self, state: EpochState) -> None:
-        self._file.write(
-            state.election(),
-            kraft_version=self._voters.kraft_version,
-            static_voters=self._voters.voters.node_ids,
-        )
+        kraft_version = self._voters.kraft_version
+        written = (state.election(), kraft_version)
+        if written != self._written:
+            # A pre-vote that was lost leads back to where the file still is.
+            self._file.write(state.election(), kraft_version=kraft_version, static_voters=self._voters.voters.node_ids)
+            self._written = written
         self.state = state

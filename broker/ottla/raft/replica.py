@@ -44,7 +44,7 @@ class Replica:
         *,
         disk: Disk,
         clock: Clock,
-        channel: PeerChannel | None,
+        channel: PeerChannel,
         local: ReplicaKey,
         cluster_id: str,
         config: RaftConfig,
@@ -132,7 +132,6 @@ class Replica:
         lane: str = REQUEST_LANE,
     ) -> None:
         """Ask the node at ``endpoint``; what follows from the answer is done when ``on_answer`` has returned."""
-        assert self._channel is not None, "a quorum of several needs a channel"
         timeout_ms = self.config.request_timeout_ms
         answer = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=lane)
         answer.on_complete(lambda value: self.handle(lambda: on_answer(value)))

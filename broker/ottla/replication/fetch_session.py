@@ -12,11 +12,15 @@ Source: KIP-227; FetchSession of Apache Kafka 4.3.
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Random
 from ottla.types import Offset, TopicPartition, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -30,9 +34,13 @@ PartitionKey = tuple[str, Uuid, int]
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """One partition of a session: what the client wants of it, and what it was told last."""
+    """One partition of a session: what the client wants of it, and what it was told last.
+
+    ``partition`` is where it was found the last time.
+    """
 
     request: FetchPartition
+    partition: "Partition | None" = None
     last_high_watermark: Offset = -2
     last_log_start_offset: Offset = -2
     had_error: bool = False

@@ -478,6 +478,10 @@ class Partition:
         Raises:
             OffsetOutOfRangeError: this log cannot tell, or ``fetch_offset`` is below its start.
         """
+        log = self.log
+        is_in_range = log.log_start_offset <= fetch_offset <= log.log_end_offset
+        if is_in_range and last_fetched_epoch == self.leader_epoch and self.is_leader:
+            return None  # by far the most frequent case
         end = self.end_of_epoch(last_fetched_epoch)
         if end.offset < 0 or end.epoch < 0:
             raise OffsetOutOfRangeError(

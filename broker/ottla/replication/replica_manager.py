@@ -88,6 +88,7 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
         self._awaited: dict[NodeId, dict[TopicPartition, int]] = {}
+        self._unhurried: dict[NodeId, None] = {}
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
         self._appended: dict[TopicPartition, None] = {}
         self._syncs_before_commit = syncs_before_commit
@@ -161,6 +162,10 @@ class ReplicaManager:
         if self.node_id in registration.replicas:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def holds(self, partition: Partition) -> bool:
+        """Return whether ``partition`` is still what this node has under its name."""
+        return self._partitions.get(partition.topic_partition) is partition
 
     def update_config(self, config: ReplicationConfig) -> None:
         """Take settings that were changed while the node runs: fetcher_count and the throttled rates."""
@@ -305,10 +310,12 @@ class ReplicaManager:
     def _await_followers(self, partition: Partition, now_ms: int) -> None:
         for broker_id in partition.remote:
             self._awaited.setdefault(broker_id, {})[partition.topic_partition] = now_ms + AWAITED_MS_MAX
+            self._unhurried[broker_id] = None
 
     def _hurry_followers(self) -> None:
         """Answer the waiting fetches of followers that this node waits for."""
-        for broker_id in list(self._awaited):
+        unhurried, self._unhurried = self._unhurried, {}
+        for broker_id in unhurried:
             for session in self._follower_sessions.get(broker_id, ()):
                 self.fetch_purgatory.check(session.session_id)
 
@@ -517,6 +524,8 @@ class ReplicaManager:
         self.delete_purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
+        if self._unhurried:
+            self._hurry_followers()
         if self.fetchers is not None:
             self.fetchers.tick(now_ms)
         if self.isr is not None:
@@ -525,7 +534,7 @@ class ReplicaManager:
             self._directories.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        if self._unassigned:
+        if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
         deadlines = [
             self.produce_purgatory.next_deadline_ms(),

@@ -71,7 +71,7 @@ class Nemesis:
             "wipe": (1, self._wipe),
         }
         # Each run knows only some of the faults: a bug may need several of one kind, undisturbed by others.
-        self._faults = {name: fault for name, fault in every.items() if random.randrange(3)} or every
+        self.faults = {name: fault for name, fault in every.items() if random.randrange(3)} or every
 
     def start(self) -> None:
         self._later(self._pause_ms, self._strike)
@@ -107,9 +107,9 @@ class Nemesis:
     def _strike(self) -> None:
         if self.is_over:
             return
-        names = [name for name, (weight, _) in self._faults.items() for _ in range(weight)]
+        names = [name for name, (weight, _) in self.faults.items() for _ in range(weight)]
         name = names[self._random.randrange(len(names))]
-        what = self._faults[name][1]()
+        what = self.faults[name][1]()
         if what is not None:
             self.counts[name] = self.counts.get(name, 0) + 1
             self._note(f"{name}: {what}")

@@ -75,6 +75,7 @@ class SimulatedReplica:
         self.quorum = quorum
         self.node_id = node_id
         self.cluster_id = CLUSTER_ID
+        self.more_listeners: dict[str, Endpoint] = {}
         self.log_directory = LOG_DIRECTORY
         self.is_running = False
         self.generation = 0
@@ -126,6 +127,7 @@ class SimulatedReplica:
         assert not self.is_running, f"node {self.node_id} runs already"
         quorum = self.quorum
         self.generation += 1
+        listeners = {LISTENER: endpoint_of(self.node_id), **self.more_listeners}
         self.next_offset, self.state, self.told = 0, b"", []
         self.client = RaftClient(
             disk=self.disk,
@@ -138,7 +140,7 @@ class SimulatedReplica:
             random=quorum.random,
             channel=SimulatedChannel(quorum, self),
             cluster_id=self.cluster_id,
-            listeners={LISTENER: endpoint_of(self.node_id)} if self.is_controller else {},
+            listeners=listeners if self.is_controller else {},
             listener_name=LISTENER,
             bootstrap_servers=quorum.bootstrap_servers,
             is_controller=self.is_controller,
@@ -202,6 +204,20 @@ class SimulatedReplica:
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
         self.told.append(leader)
+
+
+class NoPeers:
+    """The `PeerChannel` of a replica that is alone in the world."""
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        del endpoint, listener, request, timeout_ms, lane
+        return Delayed.of(PeerFailure.REFUSED)
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        del endpoint, listener, timeout_ms
+        return Delayed.of(PeerFailure.REFUSED)
 
 
 class SimulatedChannel:

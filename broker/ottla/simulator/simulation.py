@@ -15,6 +15,8 @@ from ottla.simulator.clock import MachineClock
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.consumer import Consumer
 from ottla.simulator.faults import Nemesis
+from ottla.simulator.group_member import GroupMember
+from ottla.simulator.group_promises import GroupPromises
 from ottla.simulator.invariants import INVARIANTS
 from ottla.simulator.ledger import InvariantViolation
 from ottla.simulator.plan import Plan, TopicPlan, draw_plan
@@ -100,6 +102,8 @@ class Simulation:
         self._administrator = Administrator(self._host, brokers, lambda what: self.trace.note("admin", what))
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
+        self.members: list[GroupMember] = []
+        self._groups = GroupPromises(self.witness)
         self._passing: list[tuple[str, Producer, Consumer]] = []
         self._passing_count = 0
         for topic in self.plan.topics:
@@ -111,6 +115,9 @@ class Simulation:
             self.producers.append(self._producer(name, topic.name, acks=acks, is_idempotent=is_idempotent))
         for index in range(topic.consumers):
             self.consumers.append(Consumer(self._host, self.witness, f"{topic.name}c{index}", topic.name))
+        for index in range(topic.members):
+            group = f"{topic.name}-group"
+            self.members.append(GroupMember(self._host, self._groups, f"{topic.name}m{index}", group, topic.name))
 
     def _producer(self, name: str, topic: str, *, acks: int, is_idempotent: bool) -> Producer:
         pace_ms = self.plan.pace_ms
@@ -175,6 +182,8 @@ class Simulation:
             producer.start()
         for consumer in self.consumers:
             consumer.start()
+        for member in self.members:
+            member.start()
         if self._is_faulty:
             self.nemesis.start()
             self._host.after(ADMINISTRATION_PAUSE_MS, self._administer)
@@ -230,6 +239,7 @@ class Simulation:
             producer.send_to_all()
         self._until("every producer is rid of what it had", self._are_producers_done, RECOVERY_LIMIT_MS)
         self._until("every consumer has read all", self._are_consumers_done, RECOVERY_LIMIT_MS)
+        self._until("every group member takes part", self._are_members_settled, RECOVERY_LIMIT_MS)
 
     def _elect_what_is_left(self) -> None:
         """Do what an operator has to do where the promise is void and nobody may lead: elect whoever is there."""
@@ -254,6 +264,9 @@ class Simulation:
 
     def _are_consumers_done(self) -> bool:
         return all(consumer.is_done for consumer in self.consumers)
+
+    def _are_members_settled(self) -> bool:
+        return all(member.is_settled for member in self.members)
 
     def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
         """Let time pass until ``condition`` holds.

@@ -120,6 +120,7 @@ class Witness:
         self.invariants: list[Invariant] = []
         self.looks = 0
         self._seen: dict[NodeId, _Seen] = {}
+        self._ended: dict[TopicPartition, Offset] = {}
 
     def before_start(self, place: SimulatedNode) -> None:
         """Listen to what the process will be told; to be called before it starts."""
@@ -138,6 +139,7 @@ class Witness:
         self.looks += 1
         seen = self._seen.get(place.node_id)
         if seen is None or seen.process is not process:
+            self._note_end(seen)
             seen = self._seen[place.node_id] = _Seen(process)
         self._look_at_quorum(place, seen)
         image = process.metadata.image
@@ -150,13 +152,23 @@ class Witness:
             before = seen.replicas.get(partition.topic_partition)
             if before is None or before[0] is not log:
                 before = (log, NO_REPLICA)  # a replica that was removed, or damaged, starts anew
-            if before[1] != now:
+            if before[1] != now and partition.topic_id in self.image.topics.by_id:
                 seen.replicas[partition.topic_partition] = (log, now)
                 topic, index = partition.topic_partition
                 key = PartitionKey(topic, partition.topic_id, index)
                 change = Change(place, partition, key, before[1], now)
                 for invariant in self.invariants:
                     invariant.on_replica(change)
+
+    def _note_end(self, seen: _Seen | None) -> None:
+        for log, _ in () if seen is None else seen.replicas.values():
+            self._ended[log.topic_partition] = max(self._ended.get(log.topic_partition, 0), log.high_watermark)
+
+    def highest_seen(self, key: PartitionKey) -> Offset:
+        """Return the highest high watermark of any replica, be it of a process that ended before it was looked at."""
+        place = TopicPartition(key.topic, key.partition)
+        logs = [seen.replicas[place][0] for seen in self._seen.values() if place in seen.replicas]
+        return max([log.high_watermark for log in logs] + [self._ended.get(place, 0)])
 
     def _look_at_quorum(self, place: SimulatedNode, seen: _Seen) -> None:
         raft = seen.process.raft

@@ -48,11 +48,11 @@ def status() -> ClusterStatus:
     node = NodeStatus(
         node_id=0,
         name="n",
-        roles=("controller", "broker"),
+        roles=("broker",),
         state="ready",
         pid=1,
         message="",
-        leads=1,
+        leads=None,
         client_address="h:1",
         http_address="http://h:3",
         log=Path("/l"),

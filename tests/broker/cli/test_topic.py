@@ -52,8 +52,8 @@ def test_description_for_people(ottla: Any, topic: str) -> None:
     lines = ottla("topic", "describe", topic).out.splitlines()
 
     assert lines[0] == f"Name         {topic}"
-    assert lines[5].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"]
-    assert lines[6].split() == ["0", "1", "1", "1", "0", "0"]
+    assert lines[5].split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END", "ELR"]
+    assert lines[6].split() == ["0", "1", "1", "1", "0", "0", "-"]
 
 
 def test_missing_topic_is_not_found(ottla: Any) -> None:

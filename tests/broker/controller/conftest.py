@@ -29,6 +29,7 @@ from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.quorum import NoPeers
 from ottla.types import Endpoint, NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import assign_replicas_to_dirs as assign_api
@@ -291,6 +292,13 @@ class ControllerNode(Asking):
             node_id=1,
             directory_id=properties.directory_id,
             serde=MetadataRecordSerde(),
+            random=SeededRandom(1),
+            channel=NoPeers(),
+            cluster_id=CLUSTER_ID,
+            listeners={"CONTROLLER": Endpoint("h", 1)},
+            listener_name="CONTROLLER",
+            bootstrap_servers=(),
+            is_controller=True,
         )
         self.controller = Controller(
             raft=self.raft,

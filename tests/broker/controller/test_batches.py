@@ -77,3 +77,24 @@ def test_a_batch_that_the_quorum_finds_too_large_costs_only_its_own_request(new_
 
     assert (refused, still_active, unchanged) == (ErrorCode.RECORD_LIST_TOO_LARGE, True, True)
     assert cluster.ask(request).topics[0].error_code == ErrorCode.NONE
+
+
+def test_who_loses_the_quorum_while_appending_promises_nothing(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=2)
+    cluster.log.commits_at_once = False
+    replica = cluster.replicas[101]
+    append = replica.append
+
+    def append_and_lose(epoch: int, records: Any) -> int:
+        last: int = append(epoch, records)
+        cluster.elect(102)
+        return last
+
+    replica.append = append_and_lose
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+    answer = cluster.send(request)
+
+    assert isinstance(answer.value, KafkaError)
+    assert answer.value.code is ErrorCode.NOT_CONTROLLER
+    assert cluster.controllers[101].state.image.topics.by_name == {}

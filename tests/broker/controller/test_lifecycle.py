@@ -9,6 +9,8 @@ from ottla.controller.error_response import error_response
 from ottla.controller.lifecycle import BrokerLifecycle, BrokerLifecycleConfig, BrokerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import Listener
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
 from ottla.types import Uuid
@@ -158,6 +160,38 @@ def test_a_broker_of_another_cluster_stops_at_once(running: LivingBroker) -> Non
 
     assert "belong to another cluster" in stranger.failures[0]
     assert stranger.lifecycle.state is BrokerState.SHUTTING_DOWN
+
+
+def replace_incarnation(running: LivingBroker) -> LivingBroker:
+    """Let the broker be silent for a session, and another process register in its place."""
+    running.node.clock.advance(9_001)
+    running.node.controller.tick(running.node.clock.monotonic_ms())
+    running.node.commit()
+    successor = LivingBroker(running.node)
+    successor.lifecycle.incarnation_id = Uuid(b"successor".ljust(16))
+    successor.lifecycle.start()
+    successor.lifecycle.set_ready_to_unfence()
+    successor.settle()
+    assert successor.lifecycle.broker_epoch > running.lifecycle.broker_epoch
+    return successor
+
+
+def test_a_process_that_was_replaced_stops_when_the_metadata_says_so(running: LivingBroker) -> None:
+    successor = replace_incarnation(running)
+    for broker in (running, successor):
+        broker.lifecycle.publish(MetadataDelta(EMPTY_IMAGE), running.node.image)
+
+    assert "another process has registered under the same node.id" in running.failures[0]
+    assert running.lifecycle.state is BrokerState.SHUTTING_DOWN
+    assert successor.failures == []
+
+
+def test_a_process_that_was_replaced_stops_when_its_heartbeat_is_refused(running: LivingBroker) -> None:
+    replace_incarnation(running)
+    for _ in range(3):
+        running.tick(HEARTBEAT_MS)
+
+    assert "another process has registered under the same node.id" in running.failures[0]
 
 
 def test_an_unregistered_broker_enters_anew(running: LivingBroker) -> None:

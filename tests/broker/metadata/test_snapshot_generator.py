@@ -15,6 +15,7 @@ from ottla.raft.client import RaftClient
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.quorum import NoPeers
 from ottla.types import Endpoint
 from ottla.wire.messages.metadata_log import ConfigRecord
 
@@ -49,6 +50,13 @@ class Node:
             node_id=1,
             directory_id=properties.directory_id,
             serde=MetadataRecordSerde(),
+            random=SeededRandom(1),
+            channel=NoPeers(),
+            cluster_id=properties.cluster_id,
+            listeners={"CONTROLLER": Endpoint("h", 1)},
+            listener_name="CONTROLLER",
+            bootstrap_servers=(),
+            is_controller=True,
         )
         self.generator = SnapshotGenerator(
             raft=self.raft, clock=self.clock, config=SnapshotGeneratorConfig(**config) if config else None

@@ -10,8 +10,10 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
+from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.quorum import NoPeers
 from ottla.types import Endpoint, OffsetAndEpoch, Uuid
 
 DIRECTORY_ID = Uuid(b"d" * 16)
@@ -82,6 +84,13 @@ class Replica:
             node_id=1,
             directory_id=DIRECTORY_ID,
             serde=BytesSerde(),
+            random=SeededRandom(1),
+            channel=NoPeers(),
+            cluster_id="c",
+            listeners={"CONTROLLER": Endpoint("localhost", 9093)},
+            listener_name="CONTROLLER",
+            bootstrap_servers=(),
+            is_controller=True,
             static_voters=self.static_voters,
             config=self.config,
             on_failure=self.failures.append,

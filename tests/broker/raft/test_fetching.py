@@ -91,6 +91,8 @@ class Follower:
             cluster_id="c",
             listeners={"CONTROLLER": ENDPOINTS[1]},
             listener_name="CONTROLLER",
+            bootstrap_servers=(),
+            is_controller=True,
             on_failure=self.failures.append,
         )
         self.client.register(self)

@@ -10,7 +10,7 @@ import pytest
 from ottla.raft.config import RaftConfig
 from ottla.simulator.quorum import SimulatedQuorum, SimulatedReplica
 
-SEEDS = range(6)
+SEEDS = range(4)
 
 
 def elected(quorum: SimulatedQuorum, *, within_ms: int = 10_000) -> int:
@@ -135,7 +135,7 @@ def test_leadership_assigned_only_once_with_network_partition_if_there_exists_ma
     assert leader is not None
     epoch = leader.client.leader_and_epoch.epoch
 
-    quorum.run(20_000)
+    quorum.run(8_000)
 
     assert quorum.leader() is leader
     assert leader.client.leader_and_epoch.epoch == epoch
@@ -149,7 +149,7 @@ def test_leadership_will_not_change_during_network_partition_if_majority_still_r
 
     # They reach everybody but the leader.
     quorum.cut(cut_off, [leader.node_id])
-    quorum.run(20_000)
+    quorum.run(8_000)
     quorum.heal()
     reach(quorum)
 

@@ -205,6 +205,19 @@ def test_a_leader_that_hears_of_an_election_first_does_not_hold_the_followers_fe
     assert answers[0].error_code == 0
 
 
+def test_a_large_new_topic_is_replicated_as_soon_as_its_logs_are_made(pair: Any) -> None:
+    """Logs are made a few per tick; whenever one is, the follower must not sleep in its fetch."""
+    pair.controller.create_topic("u", *[(1, 2)] * 30)
+    pair.learn()
+    pair.pump(60)
+    answers = [pair[1].produce(b"a", topic="u", index=index) for index in range(30)]
+    for _ in range(12):
+        pair.clock.advance(10)
+        pair.pump(60)
+
+    assert all(answer and answer[0].error_code == 0 for answer in answers)
+
+
 def test_a_follower_that_hears_of_an_election_first_waits_for_one_fetch_at_most(pair: Any) -> None:
     pair.controller.create_topic("u", (1, 2))
     pair[2].learn()

@@ -1,7 +1,9 @@
 """Dialling: every address of a name is tried, refused is told apart from everything else, nothing blocks the loop."""
 
+import contextlib
 import selectors
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -139,3 +141,24 @@ def test_a_cancelled_attempt_reports_nothing(loop: Loop, unused_port: int) -> No
     assert not loop.dialer.cancel(1)
     loop.run_until(lambda: bool(loop.failed))
     assert list(loop.failed) == [2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue is not silent")
+def test_an_address_that_keeps_silent_is_not_the_first_to_be_tried_again(
+    loop: Loop, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = listener.getsockname()[1]
+    resolve_to(monkeypatch, "127.0.0.2", "127.0.0.1")
+    with socket.create_server(("127.0.0.2", port), backlog=0), contextlib.ExitStack() as stack:
+        for _ in range(3):  # what does not fit into the queue of a listener is dropped without an answer
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.2", port))
+        loop.dialer.dial(1, Endpoint("broker", port))
+        loop.run_until(lambda: len(loop.selector.get_map()) == 1)
+        loop.dialer.cancel(1)
+        loop.dialer.dial(2, Endpoint("broker", port))
+        loop.run_until(lambda: bool(loop.connected))
+
+    assert loop.connected[2].getpeername() == listener.getsockname()
+    assert not loop.failed

@@ -1,0 +1,280 @@
+"""``ottla partition``: move partitions to other brokers, and elect their leaders."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.moves import described_partitions, emit_moves, moving_row, planned_row, start_moves, wait_for_moves
+from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AdminClient
+    from ottla.client.results import PartitionDescription
+    from ottla.types import TopicPartition
+
+    Targets: TypeAlias = dict[TopicPartition, tuple[int, ...]]
+    Known: TypeAlias = Mapping[TopicPartition, PartitionDescription]
+
+
+@click.group()
+def partition() -> None:
+    """Move partitions to other brokers, and elect their leaders."""
+
+
+@partition.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla partition reassign flights --brokers 1,2,3 --dry-run   # what would move where",
+        "ottla partition reassign flights --brokers 1,2,3 --wait",
+        "ottla partition reassign flights -r 2 --yes                  # another replication factor",
+        "ottla partition reassign flights-0=3,1,2 flights-1=1,2,3",
+        "ottla partition reassign --file moves.json                   # as kafka-reassign-partitions has it",
+        "ottla partition reassign --status                            # what is on the move",
+        "ottla partition reassign flights --cancel",
+    ],
+)
+@click.argument("arguments", nargs=-1, metavar="[TOPIC | TOPIC-N | TOPIC-N=BROKER,...]...")
+@click.option("--brokers", "brokers_text", metavar="ID,...", help="Spread the partitions over these brokers anew.")
+@click.option("-r", "--replication-factor", "factor", type=click.IntRange(min=1), help="Make it so many replicas.")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON with a list `partitions` of topic, partition, replicas.",
+)
+@click.option("--status", "shows_status", is_flag=True, help="Show what is on the move; change nothing.")
+@click.option("--cancel", is_flag=True, help="Stop moves: replicas are again those from before.")
+@click.option("--wait", is_flag=True, help="Return when everything has moved, or after --timeout.")
+@output_option()
+@dry_run_option
+@yes_option
+@bootstrap_option
+@timeout_option
+def reassign(
+    *,
+    arguments: tuple[str, ...],
+    brokers_text: str | None,
+    factor: int | None,
+    file: Path | None,
+    shows_status: bool,
+    cancel: bool,
+    wait: bool,
+    output: str,
+    dry_run: bool,
+    yes: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> int:
+    """Move partitions to other brokers: plan, make, watch and cancel it.
+
+    With --status, and with --wait, it ends with 0 when nothing is on the move, with --status else with 10.
+    """
+    if shows_status or cancel:
+        if brokers_text or factor or file or (shows_status and cancel):
+            raise click.UsageError("--status and --cancel take topics and partitions only")
+        where = (bootstrap, timeout_s)
+        return _cancel(arguments, where, yes=yes, dry_run=dry_run) if cancel else _status(arguments, where, output)
+    brokers = _broker_ids(brokers_text) if brokers_text else None
+    if not arguments and file is None:
+        raise click.UsageError("say what to move: topics, partitions, TOPIC-N=BROKER,... or --file")
+
+    async def plan(admin: "AdminClient") -> "tuple[Targets, Known]":
+        known = await described_partitions(admin)
+        targets = _explicit(arguments, file)
+        implicit = _chosen([text for text in arguments if "=" not in text], known)
+        targets |= await _proposed(admin, implicit, known, brokers, factor)
+        missing = [str(it) for it in targets if it not in known]
+        if missing:
+            raise NotFoundError(f"there is no partition {', '.join(missing)}")
+        return {it: target for it, target in targets.items() if target != known[it].replicas}, known
+
+    targets, known = ask_brokers(bootstrap, timeout_s, plan)
+    emit_moves([planned_row(it, known[it].replicas, target) for it, target in targets.items()], output)
+    if dry_run or not targets:
+        talk(f"{len(targets)} partition(s) would move" if targets else "nothing has to move")
+        return ExitCode.OK
+    confirm(f"Move {len(targets)} partition(s)?", yes=yes)
+
+    async def move(admin: "AdminClient") -> ExitCode:
+        await start_moves(admin, targets)
+        talk(f"{len(targets)} partition(s) on the move")
+        return await wait_for_moves(admin, list(targets), timeout_s=timeout_s) if wait else ExitCode.OK
+
+    return ask_brokers(bootstrap, timeout_s, move)
+
+
+def _status(arguments: Sequence[str], where: tuple[str, float], output: str) -> int:
+    async def look(admin: "AdminClient") -> list[dict[str, Any]]:
+        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        moving = await admin.list_partition_reassignments(chosen)
+        return [moving_row(it, moving[it]) for it in sorted(moving)]
+
+    rows = ask_brokers(*where, look)
+    emit_moves(rows, output)
+    return ExitCode.UNHEALTHY if rows else ExitCode.OK
+
+
+def _cancel(arguments: Sequence[str], where: tuple[str, float], *, yes: bool, dry_run: bool) -> int:
+    async def look(admin: "AdminClient") -> "list[TopicPartition]":
+        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        return sorted(await admin.list_partition_reassignments(chosen))
+
+    moving = ask_brokers(*where, look)
+    for it in moving:
+        talk(f"move of {it}{' would be cancelled' if dry_run else ''}")
+    if not moving or dry_run:
+        talk("" if moving else "nothing is on the move")
+        return ExitCode.OK
+    confirm(f"Cancel {len(moving)} move(s)?", yes=yes)
+    ask_brokers(*where, lambda admin: start_moves(admin, dict.fromkeys(moving)))
+    talk(f"{len(moving)} move(s) cancelled")
+    return ExitCode.OK
+
+
+async def _proposed(
+    admin: "AdminClient",
+    chosen: "Sequence[TopicPartition]",
+    known: "Known",
+    brokers: list[int] | None,
+    factor: int | None,
+) -> "Targets":
+    """Return the replicas that ``chosen`` shall have: spread anew over ``brokers``, or only more or fewer."""
+    from ottla.client.assignment import Load, spread, with_factor
+
+    if not chosen:
+        return {}
+    if brokers is None and factor is None:
+        raise click.UsageError("say where to: --brokers ID,... or -r N, or TOPIC-N=BROKER,...")
+    live = [it.node_id for it in (await admin.describe_cluster()).brokers if not it.is_fenced]
+    unknown = sorted(set(brokers or ()) - set(live))
+    if unknown:
+        raise NotFoundError(
+            f"no broker is there with the id {', '.join(map(str, unknown))}; ottla broker list shows all"
+        )
+    load = Load(live, (entry.replicas for entry in known.values()))
+    targets: Targets = {}
+    for it in chosen:
+        wanted = factor or len(known[it].replicas)
+        if wanted > len(live if brokers is None else brokers):
+            raise click.UsageError(f"{it} shall have {wanted} replicas, and there are fewer brokers to take them")
+        target = (
+            with_factor(known[it].replicas, known[it].isr, wanted, load)
+            if brokers is None
+            else spread(it.topic, it.partition, brokers, wanted)
+        )
+        assert target is not None, "there are brokers enough"
+        targets[it] = target
+    return targets
+
+
+def _explicit(arguments: Sequence[str], file: Path | None) -> "Targets":
+    """Return what is written out: ``TOPIC-N=BROKER,...``, and the file's."""
+    targets: Targets = {}
+    for text in arguments:
+        name, equals, nodes = text.partition("=")
+        if equals:
+            targets[_partition(name)] = tuple(_broker_ids(nodes))
+    if file is not None:
+        try:
+            for entry in json.loads(file.read_text(encoding="utf-8"))["partitions"]:
+                where = _partition(f"{entry['topic']}-{entry['partition']}")
+                targets[where] = tuple(int(node) for node in entry["replicas"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise click.UsageError(f"{file} is not a list of partitions with topic, partition, replicas") from error
+    return targets
+
+
+def _chosen(arguments: Sequence[str], known: "Known") -> "list[TopicPartition]":
+    """Return the partitions that ``arguments`` (topics or partitions) name, sorted.
+
+    Raises:
+        NotFoundError: one names none.
+    """
+    topics = {it.topic for it in known}
+    chosen: set[TopicPartition] = set()
+    for text in arguments:
+        found = [it for it in known if it.topic == text] if text in topics else [it for it in known if str(it) == text]
+        if not found:
+            raise NotFoundError(f"there is no topic or partition {text}; ottla topic list shows those that are")
+        chosen.update(found)
+    return sorted(chosen)
+
+
+def _partition(text: str) -> "TopicPartition":
+    from ottla.types import TopicPartition
+
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isdecimal():
+        raise click.UsageError(f"{text!r} is no partition; write TOPIC-N, as flights-0")
+    return TopicPartition(topic, int(number))
+
+
+def _broker_ids(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise click.UsageError(f"{text!r} is no list of broker ids; write 1,2,3")
+    ids = [int(part) for part in parts]
+    if len(set(ids)) < len(ids):
+        raise click.UsageError(f"{text!r} names a broker twice")
+    return ids
+
+
+@partition.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla partition elect --all",
+        "ottla partition elect flights-0 bookings",
+        "ottla partition elect flights-0 --unclean --yes     # may lose records",
+    ],
+)
+@click.argument("arguments", nargs=-1, metavar="[TOPIC | TOPIC-N]...")
+@click.option("--all", "everything", is_flag=True, help="All partitions.")
+@click.option("--unclean", is_flag=True, help="Where nobody in sync is alive, let a replica lead that lacks records.")
+@output_option("table", "json", "yaml")
+@yes_option
+@bootstrap_option
+@timeout_option
+def elect(
+    *,
+    arguments: tuple[str, ...],
+    everything: bool,
+    unclean: bool,
+    output: str,
+    yes: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> int:
+    """Give partitions back to their preferred leaders, the first of their replicas."""
+    from ottla.client.admin_partitions import ElectionType
+    from ottla.errors import ErrorCode
+
+    if bool(arguments) is everything:
+        raise click.UsageError("name topics or partitions, or say --all")
+    if unclean:
+        confirm("Records that only dead brokers have are lost for ever. Elect leaders all the same?", yes=yes)
+
+    async def conversation(admin: "AdminClient") -> list[dict[str, Any]]:
+        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        elected = await admin.elect_leaders(ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED, chosen)
+        return [
+            {
+                "partition": str(it),
+                "elected": error is None,
+                "reason": "" if error is None else error.code.name,
+                "failed": error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED,
+            }
+            for it, error in sorted(elected.items())
+        ]
+
+    rows = ask_brokers(bootstrap, timeout_s, conversation)
+    columns = [Column("PARTITION", "partition"), Column("ELECTED", "elected"), Column("REASON", "reason")]
+    if rows or output != "table":
+        emit_rows(rows, columns, output, kind="partition", name_key="partition")
+    talk(f"{sum(row['elected'] for row in rows)} leader(s) elected")
+    return ExitCode.ERROR if any(row["failed"] for row in rows) else ExitCode.OK

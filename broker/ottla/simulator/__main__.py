@@ -1,0 +1,8 @@
+"""``python -m ottla.simulator``: the same as ``ottla simulate``, where only the broker is installed."""
+
+import sys
+
+from ottla.simulator.campaign import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Which voters hold where in the log: at once, until the log is cut, and as of a snapshot's end."""
+
+from ottla.raft.control_batch import build_control_batch
+from ottla.raft.voter_history import STATIC, VoterHistory
+from ottla.raft.voter_set import Voter, VoterSet
+from ottla.types import Endpoint, Uuid
+from ottla.wire.messages.control_records import KRaftVersionRecord
+from ottla.wire.records import RecordBatch, parse_batch
+
+
+def voters(*node_ids: int) -> VoterSet:
+    return VoterSet.of(Voter(each, Uuid(bytes([each]) * 16), {"C": Endpoint("h", each)}) for each in node_ids)
+
+
+def batch(offset: int, voter_set: VoterSet, *, with_version: bool = False) -> RecordBatch:
+    messages = [KRaftVersionRecord(version=0, kraft_version=1)] if with_version else []
+    data = build_control_batch([*messages, voter_set.to_message()], base_offset=offset, epoch=1, timestamp_ms=0)
+    return parse_batch(data)
+
+
+def history() -> VoterHistory:
+    """Return one with voter 1 from offset 1 on, and voters 1 and 2 from offset 10 on."""
+    made = VoterHistory(voters(9))
+    assert made.read([batch(0, voters(1), with_version=True), batch(10, voters(1, 2))])
+    return made
+
+
+def test_static_voters_hold_until_the_log_names_some() -> None:
+    made = VoterHistory(voters(9))
+    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(9), 0, False)
+
+    made = history()
+
+    assert (made.voters, made.kraft_version, made.voters_offset) == (voters(1, 2), 1, 10)
+
+
+def test_a_snapshot_gets_the_voters_of_its_end() -> None:
+    made = history()
+
+    assert made.voters_below(11) == voters(1, 2)
+    assert made.voters_below(10) == voters(1)
+    assert made.voters_below(1) == voters(9)
+    assert (made.kraft_version_below(1), made.kraft_version_below(0)) == (1, 0)
+
+
+def test_a_truncation_takes_back_what_it_cuts_off() -> None:
+    made = history()
+
+    assert not made.truncate(11)
+    assert made.truncate(10)
+    assert made.voters == voters(1)
+    assert made.truncate(0)
+    assert (made.voters, made.kraft_version, made.voters_offset) == (voters(9), 0, STATIC)
+
+
+def test_a_loaded_snapshot_replaces_everything() -> None:
+    made = history()
+
+    made.load_snapshot(100, 1, voters(3))
+
+    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(3), 1, True)
+    assert made.voters_below(101) == voters(3)
+
+
+def test_the_voters_that_format_wrote_are_not_in_the_log_yet() -> None:
+    made = VoterHistory(None)
+
+    made.load_snapshot(0, 1, voters(1))
+
+    assert (made.voters, made.kraft_version, made.is_in_log) == (voters(1), 1, False)
+
+
+def test_a_snapshot_without_voters_leaves_the_static_ones() -> None:
+    made = history()
+
+    made.load_snapshot(100, 0, None)
+
+    assert (made.voters, made.kraft_version) == (voters(9), 0)

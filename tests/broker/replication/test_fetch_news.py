@@ -1,0 +1,102 @@
+"""What a session looks at again: only partitions of which there is news, and all of those."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.replication.fetch_session import FetchedPartition, FetchNews, FetchSession, FetchSessions
+from ottla.simulator.chance import SeededRandom
+from ottla.types import ZERO_UUID, TopicPartition
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+T0 = TopicPartition("t", 0)
+KEY = ("t", ZERO_UUID, 0)
+
+
+def session(session_id: int = 1, *, is_followers: bool = False) -> FetchSession:
+    partitions = {KEY: FetchedPartition(FetchPartition(partition=0))}
+    return FetchSession(session_id, 1, False, partitions, 0, 0, is_followers=is_followers)
+
+
+def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
+    news, one, other = FetchNews(), session(1), session(2)
+    for watching in (one, other, one):
+        news.watch(T0, watching, KEY)
+
+    assert news.note(T0) == [one, other]
+    assert list(one.pending) == [KEY]
+    assert news.note(TopicPartition("t", 1)) == []
+
+
+@pytest.mark.parametrize("end", ["closed", "forgotten"])
+def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> None:
+    news, one = FetchNews(), session()
+    news.watch(T0, one, KEY)
+    if end == "closed":
+        one.is_open = False
+    else:
+        one.partitions.clear()
+
+    assert news.note(T0) == []
+    assert list(one.pending) == []
+
+
+def request(session_id: int = 0, epoch: int = 0, *, names: bool = True) -> FetchRequest:
+    topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])]
+    return FetchRequest(max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics if names else [])
+
+
+@pytest.mark.parametrize(
+    ("held_by_follower", "wanted_by_follower", "idle_ms", "is_evicted"),
+    [
+        pytest.param(False, True, 0, True, id="a-follower-takes-a-consumers"),
+        pytest.param(False, False, 120_000, False, id="a-consumers-is-kept-for-two-minutes"),
+        pytest.param(False, False, 120_001, True, id="and-no-longer"),
+        pytest.param(True, False, 120_001, False, id="a-followers-is-never-a-consumers"),
+        pytest.param(True, True, 120_000, False, id="a-followers-is-kept-for-two-minutes"),
+        pytest.param(True, True, 120_001, True, id="then-another-follower-takes-it"),
+    ],
+)
+def test_who_may_take_whose_slot(
+    held_by_follower: bool, wanted_by_follower: bool, idle_ms: int, is_evicted: bool
+) -> None:
+    sessions = FetchSessions(random=SeededRandom(1), slots_max=1)
+    sessions.begin(request(), uses_topic_ids=False, now_ms=0, is_follower=held_by_follower)
+    context = sessions.begin(request(), uses_topic_ids=False, now_ms=idle_ms, is_follower=wanted_by_follower)
+
+    assert (context.session is not None) is is_evicted
+    assert sessions.evictions == int(is_evicted)
+
+
+def test_a_consumers_session_by_name_goes_on_with_the_topic_that_is_made_anew(pair: Any) -> None:
+    pair[1].produce(b"old")
+    pair.settle()
+    (first,) = pair[1].ask(request(), 12)
+    pair.controller.delete_topic("t")
+    pair.settle()
+    (gone,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
+    pair.controller.create_topic("t", (1, 2))
+    pair.settle()
+    (empty,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
+    pair[1].produce(b"new topic")
+    pair.settle()
+    (news,) = pair[1].ask(request(first.session_id, 3, names=False), 12)
+
+    assert first.responses[0].partitions[0].high_watermark == 1
+    assert ErrorCode(gone.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (empty.responses[0].partitions[0].error_code, empty.responses[0].partitions[0].high_watermark) == (0, 0)
+    assert len(news.responses[0].partitions[0].records) == len(pair[1].log_bytes())
+
+
+def test_a_quiet_sessions_answer_is_empty_until_something_happens(pair: Any) -> None:
+    (first,) = pair[1].ask(request(), 12)
+    (quiet,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
+    pair[1].produce(b"a")
+    pair.settle()
+    (news,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
+    (again,) = pair[1].ask(request(first.session_id, 3, names=False), 12)
+
+    assert quiet.responses == []
+    assert len(news.responses[0].partitions[0].records) > 0
+    assert len(again.responses[0].partitions[0].records) > 0

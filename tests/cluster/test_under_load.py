@@ -1,0 +1,84 @@
+"""Real processes under a real producer: killed, frozen and rolled, nothing acknowledged is lost or doubled."""
+
+import collections
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+PARTITIONS = 6
+
+
+@pytest.fixture(params=[3, 5], ids=["three-nodes", "five-nodes"])
+def cluster(new_cluster: Callable[..., Any], request: pytest.FixtureRequest) -> Any:
+    """Three nodes that are both, and as many brokers besides as make up the number; a topic on all that can be led."""
+    made = new_cluster(*["broker,controller"] * 3, *["broker"] * (request.param - 3))
+    made.start()
+    made.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    return made
+
+
+def wait_in_sync(cluster: Any) -> None:
+    deadline = time.monotonic() + 60
+    while any(len(isr) < 3 for isr in cluster.in_sync("t")):
+        assert time.monotonic() < deadline, f"not in sync again: {cluster.in_sync('t')}"
+        time.sleep(0.1)
+
+
+def check(cluster: Any, ledger: Any) -> None:
+    counts = collections.Counter(cluster.read_all("t", PARTITIONS))
+    assert ledger.failed == {}
+    assert set(counts) >= ledger.acknowledged
+    assert [number for number, count in counts.items() if count > 1] == []
+
+
+def test_one_after_the_other_is_killed(cluster: Any) -> None:
+    ledger = cluster.ledger("t")
+    ledger.start()
+    for node_id, node in cluster.nodes.items():
+        time.sleep(0.5)
+        node.kill()
+        time.sleep(0.5)
+        cluster.restart(node_id)
+        wait_in_sync(cluster)
+    ledger.stop()
+
+    check(cluster, ledger)
+
+
+def test_a_roll_fails_no_request(cluster: Any) -> None:
+    ledger = cluster.ledger("t")
+    ledger.start()
+    active = cluster.active_controller()
+    for node_id in [*(each for each in cluster.nodes if each != active), active]:
+        assert cluster.nodes[node_id].stop() == 0
+        cluster.restart(node_id)
+        wait_in_sync(cluster)
+    ledger.stop()
+
+    check(cluster, ledger)
+
+
+@pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
+def test_a_node_that_stands_still_is_replaced_and_comes_back(
+    new_cluster: Callable[..., Any], is_controller: bool
+) -> None:
+    cluster = new_cluster(
+        broker_session_timeout_ms="4000", broker_heartbeat_interval_ms="500", replica_lag_time_max_ms="5000"
+    )
+    cluster.start()
+    cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    active = cluster.active_controller()
+    victim = active if is_controller else next(each for each in cluster.nodes if each != active)
+    ledger = cluster.ledger("t")
+    ledger.start()
+    time.sleep(0.5)
+    cluster.nodes[victim].signal(signal.SIGSTOP)
+    time.sleep(8)
+    cluster.nodes[victim].signal(signal.SIGCONT)
+    wait_in_sync(cluster)
+    ledger.stop()
+
+    check(cluster, ledger)

@@ -1,0 +1,289 @@
+"""Mutations: each breaks one promise on purpose, by replacing one function of the broker.
+
+The simulator has to find every one of them; how soon is measured (`python tests/simulator/mutations/catalog.py`) and
+written into docs/simulator.md.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ottla.controller.elections import PartitionChange
+from ottla.controller.leadership import LeadershipControl
+from ottla.controller.partitions import PartitionControl
+from ottla.errors import ErrorCode
+from ottla.handlers import fetch
+from ottla.log import producer_state
+from ottla.log.partition_log import PartitionLog
+from ottla.raft import quorum_state_file, unattached
+from ottla.raft.leader import LeaderState
+from ottla.raft.replica import Replica
+from ottla.replication.neighbours import Brokers
+from ottla.replication.partition import Partition
+from ottla.replication.replica_fetcher import ReplicaFetcher
+from ottla.server.node import Node
+from ottla.simulator.simulation import Outcome, Simulation
+
+RUN_MS = 20_000
+
+SetAttribute = Callable[[Any, str, Any], None]
+
+
+class Mutation(NamedTuple):
+    """``seeds_max``: within how many seeds, from 1 on, it has to be found."""
+
+    name: str
+    seeds_max: int
+    apply: Callable[[SetAttribute], None]
+
+
+MUTATIONS: list[Mutation] = []
+
+
+def mutation(
+    name: str, *, seeds_max: int
+) -> Callable[[Callable[[SetAttribute], None]], Callable[[SetAttribute], None]]:
+    def register(apply: Callable[[SetAttribute], None]) -> Callable[[SetAttribute], None]:
+        MUTATIONS.append(Mutation(name, seeds_max, apply))
+        return apply
+
+    return register
+
+
+@mutation("acks=all is acknowledged before it is replicated", seeds_max=20)
+def _acknowledge_early(set_attribute: SetAttribute) -> None:
+    set_attribute(Partition, "is_committed", lambda self, last_offset: True)
+
+
+@mutation("the high watermark ignores the in-sync set", seeds_max=20)
+def _high_watermark_alone(set_attribute: SetAttribute) -> None:
+    def advance(self: Partition, now_ms: int) -> bool:
+        if self.log.log_end_offset <= self.log.high_watermark:
+            return False
+        self.log.update_high_watermark(self.log.log_end_offset)
+        return True
+
+    set_attribute(Partition, "advance_high_watermark", advance)
+
+
+@mutation("consumers read up to the log end", seeds_max=20)
+def _read_uncommitted(set_attribute: SetAttribute) -> None:
+    def read(
+        self: Partition, start_offset: int, *, size_bytes_max: int, at_least_one: bool, read_committed: bool
+    ) -> Any:
+        return self.log.read(start_offset, size_bytes_max=size_bytes_max, at_least_one=at_least_one)
+
+    set_attribute(Partition, "read_for_consumer", read)
+    set_attribute(
+        fetch._ConsumerRound,
+        "_is_news",
+        lambda self, partition, wanted: partition.log.log_end_offset > wanted.fetch_offset,
+    )
+
+
+@mutation("followers never truncate what has diverged", seeds_max=60)
+def _never_truncate(set_attribute: SetAttribute) -> None:
+    set_attribute(Partition, "divergence", lambda self, fetch_offset, last_fetched_epoch: None)
+
+
+@mutation("followers truncate to their high watermark", seeds_max=60)
+def _truncate_to_high_watermark(set_attribute: SetAttribute) -> None:
+    follow = Partition.follow
+
+    def truncating(self: Partition, registration: Any) -> bool:
+        is_news = follow(self, registration)
+        if is_news:
+            self.log.truncate_to(self.log.high_watermark)
+        return is_news
+
+    set_attribute(Partition, "follow", truncating)
+
+
+@mutation("fetches of an old leader epoch are served", seeds_max=100)
+def _ignore_epoch(set_attribute: SetAttribute) -> None:
+    set_attribute(Partition, "require_epoch", lambda self, current_leader_epoch: None)
+    set_attribute(Partition, "require_leadership", lambda self, current_leader_epoch=-1: None)
+
+
+@mutation("repeated batches of idempotent producers are appended again", seeds_max=20)
+def _forget_duplicates(set_attribute: SetAttribute) -> None:
+    set_attribute(producer_state.ProducerState, "find_duplicate", lambda self, batch: None)
+    set_attribute(producer_state.ProducerState, "_check_sequence", lambda self, entry, batch, offset: None)
+
+
+@mutation("producer state is lost at a restart", seeds_max=60)
+def _forget_producers(set_attribute: SetAttribute) -> None:
+    opened = PartitionLog.open.__func__  # type: ignore[attr-defined]
+
+    def forgetful(cls: type[PartitionLog], **arguments: Any) -> PartitionLog:
+        log: PartitionLog = opened(cls, **arguments)
+        log._local.producers.clear(log.log_end_offset)
+        return log
+
+    set_attribute(PartitionLog, "open", classmethod(forgetful))
+
+
+@mutation("a broker leads before it has registered anew", seeds_max=60)
+def _lead_at_once(set_attribute: SetAttribute) -> None:
+    start = Node.start
+
+    def early(self: Node) -> None:
+        start(self)
+        if self._lifecycle is not None and not self._leads_and_follows:
+            self._leads_and_follows = True
+            self._loader.add_publisher(self.replicas)
+            self._lifecycle.set_ready_to_unfence()
+
+    set_attribute(Node, "start", early)
+
+
+@mutation("a broker that lost power stays in sync", seeds_max=60)
+def _trust_unclean(set_attribute: SetAttribute) -> None:
+    set_attribute(LeadershipControl, "on_unclean_shutdown", lambda self, broker_id: [])
+
+
+@mutation("fenced brokers stay in the in-sync set", seeds_max=20)
+def _keep_fenced(set_attribute: SetAttribute) -> None:
+    set_attribute(LeadershipControl, "on_fenced", lambda self, broker_id: [])
+
+
+@mutation("fenced brokers are taken into the in-sync set", seeds_max=60)
+def _expand_to_fenced(set_attribute: SetAttribute) -> None:
+    set_attribute(Brokers, "may_join_isr", lambda self, broker_id, fetched_epoch: True)
+    set_attribute(PartitionControl, "_is_ineligible", lambda self, replica: False)
+
+
+@mutation("followers join the in-sync set before they have caught up", seeds_max=60)
+def _expand_early(set_attribute: SetAttribute) -> None:
+    def propose(self: Partition, *, heard_since_ms: int, own_broker_epoch: int) -> Any:
+        outside = [broker for broker in self.remote if broker not in self.in_sync]
+        if self.pending is not None or not self.is_leader or not outside:
+            return None
+        isr = (*self.in_sync, outside[0])
+        return self._propose(isr, maximal=self.in_sync, own_broker_epoch=own_broker_epoch)
+
+    set_attribute(Partition, "propose_expansion", propose)
+
+
+@mutation("any living replica may be elected", seeds_max=60)
+def _elect_anyone(set_attribute: SetAttribute) -> None:
+    elect = PartitionChange._elect
+
+    def unclean(self: PartitionChange, target: Any, elr: Any) -> tuple[int, bool]:
+        for replica in target.replicas:
+            if self.may_lead(replica):
+                return replica, replica not in target.isr
+        return elect(self, target, elr)
+
+    set_attribute(PartitionChange, "_elect", unclean)
+
+
+@mutation("fetch sessions are not told of new records", seeds_max=60)
+def _tell_no_sessions(set_attribute: SetAttribute) -> None:
+    set_attribute(fetch._Round, "_watch", lambda self, session, added: None)
+
+
+@mutation("the leader of a partition is taken at its word: any high watermark of a follower", seeds_max=60)
+def _high_watermark_of_leader(set_attribute: SetAttribute) -> None:
+    append = ReplicaFetcher._append
+
+    def credulous(self: ReplicaFetcher, followed: Any, data: Any) -> None:
+        data.high_watermark = max(data.high_watermark, 1 << 40) if data.records else data.high_watermark
+        append(self, followed, data)
+
+    set_attribute(ReplicaFetcher, "_append", credulous)
+
+
+@mutation("the quorum commits what its leader alone has", seeds_max=60)
+def _commit_alone(set_attribute: SetAttribute) -> None:
+    def advance(self: LeaderState) -> bool:
+        if self.synced_offset <= max(self.epoch_start_offset, self.high_watermark or 0):
+            return False
+        self.high_watermark = self.synced_offset
+        return True
+
+    set_attribute(LeaderState, "_advance", advance)
+
+
+@mutation("a voter votes for everybody who asks", seeds_max=100)
+def _vote_twice(set_attribute: SetAttribute) -> None:
+    def grants(leader_id: Any, voted_key: Any, candidate: Any, *, is_log_up_to_date: bool, is_pre_vote: bool) -> bool:
+        return is_log_up_to_date
+
+    for module in (unattached, sys.modules["ottla.raft.prospective"], sys.modules["ottla.raft.resigned"]):
+        if hasattr(module, "grants_without_leader"):
+            set_attribute(module, "grants_without_leader", grants)
+
+
+@mutation("votes are not synced to the disk", seeds_max=100)
+def _forget_votes(set_attribute: SetAttribute) -> None:
+    def write(disk: Any, path: str, text: str) -> None:
+        file = disk.open(path, create=True)
+        file.truncate(0)
+        file.pwritev([text.encode()], 0)
+        file.close()
+
+    set_attribute(quorum_state_file, "write_text", write)
+
+
+@mutation("the metadata log is not synced before it counts", seeds_max=100)
+def _skip_log_sync(set_attribute: SetAttribute) -> None:
+    set_attribute(Replica, "sync", lambda self, on_synced: self.handle(on_synced))
+
+
+@mutation("the error of a refused AlterPartition is ignored", seeds_max=100)
+def _accept_any_isr(set_attribute: SetAttribute) -> None:
+    set_attribute(PartitionControl, "_check", lambda self, partition, asker, wanted: ErrorCode.NONE)
+
+
+# --- finding them
+
+
+@contextmanager
+def applied(change: Mutation) -> Any:
+    """Have the mutation in force."""
+    undo: list[tuple[Any, str, Any]] = []
+
+    def set_attribute(owner: Any, name: str, value: Any) -> None:
+        undo.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, value)
+
+    change.apply(set_attribute)
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(undo):
+            setattr(owner, name, value)
+
+
+def hunt(change: Mutation) -> Outcome | None:
+    """Run seeds from 1 on until one fails; return how, or None when none did."""
+    with applied(change):
+        for seed in range(1, change.seeds_max + 1):
+            outcome = Simulation(seed).run(RUN_MS)
+            if outcome.failure is not None:
+                return outcome
+    return None
+
+
+def main() -> None:
+    """Measure how soon each is found, as rows of the table in docs/simulator.md."""
+    wanted = sys.argv[1:]
+    for change in MUTATIONS:
+        if wanted and not any(word in change.name for word in wanted):
+            continue
+        started = time.process_time()
+        outcome = hunt(change)
+        seconds = time.process_time() - started
+        if outcome is None or outcome.failure is None:
+            print(f"| {change.name} | NOT FOUND in {change.seeds_max} | | {seconds:.1f} |", flush=True)
+        else:
+            by = outcome.failure.partition(":")[0]
+            print(f"| {change.name} | {outcome.seed} | {by} | {seconds:.1f} |", flush=True)
+            print("    ", outcome.failure[:200], file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
