@@ -30,6 +30,8 @@ from ottla_operator.settings import Settings
 logger = logging.getLogger(__name__)
 
 _RESYNC_JITTER = 0.1
+_RETRY_S = 5.0
+"""After a listing that failed; before the first one the operator is not ready."""
 
 
 def main() -> int:
@@ -131,9 +133,11 @@ async def _watch(
 
 async def _resync(controller: Controller, probes: Probes, settings: Settings) -> None:
     while True:
+        wait_s = min(_RETRY_S, settings.resync_s)
         try:
             await controller.resync()
             probes.is_ready = True
+            wait_s = settings.resync_s
         except ApiError as error:
             if not probes.is_ready:
                 hint = " (are the CRDs installed?)" if error.is_missing else ""
@@ -142,7 +146,7 @@ async def _resync(controller: Controller, probes: Probes, settings: Settings) ->
         except (OSError, TimeoutError) as error:
             logger.warning("resync failed: %s", error)
         # Spread, so that operators that were started together do not ask together.
-        await asyncio.sleep(settings.resync_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)))  # noqa: S311
+        await asyncio.sleep(wait_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)))  # noqa: S311
 
 
 async def _serve(probes: Probes, settings: Settings) -> None:

@@ -99,9 +99,15 @@ def _apt(command: list[str], environment: dict[str, str]) -> None:
         )
     except subprocess.CalledProcessError as failure:
         last_words = failure.stderr.strip().splitlines()[-1:] or [f"exit status {failure.returncode}"]
-        raise JavaMissingError(
-            f"could not install Java: {' '.join(command)}: {last_words[0]}. Install Java {VERSION_MIN} or newer by hand"
-        ) from failure
+        raise _not_installed(command, last_words[0]) from failure
+    except subprocess.TimeoutExpired as failure:
+        raise _not_installed(command, f"no end within {failure.timeout:g} s") from failure
+
+
+def _not_installed(command: list[str], reason: str) -> JavaMissingError:
+    return JavaMissingError(
+        f"could not install Java: {' '.join(command)}: {reason}. Install Java {VERSION_MIN} or newer by hand"
+    )
 
 
 def _advice() -> str:

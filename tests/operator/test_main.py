@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import kopf
@@ -10,6 +11,8 @@ import pytest
 
 from ottla_operator import main
 from ottla_operator.controller import Controller
+from ottla_operator.errors import ApiError
+from ottla_operator.settings import Settings
 
 
 def test_kopf_marks_nothing_under_its_own_name() -> None:
@@ -80,6 +83,37 @@ def test_end_of_one_part_ends_all(raises: bool) -> None:
     else:
         asyncio.run(run())
     assert ended == ["other"]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError("no answer"), TimeoutError(), ApiError(503, "Unavailable", "busy")],
+    ids=["network", "time", "api"],
+)
+def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, waits = [failure, failure], []
+
+    class Lists:
+        async def resync(self) -> None:
+            if failures:
+                raise failures.pop()
+
+    class Done(Exception):
+        pass
+
+    async def sleep(delay_s: float) -> None:
+        waits.append(delay_s)
+        if len(waits) == 3:
+            raise Done
+
+    monkeypatch.setattr(main.asyncio, "sleep", sleep)
+    probes = SimpleNamespace(is_ready=isinstance(failure, ApiError))
+
+    with pytest.raises(Done):
+        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300)))
+
+    assert probes.is_ready
+    assert [wait_s < 10 for wait_s in waits] == [True, True, False]
 
 
 def test_stop_ends_every_part() -> None:

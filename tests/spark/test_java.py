@@ -137,3 +137,12 @@ def test_a_failed_installation_gives_apt_s_last_words(folder: Path, monkeypatch:
 
     with pytest.raises(JavaMissingError, match="E: no network"):
         ensure_java(install=True)
+
+
+def test_an_installation_that_does_not_end_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(folder, "apt-get", "while :; do :; done")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("ottla_spark.java._INSTALL_SECONDS_MAX", 0.05)
+
+    with pytest.raises(JavaMissingError, match=r"could not install Java: apt-get -q update: .*0\.05 s"):
+        ensure_java(install=True)

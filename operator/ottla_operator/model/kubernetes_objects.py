@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
+from ottla_operator.model.quantity import canonical_quantity
 
 CLUSTER_LABEL = "ottla.dev/cluster"
 POOL_LABEL = "ottla.dev/pool"
@@ -205,14 +206,17 @@ def _container(name: str, image: str, arguments: list[str], pool: Pool) -> Docum
         ],
     }
     if pool.resources:
-        container["resources"] = {kind: dict(amounts) for kind, amounts in pool.resources.items()}
+        container["resources"] = {
+            kind: {name: canonical_quantity(amount) for name, amount in amounts.items()}
+            for kind, amounts in pool.resources.items()
+        }
     return container
 
 
 def _volume_claim_template(cluster: Cluster, pool: Pool) -> Document:
     spec: Document = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": pool.storage.size}},
+        "resources": {"requests": {"storage": canonical_quantity(pool.storage.size)}},
     }
     if pool.storage.storage_class_name is not None:
         spec["storageClassName"] = pool.storage.storage_class_name

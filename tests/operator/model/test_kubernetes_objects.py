@@ -99,6 +99,18 @@ def test_storage_class_is_named_only_when_asked_for(
     assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
 
 
+def test_amounts_are_written_as_the_api_server_stores_them(render: Callable[..., dict[str, Document]]) -> None:
+    resources = {"requests": {"cpu": 1, "memory": "1024Mi"}, "limits": {"cpu": "1500m", "memory": "2048Mi"}}
+    spec = render(resources=resources, storage={"size": "10240Mi"})["StatefulSet/demo-main"]["spec"]
+
+    for container in containers(spec["template"]["spec"]):
+        assert container["resources"] == {
+            "requests": {"cpu": "1", "memory": "1Gi"},
+            "limits": {"cpu": "1500m", "memory": "2Gi"},
+        }
+    assert spec["volumeClaimTemplates"][0]["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
+
+
 def test_resources_are_absent_when_not_asked_for(render: Callable[..., dict[str, Document]]) -> None:
     pod = render()["StatefulSet/demo-main"]["spec"]["template"]["spec"]
 

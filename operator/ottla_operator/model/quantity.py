@@ -1,0 +1,43 @@
+"""Kubernetes quantities in the one form in which the API server stores them.
+
+The server writes ``1024Mi`` as ``1Gi`` and ``1000m`` or the number 1 as ``"1"``. What the operator applies must say the
+same, or it would find a difference to repair on every look.
+Source: resource.Quantity of k8s.io/apimachinery (canonical form).
+"""
+
+import re
+from fractions import Fraction
+from math import ceil
+
+_BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
+_THOUSANDTHS = {"m": 1, "": 10**3, "k": 10**6, "M": 10**9, "G": 10**12, "T": 10**15, "P": 10**18, "E": 10**21}
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]*)")
+
+
+def canonical_quantity(value: int | str) -> str:
+    """Return ``value`` without fractions, with the largest suffix that loses nothing; rounded up to thousandths.
+
+    A binary suffix stays one as long as it stands for whole bytes, at least 1024 of them.
+
+    Raises:
+        ValueError: it is no quantity in the form of the CRD's patterns.
+    """
+    match = _PARTS.fullmatch(str(value))
+    if match is None or match[2] not in _BINARY.keys() | _THOUSANDTHS.keys():
+        raise ValueError(f"{value!r} is no quantity")
+    number, suffix = Fraction(match[1]), match[2]
+    if suffix not in _BINARY:
+        return _decimal(number * _THOUSANDTHS[suffix])
+    size = number * _BINARY[suffix]
+    if size < 1024 or size.denominator != 1:
+        return _decimal(size * 1000)
+    largest = max((unit for unit in _BINARY if size % _BINARY[unit] == 0), key=_BINARY.__getitem__, default="")
+    return f"{size / _BINARY.get(largest, 1)}{largest}"
+
+
+def _decimal(thousandths: Fraction) -> str:
+    whole = ceil(thousandths)
+    if not whole:
+        return "0"
+    suffix = next(unit for unit in reversed(_THOUSANDTHS) if whole % _THOUSANDTHS[unit] == 0)
+    return f"{whole // _THOUSANDTHS[suffix]}{suffix}"
