@@ -18,10 +18,9 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks import measure, startup
+from benchmarks import measure, results, startup
 
 OTTLA_COMMAND = f"{sys.executable} -m ottla dev --port {{port}} --data-dir {{dir}}"
-RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = [
     # Memory first: its first figure is the node as it started.
     ["memory_and_metadata", "--megabytes", "300"],
@@ -61,8 +60,9 @@ def table(figures: Figures, facts: Facts) -> str:
     lines = ["| | Ottla | JVM Kafka | unit | Ottla is better by |", "|-|-:|-:|-|-:|"]
     for name, by_system in figures.items():
         ottla, kafka = (statistics.median(by_system[system]) for system in ("ottla", "kafka"))
-        ratio = ottla / kafka if facts[name]["better"] == "higher" else kafka / ottla
-        lines.append(f"| {name} | {ottla:,.2f} | {kafka:,.2f} | {facts[name]['unit']} | {ratio:.2f}x |")
+        good, bad = (ottla, kafka) if facts[name]["better"] == "higher" else (kafka, ottla)
+        ratio = f"{good / bad:.2f}x" if bad else "-"
+        lines.append(f"| {name} | {ottla:,.2f} | {kafka:,.2f} | {facts[name]['unit']} | {ratio} |")
     return "\n".join(lines)
 
 
@@ -73,8 +73,8 @@ def machine() -> str:
     return f"{cores} cores ({cpu}), Linux {platform.release()}, Python {platform.python_version()}"
 
 
-def results(rounds: int, figures: Figures, facts: Facts, chosen: list[list[str]]) -> str:
-    """The text of RESULTS.md."""
+def one_node(rounds: int, figures: Figures, facts: Facts, chosen: list[list[str]]) -> str:
+    """The text of RESULTS.md that precedes its sections."""
     commands = "".join(f"    python -m benchmarks.{' '.join(words)}\n" for words in chosen)
     return f"""# Ottla beside JVM Kafka
 
@@ -128,8 +128,8 @@ def main() -> None:
         for name, by_system in figures.items():
             print(f"{name:<45} {statistics.median(by_system[arguments.only]):>12,.2f} {facts[name]['unit']}")
         return
-    RESULTS.write_text(results(arguments.rounds, figures, facts, chosen))
-    measure.progress(f"written: {RESULTS}")
+    results.write_section(None, one_node(arguments.rounds, figures, facts, chosen))
+    measure.progress(f"written: {results.RESULTS}")
 
 
 if __name__ == "__main__":
