@@ -23,10 +23,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import measure, startup
+from benchmarks import measure, results, startup
 
 OTTLA_COMMAND = f"{sys.executable} -m ottla dev --port {{port}} --data-dir {{dir}}"
-RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = {
     # Memory first: its first figure is the node as it started.
     "memory": ["memory", "--megabytes", "300"],
@@ -116,8 +115,9 @@ def table(figures: Figures, facts: Facts) -> str:
     lines = ["| | Ottla | JVM Kafka | unit | Ottla is better by |", "|-|-:|-:|-|-:|"]
     for name, by_system in figures.items():
         ottla, kafka = (statistics.median(by_system[system]) for system in ("ottla", "kafka"))
-        ratio = ottla / kafka if facts[name]["better"] == "higher" else kafka / ottla
-        lines.append(f"| {name} | {ottla:,.2f} | {kafka:,.2f} | {facts[name]['unit']} | {ratio:.2f}x |")
+        good, bad = (ottla, kafka) if facts[name]["better"] == "higher" else (kafka, ottla)
+        ratio = f"{good / bad:.2f}x" if bad else "-"
+        lines.append(f"| {name} | {ottla:,.2f} | {kafka:,.2f} | {facts[name]['unit']} | {ratio} |")
     return "\n".join(lines)
 
 
@@ -128,8 +128,8 @@ def machine() -> str:
     return f"{cores} cores ({cpu}), Linux {platform.release()}, Python {platform.python_version()}"
 
 
-def results(comparison: Comparison, chosen: list[str]) -> str:
-    """The text of RESULTS.md."""
+def one_node(comparison: Comparison, chosen: list[str]) -> str:
+    """The text of RESULTS.md that precedes its sections."""
     commands = "".join(f"    python -m benchmarks.{' '.join(BENCHMARKS[name])}\n" for name in chosen)
     return f"""# Ottla beside JVM Kafka
 
@@ -190,8 +190,8 @@ def main() -> None:
     elif arguments.only:
         print(table(comparison.figures, comparison.facts))
     else:
-        RESULTS.write_text(results(comparison, arguments.chosen))
-        measure.progress(f"written: {RESULTS}")
+        results.write_section(None, one_node(comparison, arguments.chosen))
+        measure.progress(f"written: {results.RESULTS}")
 
 
 if __name__ == "__main__":

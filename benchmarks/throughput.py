@@ -24,10 +24,12 @@ FETCH_SIZE_BYTES = 8 << 20
 JAVA_FLAGS = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xmx512m"]
 
 
-def produce_with_librdkafka(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
+def produce_with_librdkafka(
+    bootstrap_server: str, topic: str, record_size_bytes: int, count: int, acks: str = "1"
+) -> None:
     settings = {
         "bootstrap.servers": bootstrap_server,
-        "acks": 1,
+        "acks": acks,
         "linger.ms": 5,
         "batch.size": BATCH_SIZE_BYTES,
         "batch.num.messages": 100_000,

@@ -135,6 +135,17 @@ class ProcessCluster:
             self.nodes[node_id].start()
         for node_id, mark in marks.items():
             self.wait_ready(node_id, mark)
+        self.wait_known()
+
+    def wait_known(self) -> None:
+        """Wait until every broker knows all: librdkafka drops requests to one that a later answer leaves out."""
+        brokers = [node for node in self.nodes.values() if node.is_running and "broker" in node.roles]
+        deadline = time.monotonic() + START_TIMEOUT_S
+        for node in brokers:
+            while len(AdminClient({"bootstrap.servers": node.address, **QUIET}).list_topics(timeout=30).brokers) < len(
+                brokers
+            ):
+                assert time.monotonic() < deadline, f"node {node.node_id} does not know every broker"
 
     def restart(self, node_id: int) -> None:
         """Start one node again and wait until it serves."""
@@ -176,7 +187,6 @@ class ProcessCluster:
         topic = NewTopic(
             name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
         )
-        self.admin().list_topics(timeout=30)  # a request that goes out before this one's brokers are known may be lost
         self.admin().create_topics([topic])[name].result(30)
 
     def leaders(self, topic: str) -> dict[int, int]:

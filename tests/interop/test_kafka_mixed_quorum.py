@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 DIRECTORY_IDS = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "KEXY6aqzQY-32P5TStzaFg", 3: "LEXY6aqzQY-32P5TStzaFg"}
 JVM = 1
-LEADER_WITHIN_S = 30
+WITHIN_S = 60
 ROUNDS_MAX = 12
 SEGMENT = f"__cluster_metadata-0/{0:020}.log"
 
@@ -46,6 +46,7 @@ class MixedQuorum:
         self._kafka_tool = kafka_tool
         self._ports = dict(zip(DIRECTORY_IDS, free_ports(3), strict=True))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._complaint = ""
         for node_id in DIRECTORY_IDS:
             self._format(node_id)
 
@@ -53,7 +54,7 @@ class MixedQuorum:
         return self._directory / f"data-{node_id}"
 
     def start(self, node_id: int) -> None:
-        settings = str(self._settings(node_id))
+        settings = str(self.settings(node_id))
         command = [sys.executable, "-m", "ottla", "run", "-c", settings]
         if node_id == JVM:
             log4j = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
@@ -72,48 +73,90 @@ class MixedQuorum:
         for node_id in list(self._processes):
             self.kill(node_id)
 
+    def tool(self, name: str, *args: str, code: int | None = 0) -> Any:
+        """Run one of Kafka's tools on the quorum, by way of any controller."""
+        controllers = ",".join(f"127.0.0.1:{self._ports[node_id]}" for node_id in self._processes)
+        return self._kafka_tool(name, "--bootstrap-controller", controllers, *args, code=code)
+
     def replicas(self) -> list[dict[str, str]]:
-        """Return the rows of ``describe --replication``, asked at a running node."""
-        node_id = max(self._processes)
-        shown = self._kafka_tool(
-            "kafka-metadata-quorum",
-            "--bootstrap-controller",
-            f"127.0.0.1:{self._ports[node_id]}",
-            "describe",
-            "--replication",
-            code=None,
-        )
+        """Return the rows of ``describe --replication``; none while there is no leader."""
+        # An admin client that was started without a leader in sight may look for one until its time is up.
+        impatient = self._directory / "admin.properties"
+        impatient.write_text("default.api.timeout.ms=5000\nrequest.timeout.ms=2000\n")
+        config = ("--command-config", str(impatient))
+        shown = self.tool("kafka-metadata-quorum", *config, "describe", "--replication", code=None)
+        self._complaint = shown.stderr
         if shown.code != 0 or not shown.rows:
             return []
         header, *rows = shown.rows
         return [dict(zip(header, row, strict=True)) for row in rows]
 
-    def wait_for_all(self) -> int:
-        """Wait until a leader has heard of everybody at the end of its log; return its node id."""
-        deadline = time.monotonic() + LEADER_WITHIN_S
+    def leader(self) -> int:
+        rows = self.wait_until(lambda rows: any(row["Status"] == "Leader" for row in rows))
+        return int(next(row["NodeId"] for row in rows if row["Status"] == "Leader"))
+
+    def wait_until(self, condition: Callable[[list[dict[str, str]]], bool]) -> list[dict[str, str]]:
+        """Wait until ``condition`` holds of the replicas; return them."""
+        deadline = time.monotonic() + WITHIN_S
         rows: list[dict[str, str]] = []
         while time.monotonic() < deadline:
             rows = self.replicas()
-            if len(rows) == 3 and all(int(row["Lag"]) <= 3 and row["LogEndOffset"] != "-1" for row in rows):
-                return int(next(row["NodeId"] for row in rows if row["Status"] == "Leader"))
+            if rows and condition(rows):
+                return rows
             time.sleep(0.2)
         outputs = [(self._directory / f"node-{each}.out").read_text()[-3000:] for each in DIRECTORY_IDS]
-        pytest.fail("\n---\n".join([f"the quorum is not complete: {rows}", *outputs]))
+        pytest.fail("\n---\n".join([f"it did not come to that: {rows} {self._complaint}", *outputs]))
 
-    def _settings(self, node_id: int) -> Path:
+    def wait_until_it_listens(self, node_id: int) -> None:
+        """Wait for the listener, which Kafka opens after its replica has begun to fetch."""
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            with socket.socket() as connection:
+                if connection.connect_ex(("127.0.0.1", self._ports[node_id])) == 0:
+                    return
+            time.sleep(0.1)
+        pytest.fail(f"node {node_id} does not listen")
+
+    def wait_for_all(self) -> int:
+        """Wait until a leader has heard of everybody at the end of its log; return its node id."""
+        self.wait_until(
+            lambda rows: len(rows) == 3 and all(int(row["Lag"]) <= 3 and row["LogEndOffset"] != "-1" for row in rows)
+        )
+        return self.leader()
+
+    def directory_id(self, node_id: int) -> str:
+        properties = (self.data(node_id) / "meta.properties").read_text()
+        return next(line.split("=")[1] for line in properties.splitlines() if line.startswith("directory.id="))
+
+    def reformat_static(self, voters: tuple[int, ...]) -> None:
+        """Start over with static ``voters``; the others shall observe."""
+        static = ",".join(f"{each}@127.0.0.1:{self._ports[each]}" for each in voters)
+        for node_id in DIRECTORY_IDS:
+            shutil.rmtree(self.data(node_id))
+            settings = self.settings(node_id).read_text().splitlines()
+            if node_id in voters:
+                settings = [line for line in settings if "bootstrap.servers" not in line]
+                settings.append(f"controller.quorum.voters={static}")
+            self.settings(node_id).write_text("\n".join(settings) + "\n")
+            self._run_format(node_id, *([] if node_id in voters else ["--no-initial-controllers"]))
+
+    def settings(self, node_id: int) -> Path:
         return self._directory / f"node-{node_id}.properties"
 
     def _format(self, node_id: int) -> None:
         listener = f"CONTROLLER://127.0.0.1:{self._ports[node_id]}"
         controllers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
-        self._settings(node_id).write_text(
+        self.settings(node_id).write_text(
             f"process.roles=controller\nnode.id={node_id}\nlisteners={listener}\nadvertised.listeners={listener}\n"
             f"controller.quorum.bootstrap.servers={controllers}\ncontroller.listener.names=CONTROLLER\n"
             f"listener.security.protocol.map=CONTROLLER:PLAINTEXT\nlog.dirs={self.data(node_id)}\n"
         )
         voters = ",".join(f"{each}@127.0.0.1:{self._ports[each]}:{DIRECTORY_IDS[each]}" for each in DIRECTORY_IDS)
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self._settings(node_id))]
-        subprocess.run([*command, "--initial-controllers", voters], check=True, capture_output=True)
+        self._run_format(node_id, "--initial-controllers", voters)
+
+    def _run_format(self, node_id: int, *args: str) -> None:
+        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self.settings(node_id))]
+        subprocess.run([*command, *args], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -150,3 +193,30 @@ def test_either_implementation_leads_the_other(quorum: MixedQuorum, kafka_tool: 
     longest = max(epochs, key=len)
     assert [int(leader) for leader in longest] == leaders
     assert all(longest[: len(found)] == found for found in epochs)
+
+
+def test_static_voters_move_into_the_log_and_kafka_s_controller_joins_them(
+    quorum: MixedQuorum, kafka_tool: Callable[..., Any]
+) -> None:
+    quorum.reformat_static(voters=(2, 3))
+    for node_id in DIRECTORY_IDS:
+        quorum.start(node_id)
+    quorum.wait_until_it_listens(JVM)
+    quorum.wait_until(lambda rows: [row["Status"] for row in rows if row["NodeId"] == str(JVM)] == ["Observer"])
+
+    quorum.tool("kafka-features", "upgrade", "--feature", "kraft.version=1")
+    quorum.wait_until(lambda rows: all(row["Lag"] == "0" for row in rows))
+    quorum.tool("kafka-metadata-quorum", "--command-config", str(quorum.settings(JVM)), "add-controller")
+
+    quorum.wait_until(lambda rows: len([row for row in rows if row["Status"] != "Observer"]) == 3)
+    leader = quorum.leader()
+    quorum.tool(
+        "kafka-metadata-quorum",
+        "remove-controller",
+        "--controller-id",
+        str(leader),
+        "--controller-directory-id",
+        quorum.directory_id(leader),
+    )
+    quorum.wait_until(lambda rows: len([row for row in rows if row["Status"] != "Observer"]) == 2)
+    assert quorum.leader() != leader

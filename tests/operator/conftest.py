@@ -110,7 +110,10 @@ class FakeBrokers:
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         self._fail("describe_topics")
-        return {name: self.topics[name] for name in names if name in self.topics}
+        moving = {partition.topic for partition in self.moving}
+        return {
+            name: replace(self.topics[name], is_in_sync=name not in moving) for name in names if name in self.topics
+        }
 
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         return {name: dict(self.configs[name]) for name in names}

@@ -205,13 +205,8 @@ def _state_of(node: Node) -> str:
 
 
 def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
-    isr, fetchers = replicas.isr, replicas.fetchers
-    return ReplicationSample(
-        0 if isr is None else isr.expansions,
-        0 if isr is None else isr.shrinks,
-        0 if isr is None else isr.failed_updates,
-        0 if fetchers is None else fetchers.max_lag,
-    )
+    isr = replicas.isr
+    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, replicas.fetchers.max_lag)
 
 
 def _count_groups(node: Node) -> Counter[str]:

@@ -21,7 +21,7 @@ from ottla.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
-    from ottla.client.results import ConfigEntry, PartitionDescription, TopicDescription
+    from ottla.client.results import ConfigEntry, PartitionDescription, Reassignment, TopicDescription
 
 
 @click.group()
@@ -209,6 +209,20 @@ def _has_fault(entry: "PartitionDescription", fault: str, min_isr: int) -> bool:
     )
 
 
+def _life(entry: "PartitionDescription", move: "Reassignment | None") -> dict[str, Any]:
+    """Return where partition and replicas are in their lives (`ottla.metadata.life_cycles`), as clients see it."""
+
+    def state(node: int) -> str:
+        if node in entry.offline_replicas:
+            return "Offline"
+        return "New" if move is not None and node in move.adding and node not in entry.isr else "Online"
+
+    return {
+        "state": "Online" if entry.leader >= 0 else "Offline",
+        "replicaStates": {str(node): state(node) for node in entry.replicas},
+    }
+
+
 def _place(entry: "PartitionDescription") -> dict[str, Any]:
     return {
         "partition": entry.partition,
@@ -231,6 +245,9 @@ async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_
     starts = await admin.list_offsets(dict.fromkeys(led, EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(led, LATEST))
     configs = await admin.describe_configs(ResourceType.TOPIC, described.name)
+    moving = await admin.list_partition_reassignments(
+        [TopicPartition(described.name, entry.partition) for entry in described.partitions]
+    )
     partitions = []
     for entry in described.partitions:
         where = TopicPartition(described.name, entry.partition)
@@ -238,6 +255,7 @@ async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_
         partitions.append(
             {
                 **_place(entry),
+                **_life(entry, moving.get(where)),
                 "logStartOffset": start.offset if start else None,
                 "endOffset": end.offset if end else None,
             }
@@ -273,9 +291,14 @@ def _show(described: dict[str, Any], *, wide: bool) -> None:
         Column("ELR", "eligibleLeaderReplicas"),
         Column("LAST-KNOWN-ELR", "lastKnownElr", wide=True),
         Column("EPOCH", "leaderEpoch", wide=True),
-        Column("OFFLINE", "offlineReplicas", wide=True),
+        Column("STATE", "state", wide=True),
+        Column("REPLICA-STATES", "replicaStates", wide=True),
     ]
-    emit_table(described["partitions"], columns, wide=wide)
+    rows = [
+        {**entry, "replicaStates": [f"{node}:{state}" for node, state in entry["replicaStates"].items()]}
+        for entry in described["partitions"]
+    ]
+    emit_table(rows, columns, wide=wide)
     if described["configs"]:
         click.echo()
         columns = [Column("CONFIG", "name"), Column("VALUE", "value"), Column("SOURCE", "source")]

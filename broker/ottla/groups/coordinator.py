@@ -7,7 +7,7 @@ Source: GroupCoordinatorService of Kafka.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.describe import GROUP_TYPE, describe, list_entry
@@ -50,6 +50,9 @@ ResponseT = TypeVar("ResponseT")
 
 DEAD = "Dead"
 
+RELOAD_INTERVAL_MS: Final = 1_000
+"""How often a partition that has lost a write is loaded anew, should it lose one again each time."""
+
 
 class GroupCoordinator:
     """The coordinator of one node. Times are `Clock.monotonic_ms` unless they are stored (then `Clock.wall_ms`)."""
@@ -62,8 +65,13 @@ class GroupCoordinator:
         random: Random,
         log: OffsetsLog,
         offsets_partition_count: Callable[[], int | None],
+        read_again: Callable[[int], Iterable[RecordBatch] | None] = lambda _: None,
     ) -> None:
-        """Start with no partition led; ``offsets_partition_count`` is None while ``__consumer_offsets`` is missing."""
+        """Start with no partition led; ``offsets_partition_count`` is None while ``__consumer_offsets`` is missing.
+
+        ``read_again`` returns what is in the log of a partition after a write was lost; None when it is not led.
+        """
+        self._read_again = read_again
         self._config = config
         self._clock = clock
         self._random = random
@@ -72,6 +80,7 @@ class GroupCoordinator:
         self._shards: dict[int, GroupShard] = {}
         self._loading: list[GroupShard] = []
         self._timers = Timers()
+        self._next_reload_ms = 0
 
     # The node's side
 
@@ -125,12 +134,18 @@ class GroupCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due at ``now_ms``: timeouts of members and rebalances, loading, expiry of offsets."""
+        self._load_again(now_ms)
         self._load_some()
         self._timers.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is to be called next, at the latest; None when nothing is planned."""
-        return self._clock.monotonic_ms() if self._loading else self._timers.next_deadline_ms()
+        if self._loading:
+            return self._clock.monotonic_ms()
+        planned_ms = self._timers.next_deadline_ms()
+        if not any(shard.has_lost_write for shard in self._shards.values()):
+            return planned_ms
+        return self._next_reload_ms if planned_ms is None else min(planned_ms, self._next_reload_ms)
 
     # Membership
 
@@ -275,6 +290,16 @@ class GroupCoordinator:
             shard.load()
             if shard.state is not ShardState.LOADING:
                 self._loading.remove(shard)
+
+    def _load_again(self, now_ms: int) -> None:
+        """Load the partitions anew that have lost a write, now and then: nobody else will, as long as they are led."""
+        if now_ms < self._next_reload_ms:
+            return
+        self._next_reload_ms = now_ms + RELOAD_INTERVAL_MS
+        for partition, shard in list(self._shards.items()):
+            batches = self._read_again(partition) if shard.has_lost_write else None
+            if batches is not None:
+                self.on_elected(partition, shard.leader_epoch, batches)
 
     def _active(self) -> list[GroupShard]:
         return [shard for _, shard in sorted(self._shards.items()) if shard.state is ShardState.ACTIVE]

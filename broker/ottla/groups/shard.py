@@ -109,6 +109,9 @@ class GroupShard:
             )
             self.stop()
 
+    has_lost_write = False
+    """Whether it was stopped by a write that its log refused: it knows what is not written, and must load anew."""
+
     def stop(self) -> None:
         """Answer everything that waits with NOT_COORDINATOR; serve no more."""
         if self.state is ShardState.STOPPED:
@@ -226,9 +229,12 @@ class GroupShard:
             self._timers.cancel(key)
             self._waiting.pop(sequence, None)
             outcome.complete(append_error_to_response_error(error))
-            if error is not ErrorCode.NONE and self.state is not ShardState.STOPPED:
+            # What is late is in this leader's log, and stays there for as long as it leads.
+            is_lost = error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+            if is_lost and self.state is not ShardState.STOPPED:
                 log.warning("__consumer_offsets-%d lost a write: %s", self.partition, error.name)
                 self.stop()
+                self.has_lost_write = True
 
         appended.on_complete(on_appended)
         return outcome

@@ -16,7 +16,7 @@ from typing import Final
 from ottla.raft.quorum_state_file import ElectionState
 from ottla.raft.records import ReplicaKey
 from ottla.raft.voter_set import VoterSet
-from ottla.types import LeaderEpoch, NodeId, Offset
+from ottla.types import ZERO_UUID, LeaderEpoch, NodeId, Offset
 
 OBSERVER_SESSION_TIMEOUT_MS: Final = 300_000
 """An observer that has not fetched for so long is not described any more."""
@@ -101,6 +101,10 @@ class LeaderState:
     def use_voters(self, voters: VoterSet) -> bool:
         """Count by another set of voters from now on; return whether more is committed by it."""
         self.voters = voters
+        for voter in voters.voters.values():
+            if voter.directory_id != ZERO_UUID:
+                # What it fetched as a static voter, known by its id alone, counts again from its next fetch on.
+                self.progress.pop(ReplicaKey(voter.node_id, ZERO_UUID), None)
         self._fetched &= set(voters.voters)
         return self._advance()
 

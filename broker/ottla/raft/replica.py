@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.errors import ErrorCode, StorageError
-from ottla.peers.channel import PeerAnswer, PeerChannel
+from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
 from ottla.ports import Clock, Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.leader import LeaderState
@@ -134,7 +134,13 @@ class Replica:
         """Ask the node at ``endpoint``; what follows from the answer is done when ``on_answer`` has returned."""
         timeout_ms = self.config.request_timeout_ms
         answer = self._channel.send(endpoint, self.listener_name, request, timeout_ms=timeout_ms, lane=lane)
-        answer.on_complete(lambda value: self.handle(lambda: on_answer(value)))
+
+        def answered(value: PeerAnswer) -> None:
+            if value is PeerFailure.UNSUPPORTED_VERSION:
+                self.complain(ErrorCode.UNSUPPORTED_VERSION, endpoint, type(request).__name__)
+            on_answer(value)
+
+        answer.on_complete(lambda value: self.handle(lambda: answered(value)))
 
     def endpoint_of(self, voter_id: NodeId) -> Endpoint | None:
         return self.voters.voters.endpoint_of(voter_id, self.listener_name)

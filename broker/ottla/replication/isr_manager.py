@@ -48,6 +48,7 @@ class IsrManager:
         self._led: dict[TopicPartition, Partition] = {}
         self._incomplete: dict[TopicPartition, Partition] = {}
         self._unchecked: deque[Partition] = deque()
+        self._unlooked: deque[Partition] = deque()
         self._next_shrink_check_ms = 0
         self._next_expansion_check_ms = 0
         self.expansions = 0
@@ -96,11 +97,12 @@ class IsrManager:
 
     def look_again(self) -> None:
         """Look at the partitions whose in-sync sets are not whole: who may join, and what they hold up, has changed."""
-        now_ms = self._clock.monotonic_ms()
-        for partition in list(self._incomplete.values()):
-            self.consider_expansion(partition)
-            if partition.advance_high_watermark(now_ms):
-                self._changed(partition)
+        self._unlooked = deque(self._incomplete.values())
+
+    def _look_at(self, partition: Partition, now_ms: int) -> None:
+        self.consider_expansion(partition)
+        if partition.is_leader and partition.advance_high_watermark(now_ms):
+            self._changed(partition)
 
     def _propose(self, partition: Partition, change: IsrChange) -> None:
         self._alter_partition.propose(
@@ -131,6 +133,8 @@ class IsrManager:
         if now_ms >= self._next_expansion_check_ms and self._incomplete:
             self._next_expansion_check_ms = now_ms + EXPANSION_CHECK_INTERVAL_MS
             self.look_again()
+        for _ in range(min(len(self._unlooked), _CHECKED_PER_TICK)):
+            self._look_at(self._unlooked.popleft(), now_ms)
         if now_ms >= self._next_shrink_check_ms and self._led:
             self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
             self._unchecked = deque(self._led.values())
@@ -143,7 +147,7 @@ class IsrManager:
 
     def next_deadline_ms(self) -> int | None:
         deadlines = []
-        if self._unchecked:
+        if self._unchecked or self._unlooked:
             deadlines.append(self._clock.monotonic_ms())
         elif self._led:
             deadlines.append(self._next_shrink_check_ms)

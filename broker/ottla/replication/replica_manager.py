@@ -49,11 +49,12 @@ class ReplicaManager:
     """See the module.
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
-    ``syncs_before_commit``: ottla.acks.fsync. Without ``neighbours`` the node is alone: it follows nobody.
+    ``syncs_before_commit``: ottla.acks.fsync.
 
     Attributes:
         news: which fetch sessions look again when something about a partition changes.
-        isr, fetchers: None on a node that is alone.
+        isr: the in-sync sets of what this node leads.
+        fetchers: copy what it follows.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
     """
@@ -65,8 +66,8 @@ class ReplicaManager:
         logs: LogManager,
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
+        neighbours: Neighbours,
         syncs_before_commit: bool = False,
-        neighbours: Neighbours | None = None,
         config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
@@ -79,9 +80,6 @@ class ReplicaManager:
         self.news = FetchNews()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
-        self.isr: IsrManager | None = None
-        self.fetchers: Fetchers | None = None
-        self._directories: DirectoryAssignments | None = None
         self._logs = logs
         self._clock = clock
         self._config_of_topic = config_of_topic
@@ -96,8 +94,7 @@ class ReplicaManager:
         self._image = EMPTY_IMAGE
         self._make_quotas()
         logs.on_log_start_raised = self.on_log_start_raised
-        if neighbours is not None:
-            self._join(neighbours)
+        self._join(neighbours)
 
     def _make_quotas(self) -> None:
         config = self.config
@@ -172,7 +169,7 @@ class ReplicaManager:
         before, self.config = self.config, config
         self.leader_quota.rate = config.leader_throttled_rate
         self.follower_quota.rate = config.follower_throttled_rate
-        if self.fetchers is not None and config.fetcher_count != before.fetcher_count:
+        if config.fetcher_count != before.fetcher_count:
             self.fetchers.spread_anew()
 
     def traffic_of(self, topic: str) -> TopicTraffic:
@@ -282,7 +279,7 @@ class ReplicaManager:
         awaited = self._awaited.get(broker_id)
         if awaited:
             awaited.pop(partition.topic_partition, None)
-        if self.isr is not None and len(partition.in_sync) < len(partition.replicas):
+        if len(partition.in_sync) < len(partition.replicas):
             self.isr.consider_expansion(partition)
 
     def on_log_start_raised(self, topic_partition: TopicPartition) -> None:
@@ -325,7 +322,7 @@ class ReplicaManager:
 
     def on_damage(self, partition: Partition) -> None:
         """Hand over what this node leads and cannot read any more, where somebody else has everything."""
-        if self._directories is not None and len(partition.in_sync) > 1:
+        if len(partition.in_sync) > 1:
             index = partition.topic_partition.partition
             self._directories.assign(partition.topic_id, index, DIRECTORY_LOST)
 
@@ -347,13 +344,11 @@ class ReplicaManager:
                     self._unassigned[topic_partition] = local
         self._assign_some()
         self._publish_configs(delta, image)
-        if self.isr is not None and delta.cluster.changed_brokers:
+        if delta.cluster.changed_brokers:
             self.isr.look_again()
-        if self.fetchers is not None:
-            if delta.cluster.changed_brokers:
-                self.fetchers.retry_now()
-            self._hurry_followers()
-            self.fetchers.tick(self._clock.monotonic_ms())
+            self.fetchers.retry_now()
+        self._hurry_followers()
+        self.fetchers.tick(self._clock.monotonic_ms())
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for resource in delta.configs.changes:
@@ -419,8 +414,7 @@ class ReplicaManager:
             )
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
-            if self._directories is not None:
-                self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
+            self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
             return None
         except StorageError as error:
             logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)
@@ -438,8 +432,6 @@ class ReplicaManager:
 
     def _compare_directory(self, partition: Partition, local: LocalReplica) -> None:
         """Tell the controller where the log is when it believes otherwise."""
-        if self._directories is None:
-            return
         path = partition.log.directory.rpartition("/")[0]
         directory_id = self._logs.directory_ids().get(path)
         index = partition.topic_partition.partition
@@ -452,25 +444,21 @@ class ReplicaManager:
 
     def _lead(self, partition: Partition, local: LocalReplica) -> None:
         now_ms = self._clock.monotonic_ms()
-        if self.fetchers is not None:
-            self.fetchers.forget(partition.topic_partition)
+        self.fetchers.forget(partition.topic_partition)
         if partition.lead(local.partition, now_ms=now_ms):
             self._await_followers(partition, now_ms)
         partition.advance_high_watermark(now_ms)
-        if self.isr is not None:
-            self.isr.lead(partition)
+        self.isr.lead(partition)
 
     def _follow(self, partition: Partition, local: LocalReplica, *, is_new: bool) -> None:
         is_news = partition.follow(local.partition) or is_new
         if partition.damaged_offset is not None and partition.leader != NO_LEADER:
             self._drop_damage(partition)
-        if self.isr is not None:
-            self.isr.forget(partition.topic_partition)
-        if self.fetchers is not None:
-            if partition.leader == NO_LEADER:
-                self.fetchers.forget(partition.topic_partition)
-            elif is_news:
-                self.fetchers.follow(partition)
+        self.isr.forget(partition.topic_partition)
+        if partition.leader == NO_LEADER:
+            self.fetchers.forget(partition.topic_partition)
+        elif is_news:
+            self.fetchers.follow(partition)
 
     def _drop_damage(self, partition: Partition) -> None:
         """Cut the log where its damage begins: the leader has the rest."""
@@ -505,12 +493,9 @@ class ReplicaManager:
             return False
         partition.leader = NO_LEADER
         partition.pending = None
-        if self._directories is not None:
-            self._directories.forget(partition.topic_id, topic_partition.partition)
-        if self.isr is not None:
-            self.isr.forget(topic_partition)
-        if self.fetchers is not None:
-            self.fetchers.forget(topic_partition)
+        self._directories.forget(partition.topic_id, topic_partition.partition)
+        self.isr.forget(topic_partition)
+        self.fetchers.forget(topic_partition)
         self.wake((topic_partition,))
         return True
 
@@ -526,26 +511,20 @@ class ReplicaManager:
             self._assign_some()
         if self._unhurried:
             self._hurry_followers()
-        if self.fetchers is not None:
-            self.fetchers.tick(now_ms)
-        if self.isr is not None:
-            self.isr.tick(now_ms)
-        if self._directories is not None:
-            self._directories.tick(now_ms)
+        self.fetchers.tick(now_ms)
+        self.isr.tick(now_ms)
+        self._directories.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
-        deadlines = [
+        deadlines = (
             self.produce_purgatory.next_deadline_ms(),
             self.fetch_purgatory.next_deadline_ms(),
             self.commit_purgatory.next_deadline_ms(),
             self.delete_purgatory.next_deadline_ms(),
-        ]
-        if self.fetchers is not None:
-            deadlines.append(self.fetchers.next_deadline_ms())
-        if self.isr is not None:
-            deadlines.append(self.isr.next_deadline_ms())
-        if self._directories is not None:
-            deadlines.append(self._directories.next_deadline_ms())
+            self.fetchers.next_deadline_ms(),
+            self.isr.next_deadline_ms(),
+            self._directories.next_deadline_ms(),
+        )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)

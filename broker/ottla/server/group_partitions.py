@@ -24,6 +24,13 @@ class ReplicatedOffsetsLog:
     def __init__(self, replicas: ReplicaManager) -> None:
         self._replicas = replicas
 
+    def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
+        """Return everything in the log of a partition that this node leads; None when it does not."""
+        found = self._replicas.find(CONSUMER_OFFSETS_TOPIC, partition)
+        if found is None or not found.is_leader:
+            return None
+        return batches_between(found.log, found.log.log_start_offset, found.log.log_end_offset)
+
     def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
         return self._replicas.append_committed(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition), batch)
 

@@ -208,11 +208,13 @@ class Node:
             ),
             config=settings.replication_config(config),
         )
+        offsets_log = ReplicatedOffsetsLog(self.replicas)
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
             clock=self.clock,
             random=self._random,
-            log=ReplicatedOffsetsLog(self.replicas),
+            log=offsets_log,
+            read_again=offsets_log.read_again,
             offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
         )
 

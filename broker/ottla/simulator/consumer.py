@@ -12,7 +12,7 @@ from ottla.types import Offset
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.records import iterate_batches, read_records
 
-MAX_WAIT_MS = 500
+MAX_WAIT_MS = 1_000
 SIZE_BYTES_MAX = 64 * 1024
 RETRY_BACKOFF_MS = 100
 _DECOMPRESSED_BYTES_MAX = 1 << 24

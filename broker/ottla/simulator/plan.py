@@ -107,6 +107,7 @@ def _draw_overrides(random: SeededRandom, brokers: int) -> dict[str, str]:
         "controller.quorum.election.timeout.ms": "500",
         "controller.quorum.fetch.timeout.ms": str((1_000, 2_000)[random.randrange(2)]),
         "metadata.log.max.record.bytes.between.snapshots": str((20_971_520, 20_000)[random.randrange(2)]),
+        "metadata.max.idle.interval.ms": str((500, 5_000)[random.randrange(2)]),
         "auto.leader.rebalance.enable": ("true", "false")[random.randrange(2)],
         "leader.imbalance.check.interval.seconds": "10",
     }

@@ -17,6 +17,8 @@ class TopicDescription:
     topic_id: str
     replicas: tuple[tuple[int, ...], ...]
     """Broker ids by partition, with those who come and those who go."""
+    is_in_sync: bool = True
+    """Whether every replica of every partition is in sync; one that comes is not until it has everything."""
 
     @property
     def partitions(self) -> int:

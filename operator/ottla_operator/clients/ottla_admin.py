@@ -93,6 +93,7 @@ class OttlaAdmin:
                 name=name,
                 topic_id=topic.topic_id,
                 replicas=tuple(partition.replicas for partition in topic.partitions),
+                is_in_sync=not any(partition.is_under_replicated for partition in topic.partitions),
             )
             for name, topic in described.items()
         }

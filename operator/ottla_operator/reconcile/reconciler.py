@@ -238,15 +238,14 @@ async def _observe_topic(topic: Topic, broker: BrokerAdmin) -> ObservedTopic | N
     if described is None:
         return None
     configs = await broker.describe_topic_configs([name])
-    moves = topic.replication_factor is not None and any(
-        len(replicas) != topic.replication_factor for replicas in described.replicas
-    )
+    factor = topic.replication_factor
+    may_move = not described.is_in_sync or any(len(replicas) != factor for replicas in described.replicas)
     return ObservedTopic(
         topic_id=described.topic_id,
         partitions=described.partitions,
         replication_factor=described.replication_factor,
         config=configs.get(name, {}),
-        view=await broker.observe(topics=[name]) if moves else None,
+        view=await broker.observe(topics=[name]) if factor is not None and may_move else None,
     )
 
 

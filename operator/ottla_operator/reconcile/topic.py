@@ -30,7 +30,7 @@ class ObservedTopic:
     config: Mapping[str, str]
     """Only what was set on this topic, not what it inherits."""
     view: ClusterView | None = None
-    """The brokers and this topic's partitions; None where each partition has as many replicas as the spec asks."""
+    """The brokers and this topic's partitions; None where no replica is missing and none has to move."""
 
 
 def plan_topic(topic: Topic, observed: ObservedTopic | None, *, claimed_by: ObjectKey | None = None) -> Plan:
@@ -124,6 +124,8 @@ def _moves(topic: Topic, view: ClusterView) -> Plan:
         targets[partition.partition] = target
     if targets:
         return Plan((ReassignPartitions(targets),))
+    if not any(partition.is_moving for partition in view.partitions):
+        return Plan()
     ready = sum(len(partition.target) == factor and not partition.is_moving for partition in view.partitions)
     message = f"{ready} of {len(view.partitions)} partitions have {factor} replicas, the others are on the move"
     return Plan(obstacle=Waiting("Reassigning", message))

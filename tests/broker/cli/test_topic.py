@@ -3,6 +3,11 @@
 import json
 from typing import Any
 
+import pytest
+
+from ottla.cli.topic import _life
+from ottla.client.results import PartitionDescription, Reassignment
+
 
 def test_created_topic_is_listed(ottla: Any, topic: str) -> None:
     ran = ottla("topic", "list", "-o", "name")
@@ -46,6 +51,39 @@ def test_description_for_programs(ottla: Any, topic: str) -> None:
     assert described["name"] == topic
     assert [partition["partition"] for partition in described["partitions"]] == [0, 1, 2]
     assert described["configs"] == []
+    assert [(entry["state"], entry["replicaStates"]) for entry in described["partitions"]] == [
+        ("Online", {"1": "Online"})
+    ] * 3
+
+
+def test_states_of_partitions_and_replicas_are_shown_when_asked_for(ottla: Any, topic: str) -> None:
+    lines = ottla("topic", "describe", topic, "-o", "wide").out.splitlines()
+
+    assert lines[5].split()[-3:] == ["EPOCH", "STATE", "REPLICA-STATES"]
+    assert lines[6].split()[-2:] == ["Online", "1:Online"]
+
+
+@pytest.mark.parametrize(
+    ("leader", "offline", "adding", "states"),
+    [
+        pytest.param(1, (), None, ("Online", "Online", "Online"), id="well"),
+        pytest.param(1, (2,), None, ("Online", "Online", "Offline"), id="replica-offline"),
+        pytest.param(-1, (1, 2), None, ("Offline", "Offline", "Offline"), id="nobody-there"),
+        pytest.param(1, (), (2,), ("Online", "Online", "New"), id="replica-comes"),
+        pytest.param(1, (2,), (2,), ("Online", "Online", "Offline"), id="replica-comes-and-is-away"),
+    ],
+)
+def test_states_follow_from_what_brokers_say(
+    leader: int, offline: tuple[int, ...], adding: tuple[int, ...] | None, states: tuple[str, ...]
+) -> None:
+    entry = PartitionDescription(
+        partition=0, leader=leader, leader_epoch=0, replicas=(1, 2), isr=(1,), offline_replicas=offline
+    )
+    move = None if adding is None else Reassignment(replicas=(1, 2), adding=adding, removing=())
+
+    life = _life(entry, move)
+
+    assert (life["state"], *life["replicaStates"].values()) == states
 
 
 def test_description_for_people(ottla: Any, topic: str) -> None:

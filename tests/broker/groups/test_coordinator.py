@@ -334,6 +334,27 @@ def test_a_lost_write_stops_the_partition_until_it_is_loaded_again(group_node: A
     assert group_node.offsets() == {("t", 0): 1}
 
 
+def test_a_write_that_is_late_stops_nothing(group_node: Any) -> None:
+    group_node.log.is_held = True
+    late = group_node.commit(offset=2)
+    group_node.log.commit(ErrorCode.REQUEST_TIMED_OUT)
+
+    assert error_of_commit(late.value) is not ErrorCode.NONE
+    assert group_node.offsets() == {("t", 0): 2}
+
+
+def test_a_leader_that_lost_a_write_loads_its_partition_anew(group_node: Any) -> None:
+    group_node.commit(offset=1)
+    group_node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    group_node.commit(offset=2)
+    group_node.log.refuses_with = ErrorCode.NONE
+    group_node.groups._read_again = lambda partition: [parse_batch(each) for each in group_node.log.batches[partition]]
+    assert group_node.groups.next_deadline_ms() is not None
+    group_node.advance(1_000)
+
+    assert group_node.offsets() == {("t", 0): 1}
+
+
 def test_offsets_of_deleted_topics_are_forgotten(group_node: Any) -> None:
     group_node.commit("t", 0)
     group_node.commit("t", 1)

@@ -236,6 +236,17 @@ def test_records_that_cannot_be_are_not_kept(follower: Follower, damage: Callabl
     assert not follower.failures
 
 
+def test_a_leader_of_another_release_is_named_once(follower: Follower, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    for _ in range(3):
+        follower.fetch().answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+        follower.advance(300)
+
+    said = [record.message for record in caplog.records if "UNSUPPORTED_VERSION" in record.message]
+    assert len(said) == len(set(said))
+    assert any("FetchRequest" in line for line in said)
+
+
 # --- the leader is gone
 
 

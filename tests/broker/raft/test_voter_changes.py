@@ -332,6 +332,8 @@ def test_static_voters_move_into_the_log() -> None:
 
     assert {each.client.kraft_version for each in quorum.running()} == {1}
     assert leader.client.voters.is_voter(quorum.replicas[2].key)
+    observers = [key.node_id for key, _ in leader.client.state.observers(quorum.clock.monotonic_ms())]
+    assert observers == [4]
     assert error_of(quorum, leader.client.handle_add_voter(add_request(quorum.replicas[4]))) is ErrorCode.NONE
     for node_id in (1, 2, 3, 4):
         quorum.kill(node_id)

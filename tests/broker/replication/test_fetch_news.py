@@ -100,3 +100,20 @@ def test_a_quiet_sessions_answer_is_empty_until_something_happens(pair: Any) -> 
     assert quiet.responses == []
     assert len(news.responses[0].partitions[0].records) > 0
     assert len(again.responses[0].partitions[0].records) > 0
+
+
+def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(new_cluster: Any) -> None:
+    cluster = new_cluster(2)
+    cluster.settle()
+    topic_id = cluster.controller.create_topic("t", (1, 2))
+    by_id = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+    (unknown,) = cluster[1].ask(FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=[by_id]), 13)
+    cluster.settle()
+    (known,) = cluster[1].ask(request(unknown.session_id, 1, names=False), 13)
+    cluster[1].produce(b"a", acks=1)
+    cluster.run(600)
+    (news,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 13)
+
+    assert ErrorCode(unknown.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert known.responses[0].partitions[0].error_code == 0
+    assert len(news.responses[0].partitions[0].records) > 0

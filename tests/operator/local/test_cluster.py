@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from ottla_operator import local
+from ottla_operator.errors import ManifestError
+from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 
 Document = dict[str, Any]
@@ -104,7 +106,7 @@ def test_topic_changes_as_its_manifest_does(running: Path, topic_manifest: Build
         pytest.param({"partitions": 2}, "Invalid", id="fewer-partitions"),
         pytest.param({"partitions": 5, "config": {"retention.msx": "1"}}, "InvalidConfig", id="wrong-config-key"),
         pytest.param({"partitions": 5, "config": {"retention.ms": "x"}}, "InvalidConfig", id="wrong-config-value"),
-        pytest.param({"partitions": 5, "replicationFactor": 2}, "Invalid", id="other-replication-factor"),
+        pytest.param({"partitions": 5, "replicationFactor": 2}, "ReplicationFactorTooLarge", id="more-than-brokers"),
     ],
 )
 def test_refused_change_leaves_the_topic_as_it_was(
@@ -166,11 +168,13 @@ def test_topics_are_there_after_down_and_up(tmp_path: Path, topic_manifest: Buil
         local.down(state_dir=tmp_path)
 
 
-def test_more_brokers_than_this_release_runs_are_refused(tmp_path: Path) -> None:
-    outcome = local.up(state_dir=tmp_path, brokers=3, port=free_port())
+def test_pools_of_a_manifest_are_changed_in_the_manifest(tmp_path: Path, cluster_manifest: Builder) -> None:
+    manifest = cluster_manifest()
+    manifest["spec"]["pools"][0]["name"] = "own"
+    StateDirectory(tmp_path).write(manifest)
 
-    assert (outcome.action, outcome.exit_code) == ("refused", ExitCode.ERROR)
-    assert "nodes: is 3; it must be at most 1" in outcome.message
+    with pytest.raises(ManifestError, match="change their nodes in its manifest"):
+        local.up(state_dir=tmp_path, brokers=3)
 
 
 def test_second_cluster_needs_a_directory_of_its_own(running: Path, cluster_manifest: Builder) -> None:

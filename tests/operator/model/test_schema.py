@@ -2,15 +2,19 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def test_admission_fills_in_defaults_and_leaves_the_manifest_alone(topic_manifest: Builder) -> None:
@@ -316,3 +320,10 @@ def test_short_names_do_not_shadow_those_of_other_kafka_operators(kind: str) -> 
 
     assert not {"k", "kt", "ku", "knp", "kr"} & set(names["shortNames"])
     assert names["categories"] == ["ottla"]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_admitted(path: Path) -> None:
+    documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+    assert [schema.admit(document)["kind"] for document in documents] == [document["kind"] for document in documents]

@@ -119,6 +119,20 @@ def test_several_changes_are_validated_before_the_first_is_made(topic_manifest: 
     assert result.facts["partitions"] == 6
 
 
+def test_replication_factor_is_waited_for_until_no_replica_moves(topic_manifest: Builder, brokers: Any) -> None:
+    brokers.broker_ids = (0, 1, 2)
+    brokers.add_topic("flights", partitions=2)
+    topic = Topic.parse(topic_manifest(partitions=2, replicationFactor=3))
+
+    started = topic_pass(topic, brokers)
+    assert isinstance(started.verdict, Waiting)
+    assert (started.verdict.reason, len(started.done)) == ("Reassigning", 1)
+    assert topic_pass(topic, brokers).done == ()
+    brokers.finish_moves()
+
+    assert topic_pass(topic, brokers).verdict == Reached("AsSpecified", "2 partitions, replication factor 3")
+
+
 def test_brokers_that_are_slow_to_show_a_topic_are_waited_for(topic_manifest: Builder, brokers: Any) -> None:
     async def forget(*_: Any, **__: Any) -> None:
         return None

@@ -107,6 +107,9 @@ class TestReplicationFactor:
         message = "1 of 2 partitions have 2 replicas, the others are on the move"
         assert self.plan(topic_manifest, 2, seen) == Plan(obstacle=Waiting("Reassigning", message))
 
+    def test_replicas_that_lag_are_no_move(self, topic_manifest: Builder) -> None:
+        assert self.plan(topic_manifest, 2, view(partition(0, 0, 1, isr=(0,)))) == Plan()
+
     def test_move_to_another_factor_is_sent_anew(self, topic_manifest: Builder) -> None:
         seen = view(partition(0, 0, 1, 2, isr=(0,), adding=(1, 2)))
 

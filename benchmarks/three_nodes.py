@@ -1,0 +1,224 @@
+"""Three nodes on this machine, each broker and controller, that a benchmark starts, kills and asks: Ottla or JVM Kafka.
+
+Both systems are formatted before anything is measured, run in the foreground as children of the benchmark, and keep
+their defaults. Questions go over plain sockets, so that no client library's waiting is measured.
+"""
+
+import base64
+import contextlib
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import frames, measure
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+NODE_IDS = (1, 2, 3)
+STOP_TIMEOUT_S = 60
+READY_TIMEOUT_S = 120
+METADATA_TOPIC = b"__cluster_metadata"
+CREATE_TOPICS, DESCRIBE_QUORUM = 19, 55
+TOPIC_ALREADY_EXISTS = 36
+
+PROPERTIES = """process.roles=broker,controller
+node.id={node}
+controller.quorum.bootstrap.servers={controllers}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.replication.factor=3
+"""
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """Nodes 1 to 3; node i serves clients on ``port_base`` + i - 1, controllers on ``port_base`` + 99 + i."""
+
+    system: str
+    directory: Path
+    port_base: int
+    kafka_command: str | None = None
+    """Formats (``--format-only``) or becomes (``--node I --foreground``) JVM Kafka nodes; {dir} and {port} in it."""
+
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def bootstrap_server(self) -> str:
+        return ",".join(f"127.0.0.1:{self.port(node)}" for node in NODE_IDS)
+
+    def port(self, node: int) -> int:
+        return self.port_base + node - 1
+
+    def format(self) -> None:
+        """Write every node's configuration and prepare its directory."""
+        if self.system == "kafka":
+            subprocess.run([*self._kafka_words(), "--format-only"], check=True, stdout=subprocess.DEVNULL)
+            return
+        ids = {node: base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode() for node in (0, *NODE_IDS)}
+        doors = {node: f"127.0.0.1:{self.port_base + 99 + node}" for node in NODE_IDS}
+        voters = ",".join(f"{node}@{doors[node]}:{ids[node]}" for node in NODE_IDS)
+        for node in NODE_IDS:
+            config = self._config_path(node)
+            config.parent.mkdir(parents=True)
+            text = PROPERTIES.format(
+                node=node,
+                controllers=",".join(doors.values()),
+                port=self.port(node),
+                controller_port=self.port_base + 99 + node,
+                data=config.parent / "data",
+            )
+            config.write_text(text)
+            command = [sys.executable, "-m", "ottla", "format", f"--cluster-id={ids[0]}", "--config", str(config)]
+            subprocess.run([*command, "--initial-controllers", voters], check=True, stdout=subprocess.DEVNULL)
+
+    def start(self, node: int) -> None:
+        """Start the process, and wait for nothing."""
+        if self.system == "kafka":
+            command = [*self._kafka_words(), "--node", str(node), "--foreground"]
+        else:
+            command = [sys.executable, "-m", "ottla", "run", "--config", str(self._config_path(node))]
+        with (self.directory / f"node-{node}.out").open("ab") as output:
+            self.processes[node] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def kill(self, node: int) -> None:
+        """End the process with SIGKILL."""
+        process = self.processes.pop(node)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self, node: int) -> float:
+        """Ask the process to end, wait until it has, and return how many seconds that took."""
+        process, started = self.processes.pop(node), time.perf_counter()
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            measure.progress(f"node {node} did not stop in {STOP_TIMEOUT_S} s, and is killed")
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return time.perf_counter() - started
+
+    def kill_all(self) -> None:
+        for node in list(self.processes):
+            self.kill(node)
+
+    def cpu_s(self) -> float:
+        """CPU time that the processes which run now have used."""
+        return sum(measure.Node(process.pid).cpu_s() for process in self.processes.values())
+
+    def rss_mib(self) -> float:
+        return sum(measure.Node(process.pid).rss_mib() for process in self.processes.values())
+
+    def create_topic(self, name: str, *, partitions: int, replicas: int, via: int | None = None) -> None:
+        """Ask one node again and again until the topic is there; that node passes it on to the active controller."""
+        asked = next(iter(self.processes)) if via is None else via
+        body = struct.pack(">i", 1) + frames.text(name) + struct.pack(">ihi", partitions, replicas, 0)
+        minimum = struct.pack(">i", 1) + frames.text("min.insync.replicas") + frames.text(str(max(1, replicas - 1)))
+        request = frames.frame(CREATE_TOPICS, 4, body + minimum + struct.pack(">i?", 30_000, False))
+
+        def created() -> bool:
+            answer = self._ask(asked, request)
+            error = struct.unpack_from(">h", answer, 14 + len(name))[0] if answer else -1
+            return error in (0, TOPIC_ALREADY_EXISTS)
+
+        wait_until(f"topic {name} is created", created, pause_s=0.005)
+
+    def quorum_leader(self) -> int:
+        """The active controller's id, from whichever node knows one."""
+        topic = b"\x02" + bytes([len(METADATA_TOPIC) + 1]) + METADATA_TOPIC + b"\x02" + struct.pack(">i", 0) + bytes(3)
+        head = struct.pack(">hhih", DESCRIBE_QUORUM, 0, 1, 5) + b"bench\x00"
+        request = struct.pack(">i", len(head) + len(topic)) + head + topic
+        leaders: list[int] = []
+
+        def known() -> bool:
+            for node in self.processes:
+                answer = self._ask(node, request)
+                if answer and struct.unpack_from(">h", answer, 5)[0] == 0:
+                    error, leader = struct.unpack_from(">hi", answer, 5 + 2 + 1 + 1 + len(METADATA_TOPIC) + 1 + 4)
+                    if error == 0 and leader in NODE_IDS:
+                        leaders.append(leader)
+                        return True
+            return False
+
+        wait_until("the quorum has a leader", known)
+        return leaders[0]
+
+    def _ask(self, node: int, request: bytes) -> bytes:
+        with contextlib.suppress(OSError):
+            connection = frames.connect(("127.0.0.1", self.port(node)))
+            with connection.socket:
+                return bytes(connection.exchange(request))
+        return b""
+
+    def _config_path(self, node: int) -> Path:
+        return self.directory / f"node-{node}" / "server.properties"
+
+    def _kafka_words(self) -> list[str]:
+        assert self.kafka_command is not None
+        return shlex.split(self.kafka_command.format(dir=shlex.quote(str(self.directory)), port=self.port_base))
+
+
+@dataclass(frozen=True)
+class View:
+    """What the cluster's Metadata says, through librdkafka."""
+
+    admin: AdminClient
+
+    def partitions(self, topic: str) -> dict[int, tuple[int, list[int]]]:
+        """Partition to (leader, in-sync replicas); empty where no node answered."""
+        try:
+            found = self.admin.list_topics(topic, timeout=5).topics[topic].partitions
+        except KafkaException:
+            return {}
+        return {number: (partition.leader, sorted(partition.isrs)) for number, partition in found.items()}
+
+    def wait_until_in_sync(self, topic: str, partitions: int, replicas: int) -> None:
+        def in_sync() -> bool:
+            now = self.partitions(topic)
+            return len(now) == partitions and all(leader > 0 and len(isr) == replicas for leader, isr in now.values())
+
+        wait_until(f"every replica of {topic} is in sync", in_sync)
+
+    def wait_until_led_without(self, node: int, topic: str) -> None:
+        def led() -> bool:
+            now = self.partitions(topic)
+            return bool(now) and all(leader > 0 and leader != node for leader, _ in now.values())
+
+        wait_until(f"no partition of {topic} is led by node {node}", led)
+
+
+@contextmanager
+def running(system: str, directory: Path, port_base: int, kafka_command: str | None) -> Iterator[tuple[Cluster, float]]:
+    """Run a fresh cluster; give it, and the seconds until a topic of three replicas could be created."""
+    cluster = Cluster(system=system, directory=directory, port_base=port_base, kafka_command=kafka_command)
+    cluster.format()
+    started = time.perf_counter()
+    try:
+        for node in NODE_IDS:
+            cluster.start(node)
+        cluster.create_topic("first", partitions=1, replicas=3)
+        yield cluster, time.perf_counter() - started
+    finally:
+        cluster.kill_all()
+
+
+def wait_until(what: str, holds: Callable[[], bool], pause_s: float = 0.05) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not so after {READY_TIMEOUT_S} s: {what}")
+        time.sleep(pause_s)
