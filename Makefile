@@ -10,7 +10,7 @@ PYTEST_ARGUMENTS ?=
 SIMULATE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit interop e2e simulate bench jars clean
+.PHONY: help install demo test lint types imports unit cluster interop e2e simulate bench jars clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipeline, checked and drawn.
 	$(BIN)/ottla demo
 
-test: lint types imports unit interop ## Everything that needs no Kubernetes.
+test: lint types imports unit cluster interop ## Everything that needs no Kubernetes.
 
 lint: $(VENV)/.installed ## Style and format.
 	$(BIN)/ruff check .
@@ -45,7 +45,10 @@ jars: $(VENV)/.installed ## Spark's connector and Delta, from Maven Central; wha
 	@$(BIN)/python -m ottla_spark.jars >/dev/null || echo "the jars are not there: tests that need Spark are skipped"
 
 unit: jars ## Tests of the parts.
-	$(BIN)/python -m pytest -m "not e2e and not interop" -n auto $(PYTEST_ARGUMENTS)
+	$(BIN)/python -m pytest -m "not e2e and not interop and not cluster" -n auto $(PYTEST_ARGUMENTS)
+
+cluster: $(VENV)/.installed ## Clusters of real processes that are killed, stopped and rolled under load.
+	$(BIN)/python -m pytest -m "cluster and not interop" $(PYTEST_ARGUMENTS)
 
 interop: $(VENV)/.installed ## Real clients against a real node; Kafka's own tools where OTTLA_KAFKA_LIBS is set.
 	$(BIN)/python -m pytest -m interop $(PYTEST_ARGUMENTS)
