@@ -137,6 +137,16 @@ class Cluster:
 
         wait_until(f"topic {name} is created", created, pause_s=0.005)
 
+    def wait_until_every_node_serves(self) -> None:
+        """Wait until every node that runs names them all, that is, until none of them is fenced."""
+        request = frames.frame(frames.METADATA, 1, struct.pack(">i", 0))
+
+        def serve() -> bool:
+            answers = [self._ask(node, request) for node in self.processes]
+            return all(answer and struct.unpack_from(">i", answer, 4)[0] == len(self.processes) for answer in answers)
+
+        wait_until("every node serves", serve, pause_s=0.01)
+
     def quorum_leader(self) -> int:
         """The active controller's id, from whichever node knows one."""
         topic = b"\x02" + bytes([len(METADATA_TOPIC) + 1]) + METADATA_TOPIC + b"\x02" + struct.pack(">i", 0) + bytes(3)
@@ -203,13 +213,14 @@ class View:
 
 @contextmanager
 def running(system: str, directory: Path, port_base: int, kafka_command: str | None) -> Iterator[tuple[Cluster, float]]:
-    """Run a fresh cluster; give it, and the seconds until a topic of three replicas could be created."""
+    """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created."""
     cluster = Cluster(system=system, directory=directory, port_base=port_base, kafka_command=kafka_command)
     cluster.format()
     started = time.perf_counter()
     try:
         for node in NODE_IDS:
             cluster.start(node)
+        cluster.wait_until_every_node_serves()
         cluster.create_topic("first", partitions=1, replicas=3)
         yield cluster, time.perf_counter() - started
     finally:

@@ -44,4 +44,7 @@ class PeerChannel(Protocol):
         """
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
-        """Find out whether somebody listens at ``endpoint``; None when somebody does."""
+        """Find out whether somebody listens at ``endpoint``.
+
+        None when somebody does: known after ``timeout_ms``, for a process that is ending may still seem to listen.
+        """

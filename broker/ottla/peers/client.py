@@ -125,13 +125,22 @@ class _Lane:
 
 
 class _Probe:
-    """One connection that is made only to see whether it can be."""
+    """A connection that is made only to see whether it can be made and lasts.
 
-    __slots__ = ("answer", "connection", "deadline_ms")
+    That it can be made proves little: a process that is ending may have closed the connections that it had and not its
+    listener yet, and the system goes on to accept in its name. So the connection must stand until the deadline, and
+    when it does not a second attempt has the last word.
+    """
 
-    def __init__(self, connection: ConnectionId, deadline_ms: int) -> None:
-        self.connection = connection
+    __slots__ = ("answer", "connection", "deadline_ms", "endpoint", "is_connected", "is_second", "listener")
+
+    def __init__(self, endpoint: Endpoint, listener: str, deadline_ms: int) -> None:
+        self.endpoint = endpoint
+        self.listener = listener
         self.deadline_ms = deadline_ms
+        self.connection: ConnectionId
+        self.is_connected = False
+        self.is_second = False
         self.answer: Delayed[PeerFailure | None] = Delayed()
 
 
@@ -181,9 +190,8 @@ class PeerClient:
         """See `PeerChannel.probe`."""
         if self._is_closed:
             return Delayed()
-        connection = self._network.connect(endpoint, listener)
-        probe = self._probes[connection] = _Probe(connection, self._clock.monotonic_ms() + timeout_ms)
-        self.lane_of[connection] = None
+        probe = _Probe(endpoint, listener, self._clock.monotonic_ms() + timeout_ms)
+        self._dial_probe(probe)
         return probe.answer
 
     # --- what the driver calls, for the connections in `lane_of`
@@ -191,7 +199,8 @@ class PeerClient:
     def connected(self, connection: ConnectionId) -> None:
         lane = self.lane_of.get(connection)
         if lane is None:
-            self._end_probe(connection, None)
+            if connection in self._probes:
+                self._probes[connection].is_connected = True
             return
         lane.state = _State.AGREEING
         lane.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
@@ -233,7 +242,7 @@ class PeerClient:
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
         failure = PeerFailure.REFUSED if was_refused else PeerFailure.DISCONNECTED
         if connection in self._probes:
-            self._end_probe(connection, failure)
+            self._on_probe_closed(self._probes[connection], failure)
             return
         lane = self.lane_of.get(connection)
         if lane is None:
@@ -246,7 +255,7 @@ class PeerClient:
     def tick(self, now_ms: int) -> None:
         """Time out requests, probes and attempts; try again what is due; close idle lanes."""
         for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
-            self._end_probe(probe.connection, PeerFailure.TIMED_OUT)
+            self._end_probe(probe, None if probe.is_connected else PeerFailure.TIMED_OUT)
         for lane in list(self._lanes.values()):
             if lane.earliest_deadline_ms is not None and now_ms >= lane.earliest_deadline_ms:
                 self._time_out(lane, now_ms)
@@ -464,13 +473,31 @@ class PeerClient:
         if self._lanes:
             yield self._next_idle_check_ms
 
-    def _end_probe(self, connection: ConnectionId, outcome: PeerFailure | None) -> None:
-        probe = self._probes.pop(connection, None)
-        self.lane_of.pop(connection, None)
-        if probe is not None:
-            if outcome in (None, PeerFailure.TIMED_OUT):
-                self._network.close_connection(connection)
-            probe.answer.complete(outcome)
+    # --- a probe's life
+
+    def _dial_probe(self, probe: _Probe) -> None:
+        probe.connection = self._network.connect(probe.endpoint, probe.listener)
+        probe.is_connected = False
+        self._probes[probe.connection] = probe
+        self.lane_of[probe.connection] = None
+
+    def _on_probe_closed(self, probe: _Probe, failure: PeerFailure) -> None:
+        if failure is PeerFailure.REFUSED or probe.is_second:
+            self._end_probe(probe, failure)
+            return
+        self._forget_probe(probe)
+        probe.is_second = True
+        self._dial_probe(probe)
+
+    def _end_probe(self, probe: _Probe, outcome: PeerFailure | None) -> None:
+        self._forget_probe(probe)
+        if outcome in (None, PeerFailure.TIMED_OUT):
+            self._network.close_connection(probe.connection)
+        probe.answer.complete(outcome)
+
+    def _forget_probe(self, probe: _Probe) -> None:
+        del self._probes[probe.connection]
+        self.lane_of.pop(probe.connection, None)
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

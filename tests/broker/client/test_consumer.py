@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer
+from ottla.client.errors import BrokerUnreachableError
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
-from ottla.types import TopicPartition
+from ottla.types import Endpoint, TopicPartition
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -21,6 +23,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.records import ControlRecordType, Record, build_batch, build_end_transaction_marker
 
 T0 = TopicPartition("t", 0)
@@ -164,3 +167,36 @@ def test_high_watermark_is_remembered(broker: Any) -> None:
             return consumer.high_watermarks
 
     assert asyncio.run(run()) == {T0: 100}
+
+
+def test_leader_that_is_gone_is_looked_up_again(make_broker: Any) -> None:
+    alive, gone = make_broker(1), make_broker(2)
+    gone.endpoint = Endpoint("127.0.0.1", 1)
+    serve(alive, data(batch(0, b"a")))
+    served = alive.scripts[MetadataRequest]
+    alive.serve_topic("t", [2], [alive, gone])
+
+    async def run() -> list[bytes | None]:
+        async with alive, Consumer([alive.endpoint]) as consumer:
+            consumer.assign({T0: 0})
+            assert await consumer.fetch(max_wait_ms=0) == []
+            alive.scripts[MetadataRequest] = served
+            return [record.value for record in await consumer.fetch(max_wait_ms=0)]
+
+    assert asyncio.run(run()) == [b"a"]
+
+
+def test_leader_that_stays_away_is_an_error_after_the_request_timeout(make_broker: Any) -> None:
+    alive, gone = make_broker(1), make_broker(2)
+    gone.endpoint = Endpoint("127.0.0.1", 1)
+    alive.serve_topic("t", [2], [alive, gone])
+
+    async def run() -> None:
+        async with alive, Cluster([alive.endpoint], request_timeout_s=0.02) as cluster:
+            consumer = Consumer(cluster)
+            consumer.assign({T0: 0})
+            while True:
+                await consumer.fetch(max_wait_ms=0)
+
+    with pytest.raises(BrokerUnreachableError):
+        asyncio.run(run())

@@ -306,15 +306,51 @@ def test_a_probe_tells_whether_somebody_listens(asker: Asker, outcome: str, foun
     match outcome:
         case "connected":
             asker.client.connected(1)
+            asker.pass_time(199)
+            assert not probe.is_complete
+            asker.pass_time(1)
         case "refused":
             asker.client.closed(1, "no", was_refused=True)
         case "unreachable":
             asker.client.closed(1, "no route to host")
+            asker.client.closed(2, "no route to host")
         case _:
             asker.pass_time(200)
 
     assert probe.value is found
     assert asker.network.closed == ([1] if outcome in ("connected", "silence") else [])
+    assert not asker.client.lane_of
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        pytest.param("refused", PeerFailure.REFUSED, id="it-was-ending"),
+        pytest.param("connected", None, id="it-is-there"),
+        pytest.param("closed", PeerFailure.DISCONNECTED, id="it-drops-everybody"),
+        pytest.param("silence", PeerFailure.TIMED_OUT, id="its-host-went-silent"),
+    ],
+)
+def test_a_probe_whose_connection_does_not_last_is_made_once_more(
+    asker: Asker, second: str, found: PeerFailure | None
+) -> None:
+    probe = asker.client.probe(PEER, "PLAINTEXT", timeout_ms=200)
+    asker.client.connected(1)
+    asker.client.closed(1, "connection reset by peer")
+    assert asker.network.dialled == [1, 2]
+    match second:
+        case "refused":
+            asker.client.closed(2, "no", was_refused=True)
+        case "connected":
+            asker.client.connected(2)
+        case "closed":
+            asker.client.connected(2)
+            asker.client.closed(2, "connection reset by peer")
+    if second in ("connected", "silence"):
+        asker.pass_time(200)
+
+    assert probe.value is found
+    assert asker.network.dialled == [1, 2]
     assert not asker.client.lane_of
 
 

@@ -123,3 +123,50 @@ def test_each_pod_finds_its_own_configuration(render: Callable[..., dict[str, Do
     assert list(objects["ConfigMap/demo-main"]["data"]) == ["demo-main-0.properties"]
     (broker,) = objects["StatefulSet/demo-main"]["spec"]["template"]["spec"]["containers"]
     assert broker["args"] == ["run", "--config", "/etc/ottla/$(POD_NAME).properties"]
+
+
+def several_pools(leaving: tuple[str, ...] = ()) -> dict[str, Document]:
+    pools = [
+        {"name": "quorum", "nodes": 3, "roles": ["controller"], "firstNodeId": 100, "storage": {"size": "1Gi"}},
+        {"name": "main", "nodes": 3, "roles": ["broker"], "storage": {"size": "1Gi"}},
+        {"name": "empty", "nodes": 0, "roles": ["broker"], "firstNodeId": 50, "storage": {"size": "1Gi"}},
+    ]
+    metadata = {"name": "demo", "namespace": "kafka", "uid": "u"}
+    cluster = Cluster.parse({"kind": "Cluster", "metadata": metadata, "spec": {"pools": pools}})
+    desired = desired_cluster(
+        cluster, lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal), leaving=leaving
+    )
+    return {f"{it['kind']}/{it['metadata']['name']}": it for it in kubernetes_objects.objects(desired, "image")}
+
+
+@pytest.mark.parametrize(
+    ("leaving", "replicas"),
+    [
+        pytest.param((), {"quorum": 3, "main": 3, "empty": 0}, id="as-asked"),
+        pytest.param(("demo-main-4",), {"quorum": 3, "main": 5, "empty": 0}, id="with-those-that-are-drained"),
+    ],
+)
+def test_pool_has_as_many_pods_as_have_to_run(leaving: tuple[str, ...], replicas: dict[str, int]) -> None:
+    objects = several_pools(leaving)
+
+    assert {name: objects[f"StatefulSet/demo-{name}"]["spec"]["replicas"] for name in replicas} == replicas
+    configured = objects["ConfigMap/demo-main"]["data"]
+    assert list(configured) == [f"demo-main-{number}.properties" for number in range(replicas["main"])]
+
+
+def test_clients_reach_brokers_only() -> None:
+    objects = several_pools()
+    selector = objects["Service/demo-bootstrap"]["spec"]["selector"]
+
+    def is_reached(pool: str) -> bool:
+        labels = objects[f"StatefulSet/demo-{pool}"]["spec"]["template"]["metadata"]["labels"]
+        return bool(selector.items() <= labels.items())
+
+    assert (is_reached("main"), is_reached("quorum")) == (True, False)
+
+
+@pytest.mark.parametrize(("pool", "ports"), [("main", ["kafka", "http"]), ("quorum", ["controller", "http"])])
+def test_pod_has_the_ports_of_its_roles(pool: str, ports: list[str]) -> None:
+    pod = several_pools()[f"StatefulSet/demo-{pool}"]["spec"]["template"]["spec"]
+
+    assert [port["name"] for port in pod["containers"][0]["ports"]] == ports

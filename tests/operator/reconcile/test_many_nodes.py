@@ -288,6 +288,23 @@ def test_controller_that_lost_its_volume_votes_again_under_another_directory(sim
     assert {number: world.voters[number] for number in (0, 1)} == {number: before[number] for number in (0, 1)}
 
 
+def test_voters_stay_while_others_are_behind(simulated_cluster: Any) -> None:
+    five = manifest(pool("main", 5))
+    world = simulated_cluster()
+    operator = begin(world, Change(five, five, ()))
+    world.crash("c-main-0")
+    world.crash("c-main-1")
+    operator.ask(THREE)
+
+    verdict = operator.one_pass().verdict
+    said = list(operator.verdicts)
+    operator.until_ready()
+
+    assert isinstance(verdict, Waiting)
+    assert not any(step.startswith("remove") for step in world.steps[:2]), said
+    assert_as_asked(operator, THREE)
+
+
 def test_pool_that_grows_again_has_its_ids_again(simulated_cluster: Any) -> None:
     world = simulated_cluster()
     operator = begin(world, Change(FIVE, FIVE, ((10, 11, 0),)))

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple
 from ottla.controller.elections import PartitionChange
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
-from ottla.errors import ErrorCode
 from ottla.handlers import fetch
 from ottla.log import producer_state
 from ottla.log.partition_log import PartitionLog
 from ottla.raft import quorum_state_file, unattached
 from ottla.raft.leader import LeaderState
-from ottla.raft.replica import Replica
 from ottla.replication.neighbours import Brokers
 from ottla.replication.partition import Partition
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.server.node import Node
+from ottla.simulator.disk import SimulatedFile
 from ottla.simulator.simulation import Outcome, Simulation
 
 RUN_MS = 20_000
@@ -99,12 +98,6 @@ def _truncate_to_high_watermark(set_attribute: SetAttribute) -> None:
         return is_news
 
     set_attribute(Partition, "follow", truncating)
-
-
-@mutation("fetches of an old leader epoch are served", seeds_max=100)
-def _ignore_epoch(set_attribute: SetAttribute) -> None:
-    set_attribute(Partition, "require_epoch", lambda self, current_leader_epoch: None)
-    set_attribute(Partition, "require_leadership", lambda self, current_leader_epoch=-1: None)
 
 
 @mutation("repeated batches of idempotent producers are appended again", seeds_max=20)
@@ -230,12 +223,13 @@ def _forget_votes(set_attribute: SetAttribute) -> None:
 
 @mutation("the metadata log is not synced before it counts", seeds_max=100)
 def _skip_log_sync(set_attribute: SetAttribute) -> None:
-    set_attribute(Replica, "sync", lambda self, on_synced: self.handle(on_synced))
+    sync = SimulatedFile.sync
 
+    def lying(self: SimulatedFile) -> None:
+        if not ("__cluster_metadata" in self.path and self.path.endswith(".log")):
+            sync(self)
 
-@mutation("the error of a refused AlterPartition is ignored", seeds_max=100)
-def _accept_any_isr(set_attribute: SetAttribute) -> None:
-    set_attribute(PartitionControl, "_check", lambda self, partition, asker, wanted: ErrorCode.NONE)
+    set_attribute(SimulatedFile, "sync", lying)
 
 
 # --- finding them

@@ -1,0 +1,135 @@
+"""Thousands of partitions on three nodes: how long to create them, to restart the cluster, to lose a node; memory.
+
+    python -m benchmarks.many_partitions --system ottla --partitions 10000 --replicas 3
+    OTTLA_KAFKA_CLUSTER_COMMAND=... python -m benchmarks.many_partitions --system kafka
+
+A step is over when Metadata says that every partition has a leader and its full ISR, or after a kill -9, that none is
+led by the node which was lost.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from benchmarks import measure, three_nodes
+from benchmarks.measure import Figure
+from benchmarks.three_nodes import NODE_IDS, Cluster
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+PARTITIONS_PER_TOPIC = 1000
+
+
+class Partitions:
+    """The partitions of all topics, as Metadata describes them."""
+
+    def __init__(self, cluster: Cluster, partitions: int, replicas: int) -> None:
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0})
+        self._partitions = partitions
+        self._replicas = replicas
+
+    def are_in_sync(self) -> bool:
+        now = self._now()
+        return len(now) == self._partitions and all(leader > 0 and isr == self._replicas for leader, isr in now)
+
+    def do_without(self, node: int) -> bool:
+        """Whether none is led by ``node``; one whose only replica it has is led by nobody."""
+        now = self._now()
+        led = sum(leader > 0 for leader, _ in now)
+        expected = self._partitions if self._replicas > 1 else self._partitions * 2 // 3 - 1
+        return led >= expected and all(leader != node for leader, _ in now)
+
+    def leaders(self) -> Counter[int]:
+        return Counter(leader for leader, _ in self._now())
+
+    def _now(self) -> list[tuple[int, int]]:
+        try:
+            topics = self._admin.list_topics(timeout=30).topics
+        except KafkaException:
+            return []
+        return [
+            (partition.leader, len(partition.isrs))
+            for name, topic in topics.items()
+            if name.startswith("many-")
+            for partition in topic.partitions.values()
+        ]
+
+
+def measure_cluster(cluster: Cluster, partitions: int, replicas: int) -> list[Figure]:
+    view = Partitions(cluster, partitions, replicas)
+    figures = []
+    condition = f"{partitions} partitions x {replicas}"
+
+    def add(name: str, value: float, unit: str) -> None:
+        measure.progress(f"  {name}, {condition}: {value:,.2f} {unit}")
+        figures.append(Figure(name=f"{name}, {condition}", value=value, unit=unit, better="lower"))
+
+    add("memory before", cluster.rss_mib(), "MiB")
+    cpu_s, started = cluster.cpu_s(), time.perf_counter()
+    for number in range(0, partitions, PARTITIONS_PER_TOPIC):
+        count = min(PARTITIONS_PER_TOPIC, partitions - number)
+        cluster.create_topic(f"many-{number}", partitions=count, replicas=replicas)
+    add("create: until acknowledged", time.perf_counter() - started, "s")
+    three_nodes.wait_until("every partition is in sync", view.are_in_sync)
+    add("create: until in sync", time.perf_counter() - started, "s")
+    add("create: CPU", cluster.cpu_s() - cpu_s, "s")
+    add("memory", cluster.rss_mib(), "MiB")
+    measure.progress(f"  leaders by node: {dict(view.leaders())}")
+    cpu_s = cluster.cpu_s()
+    time.sleep(5)
+    add("idle: CPU", (cluster.cpu_s() - cpu_s) / 5 * 100, "% of a core")
+
+    victim = next(node for node in NODE_IDS if node != cluster.quorum_leader())
+    started = time.perf_counter()
+    cluster.kill(victim)
+    three_nodes.wait_until(f"nothing is led by node {victim}", lambda: view.do_without(victim), pause_s=0.02)
+    add("kill -9 of a node: until another leads", time.perf_counter() - started, "s")
+    started = time.perf_counter()
+    cluster.start(victim)
+    three_nodes.wait_until("every partition is in sync", view.are_in_sync)
+    add("that node's return: until in sync", time.perf_counter() - started, "s")
+
+    victim = cluster.quorum_leader()
+    started = time.perf_counter()
+    cluster.kill(victim)
+    three_nodes.wait_until(f"nothing is led by node {victim}", lambda: view.do_without(victim), pause_s=0.02)
+    add("kill -9 of the quorum's leader: until another leads", time.perf_counter() - started, "s")
+    cluster.start(victim)
+    three_nodes.wait_until("every partition is in sync", view.are_in_sync)
+
+    started = time.perf_counter()
+    cluster.stop(next(node for node in NODE_IDS if node != cluster.quorum_leader()))
+    add("one node's controlled stop", time.perf_counter() - started, "s")
+    # What is left of the quorum could not finish a controlled stop.
+    cluster.kill_all()
+    started = time.perf_counter()
+    for node in NODE_IDS:
+        cluster.start(node)
+    three_nodes.wait_until("every partition is in sync", view.are_in_sync)
+    add("start of all: until in sync", time.perf_counter() - started, "s")
+    add("memory after the start", cluster.rss_mib(), "MiB")
+    return figures
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--system", choices=["ottla", "kafka"], default="ottla")
+    options.add_argument("--partitions", type=int, default=10_000)
+    options.add_argument("--replicas", type=int, default=1)
+    options.add_argument("--port-base", type=int, default=27700)
+    options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
+    options.add_argument("--json", type=Path, metavar="FILE")
+    arguments = options.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix=f"{arguments.system}-", ignore_cleanup_errors=True) as folder,
+        three_nodes.running(arguments.system, Path(folder), arguments.port_base, arguments.kafka_command) as nodes,
+    ):
+        figures = measure_cluster(nodes[0], arguments.partitions, arguments.replicas)
+        measure.report(figures, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Five nodes as processes, three of them controllers too, for Kafka's own tools to look at.
+
+Environment:
+    OTTLA_INTEROP_RUN: the command that runs one node, with ``{config}`` in it. `kafka.Kafka` from Kafka's jars passes
+        the same tests, so they claim Kafka's behaviour.
+"""
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+OTTLA_RUN = f"{shlex.quote(sys.executable)} -m ottla run --config {{config}}"
+HOST = "127.0.0.1"
+WITHIN_S = 90
+FIRST_PORT, LAST_PORT = 15_000, 20_000
+"""Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+CONTROLLERS = (1, 2, 3)
+NODES = (1, 2, 3, 4, 5)
+SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+_ports = itertools.count(os.getpid() % 100 * 50)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at, and that no other node of these tests is given."""
+    for candidate in _ports:
+        port = FIRST_PORT + candidate % (LAST_PORT - FIRST_PORT)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("unreachable")
+
+
+@dataclass(kw_only=True)
+class FiveNodes:
+    """Nodes 1 to 3 are controllers and brokers, 4 and 5 only brokers: observers of the quorum."""
+
+    directory: Path
+    kafka_tool: Callable[..., Any]
+    client_ports: dict[int, int] = field(default_factory=lambda: {each: free_port() for each in NODES})
+    controller_ports: dict[int, int] = field(default_factory=lambda: {each: free_port() for each in CONTROLLERS})
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{HOST}:{port}" for port in self.client_ports.values())
+
+    def config(self, node_id: int) -> Path:
+        return self.directory / f"node-{node_id}.properties"
+
+    def data(self, node_id: int) -> Path:
+        return self.directory / f"data-{node_id}"
+
+    def output(self, node_id: int) -> Path:
+        return self.directory / f"node-{node_id}.out"
+
+    def directory_id(self, node_id: int) -> str:
+        properties = (self.data(node_id) / "meta.properties").read_text()
+        return next(line.split("=")[1] for line in properties.splitlines() if line.startswith("directory.id="))
+
+    def tool(self, name: str, *args: str, **more: Any) -> Any:
+        """Run one of Kafka's tools by way of any broker."""
+        return self.kafka_tool(name, "--bootstrap-server", self.bootstrap, *args, **more)
+
+    def format(self) -> None:
+        voters = ",".join(f"{each}@{HOST}:{self.controller_ports[each]}:{_directory_id(each)}" for each in CONTROLLERS)
+        for node_id in NODES:
+            self.config(node_id).write_text("".join(f"{key}={value}\n" for key, value in self._settings(node_id)))
+            first = ["--initial-controllers", voters] if node_id in CONTROLLERS else []
+            command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(self.config(node_id))]
+            subprocess.run([*command, *first], check=True, capture_output=True)
+
+    def _settings(self, node_id: int) -> list[tuple[str, str]]:
+        is_controller = node_id in CONTROLLERS
+        clients = f"PLAINTEXT://{HOST}:{self.client_ports[node_id]}"
+        doors = f"{clients},CONTROLLER://{HOST}:{self.controller_ports[node_id]}" if is_controller else clients
+        return [
+            ("process.roles", "broker,controller" if is_controller else "broker"),
+            ("node.id", str(node_id)),
+            ("listeners", doors),
+            ("advertised.listeners", doors),
+            ("controller.listener.names", "CONTROLLER"),
+            ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"),
+            (
+                "controller.quorum.bootstrap.servers",
+                ",".join(f"{HOST}:{port}" for port in self.controller_ports.values()),
+            ),
+            ("log.dirs", str(self.data(node_id))),
+            *SETTINGS.items(),
+        ]
+
+    def start(self, *node_ids: int) -> None:
+        """Start nodes, and wait until every broker is known again."""
+        template = os.environ.get("OTTLA_INTEROP_RUN", OTTLA_RUN)
+        for node_id in node_ids:
+            command = shlex.split(template.format(config=shlex.quote(str(self.config(node_id)))))
+            with self.output(node_id).open("ab") as output:
+                self.processes[node_id] = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                )
+        for node_id in node_ids:
+            self.wait_until_it_listens(node_id)
+        self.wait_for(lambda: self.alive() == sorted(self.processes))
+
+    def wait_until_it_listens(self, node_id: int) -> None:
+        def listens() -> bool:
+            with socket.socket() as connection:
+                return connection.connect_ex((HOST, self.client_ports[node_id])) == 0
+
+        self.wait_for(listens)
+
+    def alive(self) -> list[int]:
+        """Return the brokers that may lead, as the tool lists them."""
+        shown = self.tool("kafka-broker-api-versions", code=None).stdout
+        return sorted(int(found) for found in re.findall(r"\(id: (\d+) rack: \S+ isFenced: false\)", shown))
+
+    def kill(self, node_id: int) -> None:
+        self._end(node_id, signal.SIGKILL)
+
+    def stop(self, node_id: int) -> None:
+        """Ask the node to shut down in order, and wait for it."""
+        self._end(node_id, signal.SIGTERM)
+
+    def _end(self, node_id: int, how: signal.Signals) -> None:
+        process = self.processes.pop(node_id)
+        os.killpg(process.pid, how)
+        try:
+            process.wait(WITHIN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            pytest.fail(f"node {node_id} did not end of {how.name}")
+
+    def close(self) -> None:
+        for node_id in list(self.processes):
+            self._end(node_id, signal.SIGKILL)
+
+    def wait_for(self, check: Callable[[], Any]) -> Any:
+        """Call ``check`` until it answers something true; give the answer, or fail with what the nodes said."""
+        deadline = time.monotonic() + WITHIN_S
+        while not (answer := check()):
+            if time.monotonic() > deadline:
+                said = [f"node {each}:\n{self.output(each).read_text()[-2500:]}" for each in NODES]
+                pytest.fail("\n".join([f"it did not come to that: {answer!r}", *said]))
+            time.sleep(0.1)
+        return answer
+
+    def create(self, topic: str, *args: str, **config: str) -> None:
+        """Create ``topic``, as ``args`` of kafka-topics say, and wait until every broker knows of it."""
+        settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
+        self.tool("kafka-topics", "--create", "--topic", topic, *args, *settings)
+        for node_id in self.processes:
+            admin = AdminClient({"bootstrap.servers": f"{HOST}:{self.client_ports[node_id]}", "log_level": 0})
+            self.wait_for(lambda admin=admin: topic in admin.list_topics(timeout=30).topics)
+
+    def create_at(self, topic: str, assignment: str, **config: str) -> None:
+        """Create ``topic`` with ``assignment``, such as ``1:2:3,2:3:4`` for two partitions."""
+        self.create(topic, "--replica-assignment", assignment, **config)
+
+    def describe(self, *args: str) -> list[dict[str, str]]:
+        """Return the partitions that ``kafka-topics --describe`` shows, as its own names and texts."""
+        shown = self.tool("kafka-topics", "--describe", *args)
+        lines = [line.strip("\t").split("\t") for line in shown.lines if line.startswith("\t")]
+        return [{key: text.strip() for key, text in (each.split(":", 1) for each in line)} for line in lines]
+
+    def partition(self, topic: str, index: int = 0) -> dict[str, str]:
+        return self.describe("--topic", topic)[index]
+
+    def produce(self, topic: str, *, count: int, size_bytes: int = 100, partition: int = 0) -> None:
+        """Send records, and wait until all of them are acknowledged by all replicas that are in sync."""
+        refused: list[object] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
+        for _ in range(count):
+            producer.produce(
+                topic,
+                b"x" * size_bytes,
+                partition=partition,
+                on_delivery=lambda error, _: refused.append(error) if error is not None else None,
+            )
+            producer.poll(0)
+        assert producer.flush(WITHIN_S) == 0
+        assert refused == []
+
+
+def _directory_id(node_id: int) -> str:
+    return f"{'HIJKL'[node_id]}EXY6aqzQY-32P5TStzaFg"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, kafka_tool: Callable[..., Any]) -> Iterator[FiveNodes]:
+    """The nodes, which the tests of a module share."""
+    nodes = FiveNodes(directory=tmp_path_factory.mktemp("five"), kafka_tool=kafka_tool)
+    nodes.format()
+    try:
+        nodes.start(*NODES)
+        yield nodes
+    finally:
+        nodes.close()
+        shutil.rmtree(nodes.directory, ignore_errors=True)
+
+
+@pytest.fixture
+def five(shared: FiveNodes) -> FiveNodes:
+    """The five nodes, all of them up."""
+    shared.start(*(each for each in NODES if each not in shared.processes))
+    return shared

@@ -1,0 +1,66 @@
+"""What seeds have found, as stories: each was a failing run first."""
+
+import errno
+
+import pytest
+
+from ottla.errors import ErrorCode, StorageError
+from ottla.metadata.topics import PartitionRegistration
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.single_node import World
+from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.types import TopicPartition
+
+
+class KeepsNothing(SeededRandom):
+    """A power cut takes everything that was not synced."""
+
+    def randrange(self, stop: int) -> int:
+        return 0
+
+
+def registration(cluster: Cluster, partition: TopicPartition) -> PartitionRegistration:
+    process = next(place.process for place in cluster.nodes.values() if place.process is not None)
+    found = process.metadata.partition(partition)
+    assert found is not None
+    return found
+
+
+def test_a_leader_that_lost_power_does_not_take_its_followers_records_with_it() -> None:
+    """Seed 19: its old metadata said that it leads, in the same epoch; the others truncated to its torn log."""
+    cluster = Cluster(seed=3)
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run(1_000)
+    partitions = [TopicPartition("t", index) for index in range(3)]
+    led = next(each for each in partitions if registration(cluster, each).leader != cluster.leader_id())
+    leader = registration(cluster, led).leader
+    client = cluster.connect(leader)
+    values = [b"%d" % index for index in range(10)]
+    for value in values:
+        answer = produce(client, "t", batch_of(client, [value]), partition=led.partition, acks=-1)
+        assert answer.error_code == ErrorCode.NONE
+
+    cluster.cut_power(leader, KeepsNothing(1))
+    cluster.start(leader)
+    cluster.run_until(lambda: registration(cluster, led).leader != leader)
+    cluster.run_until(lambda: len(registration(cluster, led).isr) == 3)
+
+    client = cluster.connect(registration(cluster, led).leader)
+    kept = records_in(fetch(client, "t", 0, partition=led.partition))
+    assert [record.value for record in kept] == values
+
+
+def test_a_disk_that_fails_while_logs_are_loaded_is_named_as_the_reason() -> None:
+    """Seed 31: the node told parts of the failure that it had not made yet."""
+    world = World()
+    running = world.start_node()
+    create_topic(running.connect(), "t")
+    running.run_until(lambda: world.disk.exists("/data/t-0"))
+    world.disk.kill()
+    world.disk.fail_next("list", errno.EIO, path_part="/data", skip=1)
+
+    with pytest.raises(StorageError, match="/data"):
+        world.start_node()
