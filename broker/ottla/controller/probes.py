@@ -31,6 +31,7 @@ class _Suspicion:
     """What is known of one incarnation of a broker."""
 
     epoch: Offset
+    on_refused: Callable[[], bool] | None = None
     is_asking: bool = False
     was_fenced: bool = False
     false_alarms: int = 0
@@ -58,21 +59,24 @@ class BrokerProbes:
         self._suspicions.clear()
 
     def ask(self, broker: BrokerRegistration, now_ms: int, on_refused: Callable[[], bool]) -> None:
-        """Probe the broker, unless that is under way or false alarms forbid it.
+        """Probe the broker, unless false alarms forbid it; one probe at a time, which then answers the latest question.
 
         ``on_refused`` is called when nobody listens there any more; it returns whether it fenced the broker.
         """
         if self._probe is None or not broker.listeners:
             return
         suspicion = self._suspicion(broker)
-        if suspicion.is_asking or now_ms < suspicion.ignored_until_ms:
+        if now_ms < suspicion.ignored_until_ms:
+            return
+        suspicion.on_refused = on_refused
+        if suspicion.is_asking:
             return
         name = self._listener if self._listener in broker.listeners else min(broker.listeners)
         suspicion.is_asking = True
 
         def answered(failure: PeerFailure | None) -> None:
             suspicion.is_asking = False
-            if failure is PeerFailure.REFUSED and on_refused():
+            if failure is PeerFailure.REFUSED and suspicion.on_refused is not None and suspicion.on_refused():
                 suspicion.was_fenced = True
 
         self._probe(broker.listeners[name].endpoint, name).on_complete(answered)

@@ -110,6 +110,15 @@ def test_one_question_at_a_time(cluster: Any, prober: Prober) -> None:
     assert (asked_while_waiting, len(prober.asked)) == (1, 2)
 
 
+def test_a_broker_that_ends_while_it_is_asked_about_a_former_break_is_fenced(cluster: Any, prober: Prober) -> None:
+    lose(cluster, 1)
+    cluster.ask(cluster.heartbeat(1))
+    lose(cluster, 1)
+    prober.answer(PeerFailure.REFUSED)
+
+    assert cluster.broker_of(1).is_fenced
+
+
 def test_who_is_not_the_active_controller_any_more_fences_nobody(cluster: Any, prober: Prober) -> None:
     lose(cluster, 1)
     waiting, prober.waiting = prober.waiting, []

@@ -172,13 +172,23 @@ class FiveNodes:
             time.sleep(0.1)
         return answer
 
+    def settle(self, ask: Callable[[], Any], expected: object) -> None:
+        """Ask until the answer is ``expected``: each broker learns of a change a moment after the controller."""
+        deadline = time.monotonic() + WITHIN_S
+        while (answer := ask()) != expected and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert answer == expected
+
     def create(self, topic: str, *args: str, **config: str) -> None:
         """Create ``topic``, as ``args`` of kafka-topics say, and wait until every broker knows of it."""
         settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.tool("kafka-topics", "--create", "--topic", topic, *args, *settings)
         for node_id in self.processes:
-            admin = AdminClient({"bootstrap.servers": f"{HOST}:{self.client_ports[node_id]}", "log_level": 0})
-            self.wait_for(lambda admin=admin: topic in admin.list_topics(timeout=30).topics)
+            self._wait_until_known(topic, node_id)
+
+    def _wait_until_known(self, topic: str, node_id: int) -> None:
+        admin = AdminClient({"bootstrap.servers": f"{HOST}:{self.client_ports[node_id]}", "log_level": 0})
+        self.wait_for(lambda: topic in admin.list_topics(timeout=30).topics)
 
     def create_at(self, topic: str, assignment: str, **config: str) -> None:
         """Create ``topic`` with ``assignment``, such as ``1:2:3,2:3:4`` for two partitions."""

@@ -57,9 +57,12 @@ def test_a_proposal_is_carried_out_and_verified(
     verified = five.wait_for(lambda: (shown := reassign(proposal, "--verify")) and shown.lines[1:4] == done and shown)
     assert verified.lines[0] == "Status of partition reassignment:"
     assert f"Clearing topic-level throttles on topic {topic}" in verified.lines
-    for row in five.describe("--topic", topic):
-        assert sorted(row["Replicas"].split(",")) == ["4", "5"]
-        assert sorted(row["Isr"].split(",")) == ["4", "5"]
+    five.settle(
+        lambda: {
+            tuple(sorted(row[key].split(","))) for row in five.describe("--topic", topic) for key in ("Replicas", "Isr")
+        },
+        {("4", "5")},
+    )
     assert reassign(None, "--list").lines == ["No partition reassignments found."]
 
 
@@ -80,17 +83,17 @@ def test_a_throttled_move_is_shown_and_cancelled(
         "Current partition reassignments:",
         f"{topic}-0: replicas: 4,5,1,2. adding: 4,5. removing: 1,2.",
     ]
-    assert "leader.replication.throttled.rate=" in throttles(five, topic)
-    assert "follower.replication.throttled.replicas=" in throttles(five, topic)
-    assert five.partition(topic)["Replicas"] == "4,5,1,2"
+    five.wait_for(lambda: "leader.replication.throttled.rate=" in throttles(five, topic))
+    five.wait_for(lambda: "follower.replication.throttled.replicas=" in throttles(five, topic))
+    five.settle(lambda: five.partition(topic)["Replicas"], "4,5,1,2")
     refused = reassign(plan_of(topic, [3, 4]), "--execute", code=1)
     assert "Cannot execute because there is an existing partition assignment." in refused.stdout + refused.stderr
 
     cancelled = reassign(plan, "--cancel")
 
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in cancelled.lines
-    assert sorted(five.partition(topic)["Replicas"].split(",")) == ["1", "2"]
-    assert throttles(five, topic) == ""
+    five.settle(lambda: sorted(five.partition(topic)["Replicas"].split(",")), ["1", "2"])
+    five.settle(lambda: throttles(five, topic), "")
     assert reassign(None, "--list").lines == ["No partition reassignments found."]
 
 
@@ -109,9 +112,13 @@ def test_a_throttle_is_lifted_and_the_move_ends(
     verified = five.wait_for(lambda: (shown := reassign(plan, "--verify")) and done in shown.lines and shown)
 
     assert "Clearing broker-level throttles on brokers 1,2,3,4,5" in verified.lines
-    assert throttles(five, topic) == ""
-    row = five.partition(topic)
-    assert (row["Leader"], row["Replicas"], sorted(row["Isr"].split(","))) == ("3", "3,4,5", ["3", "4", "5"])
+    five.settle(lambda: throttles(five, topic), "")
+
+    def placement() -> tuple[object, ...]:
+        row = five.partition(topic)
+        return row["Leader"], row["Replicas"], sorted(row["Isr"].split(","))
+
+    five.settle(placement, ("3", "3,4,5", ["3", "4", "5"]))
 
 
 def test_the_number_of_replicas_changes(five: Any, reassign: Callable[..., Any], unique: Callable[[str], str]) -> None:
@@ -123,7 +130,7 @@ def test_the_number_of_replicas_changes(five: Any, reassign: Callable[..., Any],
 
     five.wait_for(lambda: [len(row["Isr"].split(",")) for row in five.describe("--topic", topic)] == [5, 2])
     five.wait_for(lambda: reassign(None, "--list").lines == ["No partition reassignments found."])
-    assert [row["Replicas"] for row in five.describe("--topic", topic)] == ["1,2,3,4,5", "2,4"]
+    five.settle(lambda: [row["Replicas"] for row in five.describe("--topic", topic)], ["1,2,3,4,5", "2,4"])
 
 
 @pytest.mark.parametrize(

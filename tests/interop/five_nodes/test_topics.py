@@ -45,7 +45,7 @@ def test_partitions_are_added_and_never_taken_away(five: Any, unique: Callable[[
         "9 would not be an increase."
     )
     assert "org.apache.kafka.common.errors.InvalidPartitionsException" in refused.stdout + refused.stderr
-    assert len(five.describe("--topic", topic)) == 11
+    five.settle(lambda: len(five.describe("--topic", topic)), 11)
 
 
 def test_partitions_that_a_dead_broker_leaves_behind(five: Any, unique: Callable[[str], str]) -> None:
@@ -66,15 +66,15 @@ def test_partitions_that_a_dead_broker_leaves_behind(five: Any, unique: Callable
         row = five.partition(topic)
         return row["Leader"], row["Isr"], row["Elr"], row["LastKnownElr"]
 
-    assert shown("--under-replicated-partitions") == ["enough", "just-enough", "nobody", "too-few"]
-    assert shown("--under-min-isr-partitions") == ["nobody", "too-few"]
-    assert shown("--at-min-isr-partitions") == ["just-enough"]
-    assert shown("--unavailable-partitions") == ["nobody"]
-    assert leadership(untouched) == ("1", "1,2,4", "", "")
-    assert leadership(enough) == ("1", "1,2", "", "")
-    assert leadership(just_enough) == ("1", "1,4", "", "")
-    assert leadership(too_few) == ("4", "4", "5", "")
-    assert leadership(nobody) == ("none", "", "5", "5")
+    five.settle(lambda: shown("--under-replicated-partitions"), ["enough", "just-enough", "nobody", "too-few"])
+    five.settle(lambda: shown("--under-min-isr-partitions"), ["nobody", "too-few"])
+    five.settle(lambda: shown("--at-min-isr-partitions"), ["just-enough"])
+    five.settle(lambda: shown("--unavailable-partitions"), ["nobody"])
+    five.settle(lambda: leadership(untouched), ("1", "1,2,4", "", ""))
+    five.settle(lambda: leadership(enough), ("1", "1,2", "", ""))
+    five.settle(lambda: leadership(just_enough), ("1", "1,4", "", ""))
+    five.settle(lambda: leadership(too_few), ("4", "4", "5", ""))
+    five.settle(lambda: leadership(nobody), ("none", "", "5", "5"))
 
 
 def test_all_replicas_are_in_sync_once_the_broker_is_back(five: Any, unique: Callable[[str], str]) -> None:
@@ -85,5 +85,6 @@ def test_all_replicas_are_in_sync_once_the_broker_is_back(five: Any, unique: Cal
 
     five.start(5)
 
-    five.wait_for(lambda: all(len(each["Isr"]) == 3 for each in five.describe("--topic", topic)))
-    assert [each["Elr"] for each in five.describe("--topic", topic)] == ["", ""]
+    five.settle(
+        lambda: [(len(each["Isr"]), each["Elr"]) for each in five.describe("--topic", topic)], [(3, ""), (3, "")]
+    )

@@ -1,0 +1,79 @@
+"""Everybody dies at once, or the majority does, again and again: what was acknowledged is there afterwards."""
+
+import collections
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+PARTITIONS = 3
+ROUNDS = 3
+
+
+def check(cluster: Any, ledger: Any) -> None:
+    counts = collections.Counter(cluster.read_all("t", PARTITIONS))
+    assert ledger.failed == {}
+    assert sorted(ledger.acknowledged - set(counts)) == []
+    assert [number for number, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    "victims", [pytest.param((1, 2, 3), id="all"), pytest.param((1, 2), id="majority"), pytest.param((2,), id="one")]
+)
+def test_killed_again_and_again(new_cluster: Callable[..., Any], victims: tuple[int, ...]) -> None:
+    cluster = new_cluster()
+    cluster.start()
+    cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    ledger = cluster.ledger("t", message_timeout_ms="120000")
+    ledger.start()
+    for _ in range(ROUNDS):
+        time.sleep(0.7)
+        for node_id in victims:
+            cluster.nodes[node_id].kill()
+        time.sleep(0.2)
+        cluster.start()
+    ledger.stop()
+
+    check(cluster, ledger)
+
+
+def test_killed_while_it_comes_up(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster()
+    cluster.start()
+    cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    ledger = cluster.ledger("t")
+    ledger.start()
+    for _ in range(ROUNDS):
+        cluster.nodes[3].kill()
+        for pause_s in (0.3, 0.6, 0.9):
+            cluster.nodes[3].start()
+            time.sleep(pause_s)
+            cluster.nodes[3].kill()
+        cluster.restart(3)
+    ledger.stop()
+
+    check(cluster, ledger)
+
+
+@pytest.mark.parametrize("victims", [pytest.param((1, 2), id="majority"), pytest.param((1, 2, 3), id="all")])
+def test_frozen_again_and_again(new_cluster: Callable[..., Any], victims: tuple[int, ...]) -> None:
+    cluster = new_cluster(
+        broker_session_timeout_ms="2500", broker_heartbeat_interval_ms="500", replica_lag_time_max_ms="3000"
+    )
+    cluster.start()
+    cluster.create_topic("t", partitions=PARTITIONS, min_insync_replicas="2")
+    ledger = cluster.ledger("t", message_timeout_ms="120000")
+    ledger.start()
+    for pause_s in (1, 4, 1):
+        time.sleep(0.7)
+        for node_id in victims:
+            cluster.nodes[node_id].signal(signal.SIGSTOP)
+        time.sleep(pause_s)
+        for node_id in victims:
+            cluster.nodes[node_id].signal(signal.SIGCONT)
+        cluster.wait_known()
+    ledger.stop()
+
+    check(cluster, ledger)
