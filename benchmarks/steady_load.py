@@ -59,6 +59,7 @@ def running(bootstrap_server: str, topic: str, *, partitions: int, rate_per_s: i
     settings = {"bootstrap.servers": bootstrap_server, "linger.ms": linger_ms, "log_level": 0}
     process = context.Process(target=_send, args=(settings, topic, partitions, rate_per_s, theirs))
     process.start()
+    theirs.close()  # so that its end is noticed
     ours.recv()
     try:
         yield Load(process=process, pipe=ours)
