@@ -107,6 +107,20 @@ class MixedQuorum:
         outputs = [(self._directory / f"node-{each}.out").read_text()[-3000:] for each in DIRECTORY_IDS]
         pytest.fail("\n---\n".join([f"it did not come to that: {rows} {self._complaint}", *outputs]))
 
+    def upgrade_to_voters_in_the_log(self) -> None:
+        """Upgrade kraft.version; a voter tells a new leader of itself a fetch timeout after it began to follow it.
+
+        Nothing but the upgrade shows whether every voter has; until then it is refused, with nothing changed.
+        """
+        deadline = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline:
+            upgrade = self.tool("kafka-features", "upgrade", "--feature", "kraft.version=1", code=None)
+            if upgrade.code == 0:
+                return
+            assert "has not told the leader that it supports it" in upgrade.stdout, upgrade
+            time.sleep(0.2)
+        pytest.fail("a voter never told the leader of itself")
+
     def wait_until_it_listens(self, node_id: int) -> None:
         """Wait for the listener, which Kafka opens after its replica has begun to fetch."""
         deadline = time.monotonic() + WITHIN_S
@@ -204,7 +218,7 @@ def test_static_voters_move_into_the_log_and_kafka_s_controller_joins_them(
     quorum.wait_until_it_listens(JVM)
     quorum.wait_until(lambda rows: [row["Status"] for row in rows if row["NodeId"] == str(JVM)] == ["Observer"])
 
-    quorum.tool("kafka-features", "upgrade", "--feature", "kraft.version=1")
+    quorum.upgrade_to_voters_in_the_log()
     quorum.wait_until(lambda rows: all(row["Lag"] == "0" for row in rows))
     quorum.tool("kafka-metadata-quorum", "--command-config", str(quorum.settings(JVM)), "add-controller")
 
