@@ -1,4 +1,4 @@
-"""A node's group coordinator with its handlers, its log in memory and its clock at hand."""
+"""What several folders of broker tests share: one request served, and a node's group coordinator in memory."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +36,39 @@ from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequ
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.wire.records import Record, RecordBatch, parse_batch, read_records
+
+
+def serve(services: Any, request: Message, version: int, *, client_id: str | None = None) -> Delayed[Any]:
+    """Give a request to its handler as a client's, over the wire format; the answer went over it as well."""
+    api_key = ApiKey(request.api_key)
+    served = find(api_key, version)
+    assert served is not None, f"{api_key.name} v{version} is not served"
+    context = RequestContext(
+        api_key=api_key,
+        api_version=version,
+        correlation_id=1,
+        client_id=client_id,
+        connection=ConnectionInfo(
+            connection=1,
+            peer=Endpoint("127.0.0.1", 40000),
+            listener="PLAINTEXT",
+            role=ListenerRole.BROKER,
+            security_protocol="PLAINTEXT",
+            dialled=Endpoint("localhost", 9092),
+        ),
+        services=services,
+        received_at_ms=services.clock.monotonic_ms(),
+    )
+    decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
+    answer = served.handler(context, decoded)
+    delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
+    return delayed.then(lambda response: _over_the_wire(api_key, response, version))
+
+
+def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
+    if not isinstance(response, Message):
+        return response
+    return response_type(api_key).decode(memoryview(bytearray(response.encode(version))), version)
 
 
 def subscription(*topics: str) -> bytes:
@@ -166,13 +199,7 @@ class GroupNode:
 
     def call(self, request: Message, version: int, *, client_id: str | None = "client") -> Delayed[Any]:
         """Send a request over the wire format; return the answer, itself decoded again."""
-        api_key = ApiKey(request.api_key)
-        served = find(api_key, version)
-        assert served is not None, f"{api_key.name} v{version} is not served"
-        decoded = request_type(api_key).decode(request.encode(version), version)
-        answer = served.handler(self.context(api_key, version, client_id), decoded)
-        delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
-        return delayed.then(lambda response: response_type(api_key).decode(response.encode(version), version))
+        return serve(self.services(), request, version, client_id=client_id)
 
     def join(self, group: str = "g", *, member_id: str = "", instance: str | None = None, **said: Any) -> Delayed[Any]:
         """Send a JoinGroup of version 3 (5 with an instance): a member at once."""
@@ -260,8 +287,8 @@ class GroupNode:
     def describe(self, group: str = "g") -> Any:
         return self.call(DescribeGroupsRequest(groups=[group]), 6).value.groups[0]
 
-    def context(self, api_key: ApiKey, version: int, client_id: str | None) -> RequestContext:
-        services: Any = SimpleNamespace(
+    def services(self) -> Any:
+        return SimpleNamespace(
             clock=self.clock,
             random=self.random,
             config=self.node_config,
@@ -269,22 +296,12 @@ class GroupNode:
             controller=self.controller,
             groups=self.groups,
         )
-        return RequestContext(
-            api_key=api_key,
-            api_version=version,
-            correlation_id=1,
-            client_id=client_id,
-            connection=ConnectionInfo(
-                connection=1,
-                peer=Endpoint("127.0.0.1", 40000),
-                listener="PLAINTEXT",
-                role=ListenerRole.BROKER,
-                security_protocol="PLAINTEXT",
-                dialled=Endpoint("localhost", 9092),
-            ),
-            services=services,
-            received_at_ms=self.clock.monotonic_ms(),
-        )
+
+
+@pytest.fixture(name="serve", scope="session")
+def serve_fixture() -> Callable[..., Delayed[Any]]:
+    """`serve`: ``serve(services, request, version)``."""
+    return serve
 
 
 @pytest.fixture

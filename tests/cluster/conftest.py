@@ -1,10 +1,7 @@
 """A cluster of real `ottla run` processes on 127.0.0.1, and librdkafka clients that keep a ledger."""
 
-import itertools
-import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,32 +20,14 @@ from ottla.types import format_uuid
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
-FIRST_PORT, LAST_PORT = 20_000, 30_000
-"""Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
-
 QUIET = {"log_level": 0}
 """Nodes go away in these tests; librdkafka would say so again and again."""
-
-_ports = itertools.count(FIRST_PORT + os.getpid() % 500 * 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at, and that no other node of these tests is given."""
-    for candidate in _ports:
-        port = FIRST_PORT + candidate % (LAST_PORT - FIRST_PORT)
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("unreachable")
 
 
 @dataclass(kw_only=True)
@@ -121,6 +100,7 @@ class ProcessCluster:
 
     nodes: dict[int, Process]
     cluster_id: str
+    free_port: Callable[[], int]
     others: list[Process] = field(default_factory=list)
     _admin: AdminClient | None = None
 
@@ -155,7 +135,7 @@ class ProcessCluster:
 
     def add_twin(self, node: Process, directory: Path) -> Process:
         """Format a second node with the same id, in ``directory``, on ports of its own."""
-        twin = replace(node, directory=directory, client_port=free_port(), process=None)
+        twin = replace(node, directory=directory, client_port=self.free_port(), process=None)
         config = node.config_path.read_text().replace(str(node.directory), str(directory))
         twin.config_path.write_text(config.replace(str(node.client_port), str(twin.client_port)))
         format_node(self, twin)
@@ -198,8 +178,8 @@ class ProcessCluster:
         found = self.admin().list_topics(topic, timeout=30).topics[topic]
         return [sorted(partition.isrs) for _, partition in sorted(found.partitions.items())]
 
-    def ledger(self, topic: str, **config: str) -> "Ledger":
-        return Ledger(self.bootstrap, topic, **config)
+    def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> "Ledger":
+        return Ledger(self.bootstrap, topic, per_second=per_second, **config)
 
     def read_all(self, topic: str, partitions: int) -> list[int]:
         """Return the numbers in every partition of ``topic`` up to its end."""
@@ -307,12 +287,13 @@ def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 
 
 
 @pytest.fixture
-def new_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
+def new_cluster(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Callable[..., ProcessCluster]]:
     """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
     made: list[ProcessCluster] = []
 
     def make(*roles: str, static_voters: bool = False, **overrides: str) -> ProcessCluster:
-        cluster = _make_cluster(tmp_path / f"cluster-{len(made)}", roles, overrides, static_voters=static_voters)
+        home = tmp_path / f"cluster-{len(made)}"
+        cluster = _make_cluster(home, roles, overrides, free_port, static_voters=static_voters)
         made.append(cluster)
         for node in cluster.nodes.values():
             format_node(cluster, node, static_voters=static_voters)
@@ -324,7 +305,12 @@ def new_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
 
 
 def _make_cluster(
-    directory: Path, roles: tuple[str, ...], overrides: dict[str, str], *, static_voters: bool = False
+    directory: Path,
+    roles: tuple[str, ...],
+    overrides: dict[str, str],
+    free_port: Callable[[], int],
+    *,
+    static_voters: bool = False,
 ) -> ProcessCluster:
     random = SeededRandom(secrets.randbelow(2**32))
     nodes = {}
@@ -339,7 +325,7 @@ def _make_cluster(
             controller_port=free_port(),
             directory_id=format_uuid(random.uuid()),
         )
-    cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()))
+    cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()), free_port=free_port)
     controllers = [node for node in nodes.values() if "controller" in node.roles]
     if static_voters:
         quorum = {

@@ -154,12 +154,12 @@ def answers_metadata(address: tuple[str, int]) -> bool:
             if not piece:
                 return False
             head += piece
-        return struct.unpack(">iii", head)[2] > 0
+        return bool(struct.unpack(">iii", head)[2] > 0)
     return False
 
 
 @pytest.fixture(scope="session")
-def new_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Node]]:
+def new_node(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Node]]:
     """Return a function that starts one more node, on a free port and an empty directory."""
     nodes: list[Node] = []
 
@@ -181,12 +181,6 @@ def new_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
             node.kill()
         assert node.directory is not None
         shutil.rmtree(node.directory, ignore_errors=True)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -27,24 +27,16 @@ ROUNDS_MAX = 12
 SEGMENT = f"__cluster_metadata-0/{0:020}.log"
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class MixedQuorum:
     """Three controllers in ``directory``; node `JVM` is Kafka's."""
 
-    def __init__(self, directory: Path, libs: Path, kafka_tool: Callable[..., Any]) -> None:
+    def __init__(
+        self, directory: Path, libs: Path, kafka_tool: Callable[..., Any], free_port: Callable[[], int]
+    ) -> None:
         self._directory = directory
         self._libs = libs
         self._kafka_tool = kafka_tool
-        self._ports = dict(zip(DIRECTORY_IDS, free_ports(3), strict=True))
+        self._ports = {node_id: free_port() for node_id in DIRECTORY_IDS}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._complaint = ""
         for node_id in DIRECTORY_IDS:
@@ -174,8 +166,8 @@ class MixedQuorum:
 
 
 @pytest.fixture
-def quorum(tmp_path: Path, kafka_tool: Callable[..., Any]) -> Iterator[MixedQuorum]:
-    mixed = MixedQuorum(tmp_path, Path(os.environ["OTTLA_KAFKA_LIBS"]), kafka_tool)
+def quorum(tmp_path: Path, kafka_tool: Callable[..., Any], free_port: Callable[[], int]) -> Iterator[MixedQuorum]:
+    mixed = MixedQuorum(tmp_path, Path(os.environ["OTTLA_KAFKA_LIBS"]), kafka_tool, free_port)
     yield mixed
     mixed.close()
     shutil.rmtree(tmp_path, ignore_errors=True)

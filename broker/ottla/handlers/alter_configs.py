@@ -5,14 +5,12 @@ Decided by `ottla.controller.configs`. Not done: authorization, levels of logger
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
-from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -24,20 +22,11 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Dela
     answered = pass_on_alterable(
         context,
         request.resources,
-        refuse=_refuse,
+        answer_type=AlterConfigsResourceResponse,
         request_for=lambda rest: AlterConfigsRequest(resources=rest, validate_only=request.validate_only),
         answers_in=_answers_in,
     )
     return answered.then(lambda answers: AlterConfigsResponse(responses=answers))
-
-
-def _refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=error.code,
-        error_message=error.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
 
 
 def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:

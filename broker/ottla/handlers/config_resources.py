@@ -19,8 +19,21 @@ class AlteredResource(Protocol):
     resource_name: str
 
 
+class AlteredAnswer(Protocol):
+    """The answer for one of them."""
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = None,
+        resource_type: int = 0,
+        resource_name: str = "",
+    ) -> None: ...
+
+
 ResourceT = TypeVar("ResourceT", bound=AlteredResource)
-AnswerT = TypeVar("AnswerT")
+AnswerT = TypeVar("AnswerT", bound=AlteredAnswer)
 
 
 def broker_layers(context: RequestContext) -> BrokerLayers:
@@ -60,7 +73,7 @@ def pass_on_alterable(
     context: RequestContext,
     resources: list[ResourceT],
     *,
-    refuse: Callable[[ResourceT, KafkaError], AnswerT],
+    answer_type: type[AnswerT],
     request_for: Callable[[list[ResourceT]], Message],
     answers_in: Callable[[Message], list[AnswerT]],
 ) -> Delayed[list[AnswerT]]:
@@ -69,7 +82,7 @@ def pass_on_alterable(
     Args:
         context: of the request.
         resources: as the client names them.
-        refuse: makes the answer for one that is refused here.
+        answer_type: of one resource.
         request_for: makes the controller's request of the rest.
         answers_in: takes the answers out of the controller's response.
 
@@ -81,7 +94,12 @@ def pass_on_alterable(
         try:
             check_alterable(context, resource.resource_type, resource.resource_name)
         except KafkaError as error:
-            refused[index] = refuse(resource, error)
+            refused[index] = answer_type(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
 
     def merge(response: Message) -> list[AnswerT]:
         decided = iter(answers_in(response))

@@ -5,13 +5,11 @@ Decided by `ottla.controller.configs`. Not done: authorization, levels of logger
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
-from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.incremental_alter_configs import (
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -26,20 +24,11 @@ def incremental_alter_configs(
     answered = pass_on_alterable(
         context,
         request.resources,
-        refuse=_refuse,
+        answer_type=AlterConfigsResourceResponse,
         request_for=lambda rest: IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
         answers_in=_answers_in,
     )
     return answered.then(lambda answers: IncrementalAlterConfigsResponse(responses=answers))
-
-
-def _refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=error.code,
-        error_message=error.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
 
 
 def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:

@@ -7,14 +7,13 @@ pass. The controller's decisions are records in one list, which each broker appl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
-from ottla.handlers.catalog import find
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.meta_properties import MetaProperties, write_meta_properties
@@ -59,7 +58,7 @@ from ottla.wire.messages.metadata_log import (
     TopicRecord,
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.wire.messages.registry import ApiKey, request_type, response_type
+from ottla.wire.messages.registry import ApiKey
 from ottla.wire.records import Record, RecordBatch, build_batch, iterate_batches, read_records
 
 DIRECTORY_ID = Uuid(b"d" * 16)
@@ -102,7 +101,7 @@ class Controller:
         )
         return self._epoch
 
-    def _change_broker(self, broker_id: int, **changes: int) -> None:
+    def _change_broker(self, broker_id: int, **changes: Any) -> None:
         epoch = self.image.cluster.brokers[broker_id].epoch
         self.write(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, **changes))
 
@@ -291,35 +290,7 @@ class Broker:
         self.replicas.publish(delta, image)
 
     def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
-        api_key = ApiKey(request.api_key)
-        served = find(api_key, version)
-        assert served is not None
-        context = RequestContext(
-            api_key=api_key,
-            api_version=version,
-            correlation_id=1,
-            client_id=None,
-            connection=ConnectionInfo(
-                connection=1,
-                peer=Endpoint("127.0.0.1", 40000),
-                listener="PLAINTEXT",
-                role=ListenerRole.BROKER,
-                security_protocol="PLAINTEXT",
-                dialled=Endpoint("localhost", 9092),
-            ),
-            services=self.services,
-            received_at_ms=self.cluster.clock.monotonic_ms(),
-        )
-        decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
-        answer = served.handler(context, decoded)
-        delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
-        delayed.on_complete(
-            lambda response: done(
-                response_type(api_key).decode(memoryview(response.encode(version)), version)
-                if isinstance(response, Message)
-                else response
-            )
-        )
+        self.cluster.serve(self.services, request, version).on_complete(done)
 
     def ask(self, request: Message, version: int) -> list[Any]:
         """Ask as a client would; return a list that the answer will be in."""
@@ -427,7 +398,9 @@ class Cluster:
         config: LogConfig | None = None,
         replication: ReplicationConfig | None = None,
         racks: dict[int, str] | None = None,
+        serve: Callable[..., Delayed[Any]],
     ) -> None:
+        self.serve = serve
         self.clock = SimulatedClock()
         self.random = SeededRandom(7)
         self.controller = Controller()
@@ -565,24 +538,24 @@ class Cluster:
 
 
 @pytest.fixture
-def new_cluster() -> Callable[..., Cluster]:
+def new_cluster(serve: Callable[..., Delayed[Any]]) -> Callable[..., Cluster]:
     """``new_cluster(count, config=..., replication=..., racks=...)``."""
-    return Cluster
+    return partial(Cluster, serve=serve)
 
 
 @pytest.fixture
-def pair() -> Cluster:
+def pair(new_cluster: Callable[..., Cluster]) -> Cluster:
     """Two brokers; topic t has one partition, led by node 1, in sync on both."""
-    cluster = Cluster(2)
+    cluster = new_cluster(2)
     cluster.controller.create_topic("t", (1, 2))
     cluster.settle()
     return cluster
 
 
 @pytest.fixture
-def trio() -> Cluster:
+def trio(new_cluster: Callable[..., Cluster]) -> Cluster:
     """Three brokers; topic t has one partition, led by node 1, in sync on all, with min.insync.replicas 2."""
-    cluster = Cluster(3, config=LogConfig(min_insync_replicas=2))
+    cluster = new_cluster(3, config=LogConfig(min_insync_replicas=2))
     cluster.controller.create_topic("t", (1, 2, 3))
     cluster.settle()
     return cluster

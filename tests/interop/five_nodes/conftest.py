@@ -5,7 +5,6 @@ Environment:
         the same tests, so they claim Kafka's behaviour.
 """
 
-import itertools
 import os
 import re
 import shlex
@@ -27,9 +26,6 @@ from confluent_kafka.admin import AdminClient
 OTTLA_RUN = f"{shlex.quote(sys.executable)} -m ottla run --config {{config}}"
 HOST = "127.0.0.1"
 WITHIN_S = 90
-FIRST_PORT, LAST_PORT = 15_000, 20_000
-"""Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
-
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 CONTROLLERS = (1, 2, 3)
 NODES = (1, 2, 3, 4, 5)
@@ -42,21 +38,6 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
-_ports = itertools.count(os.getpid() % 100 * 50)
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at, and that no other node of these tests is given."""
-    for candidate in _ports:
-        port = FIRST_PORT + candidate % (LAST_PORT - FIRST_PORT)
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("unreachable")
-
 
 @dataclass(kw_only=True)
 class FiveNodes:
@@ -64,8 +45,8 @@ class FiveNodes:
 
     directory: Path
     kafka_tool: Callable[..., Any]
-    client_ports: dict[int, int] = field(default_factory=lambda: {each: free_port() for each in NODES})
-    controller_ports: dict[int, int] = field(default_factory=lambda: {each: free_port() for each in CONTROLLERS})
+    client_ports: dict[int, int]
+    controller_ports: dict[int, int]
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -224,9 +205,16 @@ def _directory_id(node_id: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory, kafka_tool: Callable[..., Any]) -> Iterator[FiveNodes]:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, kafka_tool: Callable[..., Any], free_port: Callable[[], int]
+) -> Iterator[FiveNodes]:
     """The nodes, which the tests of a module share."""
-    nodes = FiveNodes(directory=tmp_path_factory.mktemp("five"), kafka_tool=kafka_tool)
+    nodes = FiveNodes(
+        directory=tmp_path_factory.mktemp("five"),
+        kafka_tool=kafka_tool,
+        client_ports={each: free_port() for each in NODES},
+        controller_ports={each: free_port() for each in CONTROLLERS},
+    )
     nodes.format()
     try:
         nodes.start(*NODES)
