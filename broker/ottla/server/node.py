@@ -422,13 +422,16 @@ class Node:
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
             self._become_ready()
 
-    def next_deadline_ms(self) -> int | None:
-        """Return when `tick` is to be called next at the latest, by the monotonic clock."""
+    def next_deadline_ms(self) -> int:
+        """Return when `tick` is to be called next at the latest, by the monotonic clock.
+
+        Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does.
+        """
         deadlines = [part.next_deadline_ms() for part in self._parts]
         deadlines.append(self.logs.next_tick_ms(self.clock.monotonic_ms()))
         if self._shutdown is not None:
             deadlines.append(self._shutdown.next_deadline_ms())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return max(self._ticked_at_ms + 1, min(deadline for deadline in deadlines if deadline is not None))
 
     # --- between the parts ---------------------------------------------------------------------------------------
 

@@ -78,3 +78,17 @@ def test_thousands_of_new_partitions_do_not_stop_the_loop_and_any_can_be_used_at
     assert opened < 300
     assert answer.error_code == ErrorCode.NONE
     assert len(running.node.replicas) == 300
+
+
+def test_work_in_slices_is_due_a_millisecond_after_the_last_slice_as_a_tick_before_that_does_nothing(
+    running: RunningNode,
+) -> None:
+    client = running.connect()
+    create_topic(client, "many", partitions=300)
+    running.node.tick()
+    left = len(running.node.replicas)
+    due_ms = running.node.next_deadline_ms()
+    running.node.tick()
+
+    assert left == len(running.node.replicas) < 300
+    assert due_ms == running.clock.monotonic_ms() + 1
