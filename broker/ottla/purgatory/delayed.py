@@ -7,16 +7,19 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _PENDING: object = object()
+_ABANDONED: object = object()
 
 
 class Delayed(Generic[T]):
     """A one-shot, single-threaded promise: callbacks run at once when the value is there, else when it comes."""
 
-    __slots__ = ("_callbacks", "_value")
+    __slots__ = ("_callbacks", "_value", "on_abandon")
 
     def __init__(self) -> None:
         self._value: object = _PENDING
         self._callbacks: list[Callable[[T], object]] = []
+        self.on_abandon: Callable[[], object] | None = None
+        """What to do when nobody waits for the value any more; None: then it is delivered all the same."""
 
     @classmethod
     def of(cls, value: T) -> "Delayed[T]":
@@ -27,12 +30,14 @@ class Delayed(Generic[T]):
 
     @property
     def is_complete(self) -> bool:
+        """Whether the value is there, or will never come."""
         return self._value is not _PENDING
 
     @property
     def value(self) -> T:
         """The value; only to be asked for when complete."""
         assert self._value is not _PENDING, "not complete yet"
+        assert self._value is not _ABANDONED, "abandoned by who waited for it"
         return self._value  # type: ignore[return-value]
 
     def complete(self, value: T) -> bool:
@@ -45,10 +50,17 @@ class Delayed(Generic[T]):
             callback(value)
         return True
 
+    def abandon(self) -> None:
+        """Say that nobody waits for the value any more: where that is of use, it never comes."""
+        if self._value is _PENDING and self.on_abandon is not None:
+            self._value = _ABANDONED
+            self._callbacks.clear()
+            self.on_abandon()
+
     def on_complete(self, callback: Callable[[T], object]) -> None:
         if self._value is _PENDING:
             self._callbacks.append(callback)
-        else:
+        elif self._value is not _ABANDONED:
             callback(self._value)  # type: ignore[arg-type]
 
     def then(self, change: Callable[[T], U]) -> "Delayed[U]":

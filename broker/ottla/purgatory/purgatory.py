@@ -1,20 +1,25 @@
 """Operations that wait for a condition on some keys, or for their deadline. No timers: the owner calls `expire`.
 
-An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline.
-Deadlines are kept in a heap; completed operations are dropped from it and from the key lists lazily.
+An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline, or
+when who waits for it is gone (`Delayed.abandon`). Deadlines are kept in a heap; operations that have ended are dropped
+from it and from the key lists lazily, what they held on to at once.
 
 Source: DelayedOperationPurgatory of Apache Kafka, without its timer wheel and threads.
 """
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from ottla.purgatory.delayed import Delayed
 
 T = TypeVar("T")
 
 _PURGE_AT_LEAST = 1_000
+
+
+def _never() -> NoReturn:
+    raise AssertionError("an operation that has ended was tried again")
 
 
 class _Operation(Generic[T]):
@@ -27,6 +32,11 @@ class _Operation(Generic[T]):
         self.try_complete = try_complete
         self.on_deadline = on_deadline
         self.delayed: Delayed[T] = Delayed()
+
+    def release(self) -> None:
+        """Let go of the request and its answer: the shell may stay in a heap for long."""
+        self.try_complete = self.on_deadline = _never
+        self.delayed.on_abandon = None
 
 
 class Purgatory(Generic[T]):
@@ -61,6 +71,7 @@ class Purgatory(Generic[T]):
         if value is not None:
             operation.delayed.complete(value)
             return operation.delayed
+        operation.delayed.on_abandon = lambda: self._finished(operation)
         for key in operation.keys:
             self._by_key.setdefault(key, []).append(operation)
         self._sequence += 1
@@ -82,7 +93,7 @@ class Purgatory(Generic[T]):
             if value is None:
                 remaining.append(operation)
             elif operation.delayed.complete(value):
-                self._finished()
+                self._finished(operation)
                 completed += 1
         if remaining:
             # What a completion added for this key meanwhile comes after those that waited before.
@@ -105,9 +116,12 @@ class Purgatory(Generic[T]):
                 self._waiting -= 1
                 expired += 1
             self._forget(operation)
+            operation.release()
         return expired
 
-    def _finished(self) -> None:
+    def _finished(self, operation: _Operation[T]) -> None:
+        """Let go of one that ended before its deadline, and is in the heap still."""
+        operation.release()
         self._waiting -= 1
         self._completed_in_heap += 1
         if self._completed_in_heap > max(_PURGE_AT_LEAST, self._waiting):

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.dialer import Dialer
+from ottla.runtime.hang_ups import HangUps
 from ottla.runtime.page_cache import PageCache
 from ottla.types import Endpoint
 
@@ -32,6 +33,7 @@ _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
 """At most this much of a file goes to one peer before others have their turn."""
 _READS_PER_EVENT = 4
 _RETRY_ACCEPT_MS = 100
+_ACCEPT_ERRORS_LOG_INTERVAL_MS = 10_000
 _GATHER_MAX = 512
 
 
@@ -72,6 +74,7 @@ class _Link:
     __slots__ = (
         "closing",
         "id",
+        "is_checked_for_hang_up",
         "is_reading",
         "is_warming",
         "outbox",
@@ -88,6 +91,7 @@ class _Link:
         self.outbox: deque[Chunk] = deque()
         self.outbox_bytes = 0
         self.is_reading = True
+        self.is_checked_for_hang_up = False
         self.told_to_wait = False
         self.closing = False
         self.is_warming = False
@@ -117,7 +121,9 @@ class Reactor:
         self._dialer = Dialer(
             self._selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
+        self._hang_ups = HangUps(self._selector, self._on_hang_up)
         self._accept_again_at_ms: int | None = None
+        self._accept_errors_silent_until_ms = 0
         self._held_listeners: list[tuple[socket.socket, str]] = []
 
     # --- set-up ---------------------------------------------------------------------------------------------------
@@ -185,6 +191,7 @@ class Reactor:
         for link in list(self._links.values()):
             self._drop(link)
         self._dialer.close()
+        self._hang_ups.close()
         self._selector.close()
         for sock in self._listeners:
             sock.close()
@@ -217,6 +224,7 @@ class Reactor:
             return
         link.closing = True
         link.is_reading = False
+        self._forget_hang_up(link)
         if link.outbox:
             self._flush(link)
         if link.outbox:
@@ -234,6 +242,7 @@ class Reactor:
         link = self._links.get(connection)
         if link is not None and not link.is_reading and not link.closing:
             link.is_reading = True
+            self._forget_hang_up(link)
             if not link.watched & selectors.EVENT_READ:
                 self._watch(link)
 
@@ -272,8 +281,7 @@ class Reactor:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    logger.warning("cannot accept a connection on listener %s: %s; trying again soon", name, error)
-                    self._hold_accepting(listener, name)
+                    self._hold_accepting(listener, name, error)
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -284,11 +292,21 @@ class Reactor:
             else:
                 self._drop(link)
 
-    def _hold_accepting(self, listener: socket.socket, name: str) -> None:
+    def _hold_accepting(self, listener: socket.socket, name: str, error: OSError) -> None:
         """Stop watching a listener for a moment: out of descriptors, it would be ready again at once, for ever."""
         self._selector.unregister(listener)
         self._held_listeners.append((listener, name))
-        self._accept_again_at_ms = self._clock.monotonic_ms() + _RETRY_ACCEPT_MS
+        now_ms = self._clock.monotonic_ms()
+        self._accept_again_at_ms = now_ms + _RETRY_ACCEPT_MS
+        if now_ms >= self._accept_errors_silent_until_ms:
+            self._accept_errors_silent_until_ms = now_ms + _ACCEPT_ERRORS_LOG_INTERVAL_MS
+            logger.warning(
+                "cannot accept a connection on listener %s: %s; %d are open; trying again every %d ms",
+                name,
+                error,
+                len(self._links),
+                _RETRY_ACCEPT_MS,
+            )
 
     def _watch_held_listeners(self) -> None:
         if self._accept_again_at_ms is not None and self._clock.monotonic_ms() >= self._accept_again_at_ms:
@@ -321,6 +339,11 @@ class Reactor:
                 self._read(link)
             else:
                 self._watch(link)
+                self._watch_for_hang_up(link)
+
+    def _on_hang_up(self, connection: ConnectionId) -> None:
+        """Whoever hangs up while its request is in hand does not want the answer any more, as for nginx."""
+        self._lose(self._links[connection], None)
 
     def _on_connected(self, connection: ConnectionId, sock: socket.socket) -> None:
         assert self._core is not None
@@ -466,6 +489,17 @@ class Reactor:
             self._selector.modify(link.sock, wanted, partial(self._on_event, link))
         link.watched = wanted
 
+    def _watch_for_hang_up(self, link: _Link) -> None:
+        """Its bytes stay in the socket while it is not read, and its end is behind them."""
+        if not link.is_checked_for_hang_up and not link.closing:
+            link.is_checked_for_hang_up = True
+            self._hang_ups.watch(link.sock, link.id)
+
+    def _forget_hang_up(self, link: _Link) -> None:
+        if link.is_checked_for_hang_up:
+            link.is_checked_for_hang_up = False
+            self._hang_ups.forget(link.sock)
+
     def _lose(self, link: _Link, error: OSError | None) -> None:
         """The peer is gone."""
         if link.id in self._links:
@@ -475,6 +509,7 @@ class Reactor:
 
     def _drop(self, link: _Link) -> None:
         self._links.pop(link.id, None)
+        self._forget_hang_up(link)
         if link.watched:
             self._selector.unregister(link.sock)
             link.watched = 0

@@ -10,10 +10,12 @@ Whatever stays (a frame that has not arrived wholly, bytes behind a request in h
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo
 from ottla.ports import Buffer
+from ottla.purgatory import Delayed
 from ottla.server.buffer_pool import BufferPool, allocated_bytes
 from ottla.server.request_memory import RequestMemory
 
@@ -28,7 +30,8 @@ class Connection:
     """The framing state of one connection.
 
     ``is_blocked`` is set by the pipeline while a request is in hand or its answer is not on its way. ``is_waiting`` is
-    true while a frame waits for memory; the driver must not read then.
+    true while a frame waits for memory; the driver must not read then. ``awaited`` is the answer to the request in hand
+    while it is not there yet; nobody waits for it once the connection is closed.
     """
 
     __slots__ = (
@@ -45,6 +48,7 @@ class Connection:
         "_pool",
         "_scratch",
         "_waiting",
+        "awaited",
         "frame_size_bytes_max",
         "frames_begun",
         "info",
@@ -79,6 +83,7 @@ class Connection:
         self._parked_bytes = 0
         self._waiting = (0, 0, False)
         self._on_frame = on_frame
+        self.awaited: Delayed[Any] | None = None
         self._carry = b""
         self._body: memoryview | None = None
         self._body_filled = 0
@@ -161,6 +166,9 @@ class Connection:
 
     def close(self) -> None:
         self.is_closed = True
+        if self.awaited is not None:
+            self.awaited.abandon()
+            self.awaited = None
         if self.is_waiting:
             self.is_waiting = False
             self._memory.forget(self)

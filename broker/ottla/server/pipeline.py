@@ -152,9 +152,11 @@ class Pipeline:
     def _await(self, connection: Connection, route: Route, context: RequestContext, answer: "Delayed[Message]") -> None:
         if not answer.is_complete:
             connection.is_blocked = True
+            connection.awaited = answer
             self._network.pause_reading(connection.info.connection)
 
         def on_answer(response: Message) -> None:
+            connection.awaited = None
             if not connection.is_closed:
                 was_blocked, connection.is_blocked = connection.is_blocked, False
                 self._respond(connection, route, context, response)

@@ -316,7 +316,7 @@ class Internet:
             self._reach(socket.host, lambda: self._deliver(socket))
 
     def _deliver(self, socket: Socket) -> None:
-        """Hand over what has arrived, for as long as the node reads; the end comes behind it."""
+        """Hand over what has arrived, for as long as the node reads; the end comes behind that, or when it does not."""
         core = socket.core
         while socket.arrived and socket.is_read_from and socket.is_open:
             buffer = core.receive_buffer(socket.connection)
@@ -325,7 +325,7 @@ class Internet:
             del socket.arrived[:size]
             core.received(socket.connection, size)
             self._note_read(socket.other, size)
-        if socket.end_reason is not None and socket.is_open and not socket.arrived:
+        if socket.end_reason is not None and socket.is_open and not (socket.arrived and socket.is_read_from):
             self._fail(socket, socket.end_reason)
 
     def _note_read(self, sender: Socket | None, size: int) -> None:

@@ -73,3 +73,43 @@ def test_all_parts_come_in_order_whoever_is_first() -> None:
 
 def test_no_parts_are_complete_at_once() -> None:
     assert when_all([]).value == []
+
+
+def test_where_abandoning_means_nothing_the_value_comes_all_the_same() -> None:
+    delayed: Delayed[int] = Delayed()
+    seen: list[int] = []
+    delayed.on_complete(seen.append)
+
+    delayed.abandon()
+
+    assert not delayed.is_complete
+    assert delayed.complete(6)
+    assert seen == [6]
+
+
+def test_what_was_abandoned_is_told_once_and_has_no_value_for_anybody() -> None:
+    delayed: Delayed[int] = Delayed()
+    told: list[str] = []
+    seen: list[int] = []
+    delayed.on_abandon = lambda: told.append("abandoned")
+    delayed.on_complete(seen.append)
+
+    delayed.abandon()
+    delayed.abandon()
+
+    assert told == ["abandoned"]
+    assert delayed.is_complete
+    assert not delayed.complete(6)
+    delayed.on_complete(seen.append)
+    assert seen == []
+
+
+def test_what_has_come_cannot_be_abandoned() -> None:
+    delayed = Delayed.of(8)
+    told: list[str] = []
+    delayed.on_abandon = lambda: told.append("abandoned")
+
+    delayed.abandon()
+
+    assert told == []
+    assert delayed.value == 8

@@ -1,5 +1,6 @@
 """Waiting operations end once: when a key of theirs is checked and the condition holds, or at their deadline."""
 
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -127,6 +128,34 @@ def test_a_busy_key_with_long_deadlines_does_not_pile_up() -> None:
     assert sum(len(waiting) for waiting in purgatory._by_key.values()) <= 1_001
 
 
+def test_one_that_is_abandoned_is_not_tried_and_lets_go_of_what_it_holds() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    held = weakref.ref(door)
+    delayed = wait(purgatory, door, "a", deadline_ms=10**9)
+    other = wait(purgatory, Door(), "a", deadline_ms=50)
+    del door
+
+    delayed.abandon()
+
+    assert held() is None
+    assert len(purgatory) == 1
+    assert purgatory.check("a") == 0
+    assert purgatory.next_deadline_ms() == 50
+    assert purgatory.expire(10**9) == 1
+    assert other.value == "too late"
+
+
+def test_abandoned_ones_do_not_pile_up() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    for _ in range(10_000):
+        wait(purgatory, Door(), "quiet", deadline_ms=10**9).abandon()
+
+    assert len(purgatory) == 0
+    assert len(purgatory._deadlines) <= 1_001
+    assert len(purgatory._by_key.get("quiet", ())) <= 1_001
+
+
 class PurgatoryAgainstModel(RuleBasedStateMachine):
     """Any order of entering, opening, checking and expiring gives what a plain list would."""
 
@@ -146,6 +175,13 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def open_one(self, data: st.DataObject) -> None:
         data.draw(st.sampled_from(self.waiting))[0].is_open = True
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def abandon_one(self, data: st.DataObject) -> None:
+        entry = data.draw(st.sampled_from(self.waiting))
+        self.waiting.remove(entry)
+        entry[3].abandon()
 
     @rule(key=st.sampled_from("abc"))
     def check(self, key: str) -> None:

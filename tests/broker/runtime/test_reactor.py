@@ -1,8 +1,10 @@
 """The reactor over real sockets: bytes in, buffers and file slices out; slow and lost peers, timers, other threads."""
 
 import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,6 +53,11 @@ class LineCore:
         for line in lines:
             if line == b"bye":
                 self.reactor.close_connection(connection)
+            elif line == b"pause":
+                self.reactor.pause_reading(connection)
+                self.events.append("paused")
+            elif line == b"go on":
+                self.reactor.resume_reading(connection - 1)
             elif not self.reactor.send(connection, self.answer(line)):
                 self.events.append("told to wait")
 
@@ -88,6 +95,12 @@ class Served:
         self.thread.join(30)
         assert not self.thread.is_alive(), "the loop did not stop"
         self.reactor.close()
+
+    def wait_for(self, event: str) -> None:
+        deadline = time.monotonic() + 30
+        while event not in self.core.events:
+            assert time.monotonic() < deadline, f"no {event!r} in {self.core.events}"
+            time.sleep(0.001)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
@@ -129,6 +142,42 @@ def test_a_peer_that_hangs_up_is_reported_once(served: Served) -> None:
         read_all(sock, 2)
 
         assert served.core.events.count("closed: closed by the peer") == 1
+
+
+@pytest.mark.parametrize("unread", [b"", b"more\n"], ids=["nothing-unread", "bytes-unread"])
+@pytest.mark.parametrize("comes_late", [False, True], ids=["at-once", "after-the-loop-saw-the-bytes"])
+def test_a_peer_that_hangs_up_while_it_is_not_read_is_reported_once(
+    served: Served, unread: bytes, comes_late: bool
+) -> None:
+    if not hasattr(select, "epoll"):
+        pytest.skip("the system tells of it only when the connection is read again")
+    with served.connect() as sock, served.connect() as other:
+        sock.sendall(b"pause\n")
+        served.wait_for("paused")
+        sock.sendall(unread)
+        if comes_late:
+            other.sendall(b"x\n")
+            read_all(other, 2)
+        sock.close()
+        served.wait_for("closed: closed by the peer")
+        other.sendall(b"y\n")
+        read_all(other, 2)
+
+        assert served.core.events.count("closed: closed by the peer") == 1
+
+
+def test_a_peer_that_is_read_again_is_heard_and_its_end_reported_behind_that(served: Served) -> None:
+    with served.connect() as paused, served.connect() as other:
+        paused.sendall(b"pause\n")
+        served.wait_for("paused")
+        paused.sendall(b"unread\n")
+        other.sendall(b"x\n")
+        read_all(other, 2)
+        other.sendall(b"go on\n")
+
+        assert read_all(paused, 7) == b"unread\n"
+        paused.close()
+        served.wait_for("closed: closed by the peer")
 
 
 def test_what_is_queued_is_sent_before_the_core_closes(served: Served) -> None:

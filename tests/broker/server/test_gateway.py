@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.simulator.single_node import Client, RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request, produce, records_in
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 MIB = 1024 * 1024
@@ -193,3 +193,23 @@ def test_bytes_behind_a_request_in_hand_are_counted(running: RunningNode) -> Non
     running.node.closed(client.peer.connection, "gone")
 
     assert running.node.gateway.memory.held_bytes == 0
+
+
+def test_peers_that_hang_up_while_their_fetch_waits_leave_nothing_behind(running: RunningNode) -> None:
+    good = running.connect()
+    create_topic(good, "t")
+    patient = running.connect()
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 2**31 - 1, 1
+    patient.send(request, 12)
+    purgatory = running.node.services.replicas.fetch_purgatory
+
+    for _ in range(50):
+        client = running.connect()
+        client.send(request, 12)
+        running.node.closed(client.peer.connection, "closed by the peer")
+
+    assert len(purgatory) == 1
+    assert produce(good, "t", batch_of(good, [b"news"])).error_code == ErrorCode.NONE
+    running.run(10)
+    assert patient.take_frame() is not None, "who did not hang up is served"
