@@ -158,8 +158,11 @@ class NodeToControllerChannel:
 
     def tick(self, now_ms: int) -> None:
         """Send again what is due, to a new leader at once; end what has waited long enough."""
-        became_active = self._is_active and not self._was_active
-        self._was_active = self._is_active
+        is_active = self._is_active
+        became_active = is_active and not self._was_active
+        self._was_active = is_active
+        if not self._waiting:
+            return
         leader = self._leader()
         for asked in list(self._waiting):
             if asked.answer.is_complete:
@@ -174,11 +177,12 @@ class NodeToControllerChannel:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` has something to do; news of a leader come with bytes, which bring a tick as well."""
+        if not self._waiting:
+            return None
         return min(
-            (asked.deadline_ms if asked.is_under_way else min(asked.next_attempt_ms, asked.deadline_ms)
-             for asked in self._waiting),
-            default=None,
-        )  # fmt: skip
+            asked.deadline_ms if asked.is_under_way else min(asked.next_attempt_ms, asked.deadline_ms)
+            for asked in self._waiting
+        )
 
     @property
     def _is_active(self) -> bool:

@@ -472,6 +472,13 @@ class Controller:
         if self._promised_tick_ms is not None and now_ms > self._promised_tick_ms:
             # This process was busy or stopped and read no heartbeats meanwhile.
             self._heartbeats.extend(now_ms - self._promised_tick_ms)
+        due_ms = self.next_deadline_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._do_due(now_ms)
+            due_ms = self.next_deadline_ms()
+        self._promised_tick_ms = due_ms
+
+    def _do_due(self, now_ms: int) -> None:
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:
             self._counters.ended_sessions += 1
             self._carry_out(fenced)
@@ -480,14 +487,13 @@ class Controller:
         if self._next_idle_ms is not None and now_ms >= self._next_idle_ms and self._epoch is not None:
             self._carry_out(ControllerResult(None, [MetadataRecord(metadata_log.NoOpRecord(), 0)]))
             self._restart_idle()
-        self._promised_tick_ms = self.next_deadline_ms()
 
     def next_deadline_ms(self) -> int | None:
         """The next session end, election or NoOpRecord; None while not active."""
         if self._epoch is None:
             return None
         deadlines = (self._heartbeats.next_deadline_ms(), self._periodic.next_deadline_ms(), self._next_idle_ms)
-        return min((each for each in deadlines if each is not None), default=None)
+        return min([each for each in deadlines if each is not None], default=None)
 
     def _restart_idle(self) -> None:
         if self._config.idle_interval_ms > 0:

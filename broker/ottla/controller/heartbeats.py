@@ -114,5 +114,5 @@ class BrokerHeartbeats:
         """When the next session ends if nothing is heard."""
         if not self._brokers:
             return None
-        oldest_ms = min(heartbeat.last_contact_ms for heartbeat in self._brokers.values())
+        oldest_ms = min([heartbeat.last_contact_ms for heartbeat in self._brokers.values()])
         return oldest_ms + self._session_timeout_ms

@@ -182,8 +182,10 @@ class BrokerLifecycle:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to send, or gives up."""
-        due = [None if self._is_asking else self._next_ms, self._give_up_ms]
-        return min((each for each in due if each is not None), default=None)
+        next_ms = None if self._is_asking else self._next_ms
+        if next_ms is None or self._give_up_ms is None:
+            return self._give_up_ms if next_ms is None else next_ms
+        return min(next_ms, self._give_up_ms)
 
     # --- asking
 

@@ -75,8 +75,10 @@ class PeriodicElections:
         return None
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = [each for each in (self._next_balance_ms, self._next_unclean_ms) if each is not None]
-        return min(deadlines, default=None)
+        balance_ms, unclean_ms = self._next_balance_ms, self._next_unclean_ms
+        if balance_ms is None or unclean_ms is None:
+            return unclean_ms if balance_ms is None else balance_ms
+        return min(balance_ms, unclean_ms)
 
     def _balance(self) -> list[MetadataRecord]:
         is_active = self._state.image.cluster.is_active

@@ -135,7 +135,8 @@ class GroupCoordinator:
     def tick(self, now_ms: int) -> None:
         """Do what is due at ``now_ms``: timeouts of members and rebalances, loading, expiry of offsets."""
         self._load_again(now_ms)
-        self._load_some()
+        if self._loading:
+            self._load_some()
         self._timers.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:

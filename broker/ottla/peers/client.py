@@ -159,6 +159,9 @@ class PeerClient:
         self._probes: dict[ConnectionId, _Probe] = {}
         self._correlation_id = 0
         self._next_idle_check_ms = 0
+        self._due_ms: int | None = None
+        """When `tick` is due; to be worked out anew once `_is_due_known` is False."""
+        self._is_due_known = False
         self._is_closed = False
         self.lane_of: dict[ConnectionId, _Lane | None] = {}
         """Every connection that this client opened; None for a probe's. For the driver to tell them from others."""
@@ -179,11 +182,14 @@ class PeerClient:
         pending = _Pending(request, now_ms + timeout_ms)
         if found.earliest_deadline_ms is None or pending.deadline_ms < found.earliest_deadline_ms:
             found.earliest_deadline_ms = pending.deadline_ms
+            self._is_due_known = False
         found.unsent.append(pending)
         if found.state is _State.UP:
             self._transmit_unsent(found)
-        elif found.state is _State.DOWN and now_ms >= found.next_attempt_ms:
-            self._connect(found, now_ms)
+        elif found.state is _State.DOWN:
+            self._is_due_known = False
+            if now_ms >= found.next_attempt_ms:
+                self._connect(found, now_ms)
         return pending.answer
 
     def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
@@ -202,7 +208,7 @@ class PeerClient:
             if connection in self._probes:
                 self._probes[connection].is_connected = True
             return
-        lane.state = _State.AGREEING
+        self._enter(lane, _State.AGREEING)
         lane.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
         self._ask_for_versions(lane, _API_VERSIONS_NEWEST)
 
@@ -254,6 +260,10 @@ class PeerClient:
 
     def tick(self, now_ms: int) -> None:
         """Time out requests, probes and attempts; try again what is due; close idle lanes."""
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or now_ms < due_ms:
+            return
+        self._is_due_known = False
         for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
             self._end_probe(probe, None if probe.is_connected else PeerFailure.TIMED_OUT)
         for lane in list(self._lanes.values()):
@@ -270,7 +280,10 @@ class PeerClient:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` has something to do at the latest."""
-        return min(self._due(), default=None)
+        if not self._is_due_known:
+            self._due_ms = min(self._due(), default=None)
+            self._is_due_known = True
+        return self._due_ms
 
     def close(self) -> None:
         """Close every connection for good. Nobody is told any more: who waits for an answer is closed as well."""
@@ -280,11 +293,16 @@ class PeerClient:
         self.lane_of.clear()
         self._lanes.clear()
         self._probes.clear()
+        self._is_due_known = False
 
     # --- a lane's life
 
+    def _enter(self, lane: _Lane, state: _State) -> None:
+        lane.state = state
+        self._is_due_known = False
+
     def _connect(self, lane: _Lane, now_ms: int) -> None:
-        lane.state = _State.CONNECTING
+        self._enter(lane, _State.CONNECTING)
         lane.may_send = True
         lane.attempt_started_ms = lane.last_active_ms = now_ms
         lane.connection = self._network.connect(lane.endpoint, lane.listener)
@@ -311,7 +329,7 @@ class PeerClient:
             logger.warning("%s does not say which versions it serves: error %d", lane.endpoint, answer.error_code)
             self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return
-        lane.state = _State.UP
+        self._enter(lane, _State.UP)
         lane.failed_attempts = 0
         self._transmit_unsent(lane)
 
@@ -326,7 +344,7 @@ class PeerClient:
         del self.lane_of[lane.connection]
         lane.connection = 0
         lane.reader = None
-        lane.state = _State.DOWN
+        self._enter(lane, _State.DOWN)
 
     def _fail(self, lane: _Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
         """Tell those who wait: of a connection that was up, those whose request was sent; else all of them."""
@@ -479,6 +497,7 @@ class PeerClient:
         probe.connection = self._network.connect(probe.endpoint, probe.listener)
         probe.is_connected = False
         self._probes[probe.connection] = probe
+        self._is_due_known = False
         self.lane_of[probe.connection] = None
 
     def _on_probe_closed(self, probe: _Probe, failure: PeerFailure) -> None:
@@ -497,6 +516,7 @@ class PeerClient:
 
     def _forget_probe(self, probe: _Probe) -> None:
         del self._probes[probe.connection]
+        self._is_due_known = False
         self.lane_of.pop(probe.connection, None)
 
 

@@ -107,6 +107,10 @@ class Purgatory(Generic[T]):
             self._completed_in_heap -= 1
         return self._deadlines[0][0] if self._deadlines else None
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether `expire` may have something to do: a quick look."""
+        return bool(self._deadlines) and self._deadlines[0][0] <= now_ms
+
     def expire(self, now_ms: int) -> int:
         """Complete every operation whose deadline is at or before ``now_ms``; return how many."""
         expired = 0

@@ -122,6 +122,8 @@ class RaftClient(Generic[RecordT]):
         self._feed: CommitFeed[RecordT] = CommitFeed(serde)
         self._loaded: SnapshotReader[RecordT] | None = None
         self._next_clean_ms = 0
+        self._due_ms: int | None = None
+        """When `tick` is due; None while nobody has asked since something has happened."""
         self._is_initialized = False
         self._is_polling = False
         self._is_woken = False
@@ -268,8 +270,9 @@ class RaftClient(Generic[RecordT]):
 
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
-        if self.failure is not None or self._replica.is_closed:
-            return
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or now_ms < due_ms:
+            return  # whatever happened since the last tick was seen to when it happened
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
             self._clean()
@@ -281,10 +284,12 @@ class RaftClient(Generic[RecordT]):
         """Return when `tick` is due; None when nothing ever is."""
         if self.failure is not None or self._replica.is_closed:
             return None
-        deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._state_deadline_ms()]
-        if self._shutdown is not None:
-            deadlines.append(self._shutdown_deadline_ms)
-        return min(deadline for deadline in deadlines if deadline is not None)
+        if self._due_ms is None:
+            deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._state_deadline_ms()]
+            if self._shutdown is not None:
+                deadlines.append(self._shutdown_deadline_ms)
+            self._due_ms = min(deadline for deadline in deadlines if deadline is not None)
+        return self._due_ms
 
     def begin_shutdown(self) -> Delayed[None]:
         """Stop leading, and complete when another replica leads, or when waiting for that makes no sense.
@@ -349,6 +354,7 @@ class RaftClient(Generic[RecordT]):
             self.fail(error)
         finally:
             self._is_polling = False
+            self._due_ms = None
 
     def _poll_state(self) -> None:
         state, now_ms = self._replica.quorum.state, self._replica.now_ms

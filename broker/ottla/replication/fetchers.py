@@ -93,8 +93,8 @@ class Fetchers:
             fetcher.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = (fetcher.next_deadline_ms() for fetcher in self._fetchers.values())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        deadlines = [fetcher.next_deadline_ms() for fetcher in self._fetchers.values()]
+        return min([deadline for deadline in deadlines if deadline is not None], default=None)
 
     def _lane_of(self, topic_partition: TopicPartition) -> int:
         return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count

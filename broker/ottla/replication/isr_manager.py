@@ -133,17 +133,23 @@ class IsrManager:
         if now_ms >= self._next_expansion_check_ms and self._incomplete:
             self._next_expansion_check_ms = now_ms + EXPANSION_CHECK_INTERVAL_MS
             self.look_again()
-        for _ in range(min(len(self._unlooked), _CHECKED_PER_TICK)):
-            self._look_at(self._unlooked.popleft(), now_ms)
+        if self._unlooked:
+            for _ in range(min(len(self._unlooked), _CHECKED_PER_TICK)):
+                self._look_at(self._unlooked.popleft(), now_ms)
         if now_ms >= self._next_shrink_check_ms and self._led:
             self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
             self._unchecked = deque(self._led.values())
+        if self._unchecked:
+            self._check_some(now_ms)
+        self._alter_partition.tick(now_ms)
+
+    def _check_some(self, now_ms: int) -> None:
+        own_broker_epoch = self._neighbours.broker_epoch()
         for _ in range(min(len(self._unchecked), _CHECKED_PER_TICK)):
             partition = self._unchecked.popleft()
-            change = partition.propose_shrink(now_ms=now_ms, own_broker_epoch=self._neighbours.broker_epoch())
+            change = partition.propose_shrink(now_ms=now_ms, own_broker_epoch=own_broker_epoch)
             if change is not None:
                 self._propose(partition, change)
-        self._alter_partition.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         deadlines = []

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
@@ -77,6 +78,12 @@ class ReplicaManager:
         self.fetch_purgatory: Purgatory[Message] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
         self.delete_purgatory: Purgatory[Message] = Purgatory()
+        self._purgatories: tuple[Purgatory[Any], ...] = (
+            self.produce_purgatory,
+            self.fetch_purgatory,
+            self.commit_purgatory,
+            self.delete_purgatory,
+        )
         self.news = FetchNews()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
@@ -503,10 +510,9 @@ class ReplicaManager:
 
     def tick(self, now_ms: int) -> None:
         """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
-        self.produce_purgatory.expire(now_ms)
-        self.fetch_purgatory.expire(now_ms)
-        self.commit_purgatory.expire(now_ms)
-        self.delete_purgatory.expire(now_ms)
+        for purgatory in self._purgatories:
+            if purgatory.is_due(now_ms):
+                purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
         if self._unhurried:
@@ -518,13 +524,10 @@ class ReplicaManager:
     def next_deadline_ms(self) -> int | None:
         if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
-        deadlines = (
-            self.produce_purgatory.next_deadline_ms(),
-            self.fetch_purgatory.next_deadline_ms(),
-            self.commit_purgatory.next_deadline_ms(),
-            self.delete_purgatory.next_deadline_ms(),
+        deadlines = [purgatory.next_deadline_ms() for purgatory in self._purgatories]
+        deadlines += (
             self.fetchers.next_deadline_ms(),
             self.isr.next_deadline_ms(),
             self._directories.next_deadline_ms(),
         )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return min([deadline for deadline in deadlines if deadline is not None], default=None)

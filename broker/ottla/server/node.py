@@ -427,11 +427,16 @@ class Node:
 
         Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does.
         """
-        deadlines = [part.next_deadline_ms() for part in self._parts]
-        deadlines.append(self.logs.next_tick_ms(self.clock.monotonic_ms()))
+        earliest_ms = self.logs.next_tick_ms(self._ticked_at_ms)
+        for part in self._parts:
+            deadline_ms = part.next_deadline_ms()
+            if deadline_ms is not None and deadline_ms < earliest_ms:
+                earliest_ms = deadline_ms
         if self._shutdown is not None:
-            deadlines.append(self._shutdown.next_deadline_ms())
-        return max(self._ticked_at_ms + 1, min(deadline for deadline in deadlines if deadline is not None))
+            deadline_ms = self._shutdown.next_deadline_ms()
+            if deadline_ms is not None and deadline_ms < earliest_ms:
+                earliest_ms = deadline_ms
+        return max(self._ticked_at_ms + 1, earliest_ms)
 
     # --- between the parts ---------------------------------------------------------------------------------------
 
