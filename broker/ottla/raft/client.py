@@ -559,10 +559,7 @@ class RaftClient(Generic[RecordT]):
                 self.fail(error)
                 return
             logger.info("metadata snapshot %s is done: %d bytes", writer.snapshot_id, writer.size_bytes)
-            try:
-                self._replica.log.add_snapshot(writer.snapshot_id)
-            except StorageError as roll_error:
-                self.fail(roll_error)
+            self._replica.handle(lambda: self._replica.log.add_snapshot(writer.snapshot_id))
 
         def freeze() -> None:
             writer.freeze_later(frozen)

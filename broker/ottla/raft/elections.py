@@ -105,8 +105,7 @@ class Elections:
 
     def _on_answer(self, voter_id: NodeId, answer: VoteResponse | PeerFailure) -> None:
         if isinstance(answer, PeerFailure):
-            if answer in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
-                self._count(voter_id, is_granted=False)
+            self._on_failure(voter_id, answer)
             return
         partition = only_partition(answer.topics)
         if answer.error_code or partition is None:
@@ -116,12 +115,19 @@ class Elections:
         state = self._replica.quorum.state
         if learned.epoch >= state.epoch:
             self._replica.learn(learned)
-        if self._replica.quorum.state is not state or learned.epoch < state.epoch:
+        if self._replica.quorum.state is not state:
             return
-        if partition.error_code:
-            self._on_error(voter_id, partition.error_code)
+        if partition.error_code or learned.epoch < state.epoch:
+            self._on_error(voter_id, partition.error_code or ErrorCode.INVALID_REQUEST)
         else:
             self._count(voter_id, is_granted=partition.vote_granted)
+
+    def _on_failure(self, voter_id: NodeId, failure: PeerFailure) -> None:
+        if failure is PeerFailure.UNSUPPORTED_VERSION and isinstance(self._replica.quorum.state, ProspectiveState):
+            # It is older than pre-votes: whether it would vote for this replica, only a vote can tell.
+            self._count(voter_id, is_granted=True)
+        elif failure in (PeerFailure.REFUSED, PeerFailure.UNSUPPORTED_VERSION):
+            self._count(voter_id, is_granted=False)
 
     def _on_error(self, voter_id: NodeId, error_code: int) -> None:
         self._replica.complain(ErrorCode(error_code), voter_id, "a vote")

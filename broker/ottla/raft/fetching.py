@@ -247,12 +247,13 @@ class Fetching:
         replica = self._replica
         before = replica.log.end_offset
         high_watermark = replica.high_watermark or 0
-        if leader_end.offset < high_watermark:
+        offset = replica.log.end_in_common(leader_end)
+        if min(offset, leader_end.offset) < high_watermark:
             raise StorageError(
                 f"the leader of the metadata quorum asks to truncate the log to {leader_end}, below its committed end "
                 f"{high_watermark}: it has lost records; do not start it again before its disk was looked at"
             )
-        end_offset = replica.log.truncate_to_end_offset(leader_end)
+        end_offset = replica.log.truncate_to(offset)
         replica.voters.truncate(end_offset)
         logger.info("truncated the metadata log from offset %d to %d, where the leader's parts", before, end_offset)
 

@@ -84,6 +84,9 @@ class LeaderState:
 
     def on_fetch(self, replica: ReplicaKey, fetch_offset: Offset, leader_end_offset: Offset, now_ms: int) -> bool:
         """Learn from a fetch how far ``replica`` is; return whether more is committed."""
+        if replica.node_id < 0:
+            # A consumer's: it says nothing of any replica.
+            return False
         key = self.voters.key_of(replica)
         self.progress.setdefault(key, ReplicaProgress()).on_fetch(fetch_offset, leader_end_offset, now_ms)
         self.note_alive(replica, now_ms)
@@ -91,15 +94,18 @@ class LeaderState:
 
     def note_alive(self, replica: ReplicaKey, now_ms: int) -> None:
         """Count a fetch of a voter, of records or of a snapshot, as a sign that this leader is not cut off."""
-        if not self.voters.is_voter(replica) or replica == self.local:
+        if not self.voters.is_voter(replica) or replica.node_id == self.local.node_id:
             return
         self._fetched.add(replica.node_id)
         if len(self._fetched) >= self._others_in_majority:
             self._fetched.clear()
             self.check_quorum_deadline_ms = now_ms + self.check_quorum_timeout_ms
 
-    def use_voters(self, voters: VoterSet) -> bool:
+    def use_voters(self, voters: VoterSet, now_ms: int) -> bool:
         """Count by another set of voters from now on; return whether more is committed by it."""
+        if self._others_in_majority == 0:
+            # It needed nobody until now: whom it needs from now on has the whole time to fetch.
+            self.check_quorum_deadline_ms = now_ms + self.check_quorum_timeout_ms
         self.voters = voters
         for voter in voters.voters.values():
             if voter.directory_id != ZERO_UUID:

@@ -114,7 +114,7 @@ class Leadership:
     def use_voters(self, voters: VoterSet) -> None:
         """Count by other voters from now on."""
         leader = self._leader
-        if leader.use_voters(voters):
+        if leader.use_voters(voters, self._replica.now_ms):
             self._commit(leader)
 
     def on_fetch(self, key: ReplicaKey, fetch_offset: Offset) -> None:

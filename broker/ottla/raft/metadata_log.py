@@ -95,7 +95,7 @@ class MetadataLog:
             on_storage_error=on_storage_error,
         )
         if self.snapshots and self._is_behind(self.snapshots[-1]):
-            self.start_at_snapshot(self.snapshots[-1], is_listed=True)
+            self.start_at_snapshot(self.snapshots[-1])
 
     @property
     def end_offset(self) -> Offset:
@@ -189,16 +189,19 @@ class MetadataLog:
         except OSError as error:
             raise StorageError(f"cannot read {self.directory} at offset {start_offset}: {error}") from error
 
-    def truncate_to_end_offset(self, leader_end: OffsetAndEpoch) -> Offset:
-        """Cut off what the leader does not have, by epoch; return the new log end.
+    def end_in_common(self, leader_end: OffsetAndEpoch) -> Offset:
+        """Return where this log may still be the leader's: what is from there on is to be cut off.
 
         ``leader_end``: the largest epoch of the leader at or below ours, and where it ends there.
         Source: RaftLog.truncateToEndOffset of Apache Kafka.
         """
-        offset = min(leader_end.offset, self.end_offset)
-        if leader_end.epoch > 0:
-            end = self.end_offset_for_epoch(leader_end.epoch)
-            offset = min(end.offset, leader_end.offset) if end.epoch == leader_end.epoch else end.offset
+        if leader_end.epoch == 0:
+            return min(leader_end.offset, self.end_offset)
+        end = self.end_offset_for_epoch(leader_end.epoch)
+        return min(end.offset, leader_end.offset) if end.epoch == leader_end.epoch else end.offset
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Cut off the batches from ``offset`` on; return the new log end, below it where a batch straddles it."""
         self.log.truncate_to(offset)
         return self.end_offset
 
@@ -233,12 +236,12 @@ class MetadataLog:
         self.snapshots.append(snapshot_id)
         self.log.roll(self._clock.wall_ms())
 
-    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch, *, is_listed: bool = False) -> None:
-        """Drop the log and all older snapshots: ``snapshot_id``, which is durable, stands for everything so far."""
+    def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Drop the log and all other snapshots: ``snapshot_id``, which is durable, stands for everything so far."""
         self.log.truncate_fully_and_start_at(snapshot_id.offset)
-        older = self.snapshots[:-1] if is_listed else self.snapshots
+        others = [each for each in self.snapshots if each != snapshot_id]
         self.snapshots = [snapshot_id]
-        for each in older:
+        for each in others:
             self._remove_snapshot(each)
 
     def _is_behind(self, snapshot_id: OffsetAndEpoch) -> bool:

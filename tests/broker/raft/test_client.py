@@ -176,6 +176,22 @@ def test_a_snapshot_that_was_not_finished_is_removed(replica: Any) -> None:
     assert not any(name.endswith(".part") for name in replica.disk.list_directory(LOG))
 
 
+def test_a_snapshot_that_is_done_after_the_end_waits_for_the_next_start(replica: Any) -> None:
+    replica.append(b"a")
+    replica.commit()
+    snapshot_id = OffsetAndEpoch(replica.client.high_watermark, 1)
+    writer = replica.client.create_snapshot(snapshot_id, last_contained_log_time_ms=0)
+    replica.client.finish_snapshot(writer)
+    replica.client.close()
+    segments = [name for name in replica.disk.list_directory(LOG) if name.endswith(".log")]
+
+    replica.commit()
+
+    assert [name for name in replica.disk.list_directory(LOG) if name.endswith(".log")] == segments
+    replica.start()
+    assert replica.client.latest_snapshot == snapshot_id
+
+
 def test_there_is_one_snapshot_per_offset(replica: Any) -> None:
     replica.append(b"a")
     replica.commit()

@@ -350,3 +350,49 @@ def test_after_a_resignation_the_successors_stand_one_after_the_other(
         assert isinstance(follower.client.state, FollowerState)
     follower.advance(1 if stands_after_ms else 0)
     assert isinstance(follower.client.state, ProspectiveState)
+
+
+# --- asking for votes
+
+
+def test_a_voter_that_is_older_than_pre_votes_is_asked_for_its_vote(follower: Follower) -> None:
+    follower.advance(2_000)
+    for sent in follower.channel.take(VoteRequest):
+        sent.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+
+    asked = [sent.request.topics[0].partitions[0] for sent in follower.channel.take(VoteRequest)]
+    assert {(each.pre_vote, each.replica_epoch) for each in asked} == {(False, 2)}
+
+
+def test_a_voter_that_refuses_in_an_older_epoch_is_not_asked_again_at_once(follower: Follower) -> None:
+    follower.advance(2_000)
+    first, _ = follower.channel.take(VoteRequest)
+
+    answer = vote_response(ErrorCode.INVALID_REQUEST, LeaderAndEpoch(None, 0), None, is_granted=False)
+    first.answer.complete(answer)
+
+    assert follower.channel.take(VoteRequest) == []
+
+
+# --- what must not be cut off
+
+
+def test_a_log_is_not_cut_below_what_is_committed_by_an_offset_that_looks_harmless(follower: Follower) -> None:
+    follower.fetch()
+    follower.client.handle_begin_quorum_epoch(
+        begin_quorum_epoch_request(
+            cluster_id="c", voter=LOCAL, leader=LeaderAndEpoch(LEADER, 2), listeners={"CONTROLLER": ENDPOINTS[2]}
+        )
+    )
+    leader = Learned(LEADER, 2, ENDPOINTS[LEADER])
+    partition = PartitionData(partition_index=0, high_watermark=2, records=batch(0, 2, b"a", b"b"))
+    follower.fetch().answer.complete(fetch_response(partition, leader))
+    follower.disk.complete_syncs()
+
+    # The leader's epoch 1 ends at 2; but no record of epoch 1 is here, so everything would go.
+    partition = PartitionData(partition_index=0, records=b"")
+    partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset = 1, 2
+    follower.fetch().answer.complete(fetch_response(partition, leader))
+
+    assert follower.client.log_end_offset == 2
+    assert "has lost records" in str(follower.failures[0])

@@ -83,9 +83,9 @@ def test_fewer_voters_may_commit_more_and_more_voters_take_nothing_back() -> Non
     state = leader(3)
     state.on_synced(20)
 
-    assert state.use_voters(voters(1))
+    assert state.use_voters(voters(1), 0)
     assert state.high_watermark == 20
-    assert not state.use_voters(voters(5))
+    assert not state.use_voters(voters(5), 0)
     assert state.high_watermark == 20
 
 
@@ -129,6 +129,24 @@ def test_a_leader_of_five_lives_on_fetches_of_two_others(fetching: tuple[int, ..
     assert state.cut_off_at_ms == cut_off_at_ms
 
 
+def test_a_leader_that_was_alone_gives_its_first_follower_the_whole_time() -> None:
+    state = leader(1)
+
+    state.use_voters(voters(2), 60_000)
+
+    assert state.cut_off_at_ms == 63_000
+    state.use_voters(voters(3), 61_000)
+    assert state.cut_off_at_ms == 63_000
+
+
+def test_who_has_the_leader_s_own_id_does_not_keep_it_alive() -> None:
+    state = leader(2)
+
+    state.note_alive(ReplicaKey(1, Uuid(b"x" * 16)), 500)
+
+    assert state.cut_off_at_ms == 3_000
+
+
 def test_observers_do_not_keep_a_leader_alive() -> None:
     state = leader(3)
 
@@ -158,6 +176,14 @@ def test_an_observer_that_has_gone_is_forgotten(silent_ms: int, described: list[
     fetch(state, 9, 0)
 
     assert [key.node_id for key, _ in state.observers(silent_ms)] == described
+
+
+def test_a_consumer_is_no_replica() -> None:
+    state = leader(1)
+
+    assert not fetch(state, -1, 20)
+
+    assert state.observers(0) == []
 
 
 def test_successors_are_the_voters_with_the_longest_logs_first() -> None:
