@@ -175,6 +175,20 @@ class TestBrokerConfigs:
 
         assert "InvalidRequestException: Cannot update these configs dynamically: [log.dirs]" in refused.stderr
 
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            ("num.io.threads=17", "num.io.threads=17, value should not be greater than double the current value 8"),
+            ("num.io.threads=3", "num.io.threads=3, value should be at least half the current value 8"),
+            ("log.cleaner.threads=3", "threads cannot be increased to more than double the current value 1"),
+        ],
+    )
+    def test_a_thread_count_is_changed_by_steps(self, run: Callable[..., Any], change: str, why: str) -> None:
+        refused = run("--alter", "--add-config", change, code=1)
+
+        assert why in refused.stderr
+        assert "InvalidRequestException" in refused.stderr
+
     def test_all_configs_are_shown_with_their_source(self, run: Callable[..., Any]) -> None:
         lines = run("--describe", "--all").lines
 

@@ -188,6 +188,57 @@ def _is_per_broker(name: str) -> bool:
     return key is not None and key.dynamic is Dynamic.PER_BROKER
 
 
+CLEANER_THREADS = "log.cleaner.threads"
+THREAD_COUNTS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+    CLEANER_THREADS,
+)
+"""Counts that a running broker changes by steps: at most to double, at least to half (rounded down)."""
+
+
+def check_thread_counts(before: BrokerLayers, after: BrokerLayers) -> None:
+    """Check how far one change of a broker's values takes its thread counts; ``before`` is what it runs with.
+
+    Values that are none are left to `validate_broker_config`.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, with the sentences of Kafka's DynamicThreadPool and LogCleaner.
+    """
+    for name in THREAD_COUNTS:
+        if before.text(name) == after.text(name):
+            continue
+        try:
+            now, wanted = (parse_value(BROKER_KEYS[name], layers.text(name)) for layers in (before, after))
+        except InvalidConfigError:
+            continue
+        assert isinstance(now, int)
+        assert isinstance(wanted, int)
+        if wanted < 1 or not now // 2 <= wanted <= 2 * now:
+            raise _invalid_request(_step_too_far(name, now, wanted))
+
+
+def _step_too_far(name: str, now: int, wanted: int) -> str:
+    if name == CLEANER_THREADS:
+        if wanted < 1:
+            return "Log cleaner threads should be at least 1"
+        if wanted < now:
+            return f"Log cleaner threads cannot be reduced to less than half the current value {now}"
+        return f"Log cleaner threads cannot be increased to more than double the current value {now}"
+    limit = "be at least half" if wanted < now else "not be greater than double"
+    return (
+        f"Dynamic thread count update validation failed for {name}={wanted}, "
+        f"value should {limit} the current value {now}"
+    )
+
+
 def validate_group_config(values: Mapping[str, str]) -> None:
     """Check a group's own values.
 

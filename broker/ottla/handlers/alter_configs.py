@@ -5,12 +5,15 @@ Decided by `ottla.controller.configs`. Not done: authorization, levels of logger
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
+from collections.abc import Mapping
+
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -22,11 +25,16 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Dela
     answered = pass_on_alterable(
         context,
         request.resources,
+        values_after=_values_after,
         answer_type=AlterConfigsResourceResponse,
         request_for=lambda rest: AlterConfigsRequest(resources=rest, validate_only=request.validate_only),
         answers_in=_answers_in,
     )
     return answered.then(lambda answers: AlterConfigsResponse(responses=answers))
+
+
+def _values_after(resource: AlterConfigsResource, _: Mapping[str, str]) -> Mapping[str, str]:
+    return {config.name: config.value for config in resource.configs if config.value is not None}
 
 
 def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:

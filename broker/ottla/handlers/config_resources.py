@@ -1,8 +1,11 @@
 """What the config APIs share: which layers a broker has, and which resources this node may answer for."""
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, TypeAlias, TypeVar
 
+from ottla.config.alter import check_thread_counts
+from ottla.config.key import InvalidConfigError
 from ottla.config.layers import BrokerLayers
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
@@ -47,6 +50,10 @@ def broker_layers(context: RequestContext) -> BrokerLayers:
     )
 
 
+ValuesAfter: TypeAlias = Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]]
+"""A broker's own values after a request, by the resource in it and the values before."""
+
+
 def check_alterable(context: RequestContext, resource_type: int, name: str) -> None:
     """Refuse what must be asked of another broker, or nobody can change; a controller takes it for any broker.
 
@@ -69,10 +76,27 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
             )
 
 
+def _check_steps(context: RequestContext, resource: ResourceT, values_after: ValuesAfter[ResourceT]) -> None:
+    """Refuse steps of this broker's thread counts that are too large; a controller takes any, as Kafka's does."""
+    if resource.resource_type != ConfigResourceType.BROKER or context.connection.role is not ListenerRole.BROKER:
+        return
+    before = broker_layers(context)
+    try:
+        if resource.resource_name:
+            after = replace(before, dynamic_broker=values_after(resource, before.dynamic_broker))
+        else:
+            after = replace(before, dynamic_default=values_after(resource, before.dynamic_default))
+    except (InvalidConfigError, ValueError):
+        # Not a change at all; the controller says why.
+        return
+    check_thread_counts(before, after)
+
+
 def pass_on_alterable(
     context: RequestContext,
     resources: list[ResourceT],
     *,
+    values_after: ValuesAfter[ResourceT],
     answer_type: type[AnswerT],
     request_for: Callable[[list[ResourceT]], Message],
     answers_in: Callable[[Message], list[AnswerT]],
@@ -82,6 +106,7 @@ def pass_on_alterable(
     Args:
         context: of the request.
         resources: as the client names them.
+        values_after: what a broker's own values would be.
         answer_type: of one resource.
         request_for: makes the controller's request of the rest.
         answers_in: takes the answers out of the controller's response.
@@ -93,6 +118,7 @@ def pass_on_alterable(
     for index, resource in enumerate(resources):
         try:
             check_alterable(context, resource.resource_type, resource.resource_name)
+            _check_steps(context, resource, values_after)
         except KafkaError as error:
             refused[index] = answer_type(
                 error_code=error.code,

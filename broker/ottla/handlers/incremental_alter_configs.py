@@ -5,11 +5,15 @@ Decided by `ottla.controller.configs`. Not done: authorization, levels of logger
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
+from collections.abc import Mapping
+
+from ottla.config.alter import Alteration, AlterOperation, ResourceType, apply_alterations
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -24,11 +28,21 @@ def incremental_alter_configs(
     answered = pass_on_alterable(
         context,
         request.resources,
+        values_after=_values_after,
         answer_type=AlterConfigsResourceResponse,
         request_for=lambda rest: IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
         answers_in=_answers_in,
     )
     return answered.then(lambda answers: IncrementalAlterConfigsResponse(responses=answers))
+
+
+def _values_after(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
+    alterations = [
+        Alteration(config.name, AlterOperation(config.config_operation), config.value)
+        for config in resource.configs
+        if config.value is not None or config.config_operation == AlterOperation.DELETE
+    ]
+    return apply_alterations(ResourceType.BROKER, before, alterations)
 
 
 def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:

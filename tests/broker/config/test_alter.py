@@ -7,6 +7,7 @@ from ottla.config.alter import (
     AlterOperation,
     ResourceType,
     apply_alterations,
+    check_thread_counts,
     validate_broker_config,
     validate_client_metrics_config,
     validate_group_config,
@@ -155,3 +156,71 @@ def test_bad_client_metrics_config_is_refused(values: dict[str, str], code: Erro
 @pytest.mark.parametrize("interval_ms", ["100", "3600000"])
 def test_client_metrics_interval_at_its_edges_is_fine(interval_ms: str) -> None:
     assert not validate_client_metrics_config({"interval.ms": interval_ms, "match": "client_id=a.*"})
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "after"),
+    [
+        pytest.param("num.io.threads", "8", "16", id="double"),
+        pytest.param("num.io.threads", "8", "4", id="half"),
+        pytest.param("num.network.threads", "3", "1", id="half-rounded-down"),
+        pytest.param("log.cleaner.threads", "1", "2", id="double-the-cleaner"),
+        pytest.param("num.io.threads", "8", "many", id="no-number-is-refused-elsewhere"),
+        pytest.param("group.coordinator.threads", "1", "9", id="not-changed-at-run-time"),
+    ],
+)
+def test_a_thread_count_may_double_or_halve(name: str, now: str, after: str) -> None:
+    check_thread_counts(BrokerLayers({name: now}), BrokerLayers({name: now}, {}, {name: after}))
+
+
+FURTHER = "Dynamic thread count update validation failed for"
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "after", "message"),
+    [
+        (
+            "num.io.threads",
+            "8",
+            "17",
+            f"{FURTHER} num.io.threads=17, value should not be greater than double the current value 8",
+        ),
+        (
+            "background.threads",
+            "10",
+            "4",
+            f"{FURTHER} background.threads=4, value should be at least half the current value 10",
+        ),
+        (
+            "log.cleaner.threads",
+            "1",
+            "3",
+            "Log cleaner threads cannot be increased to more than double the current value 1",
+        ),
+        (
+            "log.cleaner.threads",
+            "8",
+            "3",
+            "Log cleaner threads cannot be reduced to less than half the current value 8",
+        ),
+        ("log.cleaner.threads", "1", "0", "Log cleaner threads should be at least 1"),
+    ],
+)
+def test_a_thread_count_may_not_go_further(name: str, now: str, after: str, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_thread_counts(BrokerLayers({name: now}), BrokerLayers({name: now}, {name: after}))
+
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_a_default_that_the_broker_does_not_use_may_be_anything() -> None:
+    own = {"num.io.threads": "8"}
+
+    check_thread_counts(BrokerLayers({}, {}, own), BrokerLayers({}, {"num.io.threads": "99"}, own))
+
+
+def test_taking_back_what_hid_a_far_default_is_refused() -> None:
+    far = {"num.io.threads": "99"}
+
+    with pytest.raises(KafkaError, match=r"num\.io\.threads=99, value should not be greater than double .* value 8"):
+        check_thread_counts(BrokerLayers({}, far, {"num.io.threads": "8"}), BrokerLayers({}, far, {}))

@@ -139,15 +139,15 @@ def test_every_kind_of_resource_is_described(node: RunningNode, kind: int, name:
 
 
 def test_a_dynamic_broker_setting_shows_over_the_static_one(node: RunningNode) -> None:
-    config = incremental.AlterableConfig(name="log.cleaner.threads", config_operation=0, value="3")
+    config = incremental.AlterableConfig(name="log.cleaner.threads", config_operation=0, value="2")
     resource = incremental.AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
     answer = ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
 
     (described,) = describe(node, BROKER, "1", ["log.cleaner.threads"], include_synonyms=True).configs
 
     assert answer.responses[0].error_code == ErrorCode.NONE
-    assert (described.value, described.config_source) == ("3", 2)
-    assert [(each.value, each.source) for each in described.synonyms] == [("3", 2), ("1", 5)]
+    assert (described.value, described.config_source) == ("2", 2)
+    assert [(each.value, each.source) for each in described.synonyms] == [("2", 2), ("1", 5)]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,31 @@ def test_another_broker_s_settings_are_refused_and_the_rest_is_changed(
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
     assert changed.error_code == ErrorCode.NONE
     assert node.node.metadata.topic_config("t")["segment.ms"] == "9"
+
+
+@pytest.mark.parametrize("name", ["1", ""], ids=["one-broker", "default"])
+@pytest.mark.parametrize("is_incremental", [True, False], ids=["incremental", "full"])
+@pytest.mark.parametrize(
+    ("listener", "code"), [("PLAINTEXT", ErrorCode.INVALID_REQUEST), ("CONTROLLER", ErrorCode.NONE)]
+)
+def test_a_broker_changes_its_thread_counts_by_steps_and_a_controller_takes_any(
+    node: RunningNode, name: str, is_incremental: bool, listener: str, code: ErrorCode
+) -> None:
+    request: Message
+    if is_incremental:
+        change = [incremental.AlterableConfig(name="num.io.threads", config_operation=0, value="17")]
+        step = incremental.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=change)
+        request = incremental.IncrementalAlterConfigsRequest(resources=[step])
+    else:
+        kept = {} if name else {"min.insync.replicas": "1"}
+        wanted = [full.AlterableConfig(name=key, value=text) for key, text in {"num.io.threads": "17", **kept}.items()]
+        request = full.AlterConfigsRequest(
+            resources=[full.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=wanted)]
+        )
+
+    (answer,) = ask(node, request, 1, listener).responses
+
+    assert answer.error_code == code
 
 
 @pytest.mark.parametrize(
