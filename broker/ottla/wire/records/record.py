@@ -261,7 +261,7 @@ def walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, in
     key_size_bytes, position = _skip_bytes(data, position)
     _, position = _skip_bytes(data, position)
     if data[position]:
-        position = _skip_headers(data, position, end)
+        position = skip_headers(data, position, end)
     else:
         position += 1
     return timestamp_delta_ms, offset_delta, key_size_bytes, position
@@ -277,7 +277,7 @@ def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
     return size_bytes, position + size_bytes if size_bytes > 0 else position
 
 
-def _skip_headers(data: bytes, position: int, end: int) -> int:
+def skip_headers(data: bytes, position: int, end: int) -> int:
     count, position = _read_header_count(data, position, end)
     for _ in range(count):
         key_size_bytes, position = _skip_bytes(data, position)

@@ -1,0 +1,175 @@
+"""Counting how many records from one on have its layout, by columns.
+
+`count_alike` takes those of one size out of the batch itself, with the size as the step. Where only the values differ
+in size, it follows the sizes, gathers the start of each record with the end of the one before, and takes the columns
+out of that.
+"""
+
+from typing import Final
+
+from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
+
+_ALIKE_MIN: Final = 8
+"""So many neighbours must be of one size for their columns to pay."""
+_SIMILAR_MIN: Final = 24
+"""Fewer records whose sizes differ are walked sooner than they are gathered."""
+_EQUAL_ROWS_FACTOR: Final = 16
+"""Rows that need no loop cost so much less that more of them are risked."""
+_PREFIX_SIZE_BYTES_MAX: Final = 128
+_SUFFIX_SIZE_BYTES_MAX: Final = 256
+
+_WRONG: Final = 0x80
+_LAST: Final = bytes(byte & 0x80 for byte in range(256))
+"""Tables that make 0 of what may be there, and `_WRONG` of the rest."""
+_CONTINUED: Final = bytes(~byte & 0x80 for byte in range(256))
+_EVEN_LAST: Final = bytes(_WRONG if byte & 0x81 else 0 for byte in range(256))
+_EVEN_CONTINUED: Final = bytes(0 if byte & 0x81 == 0x80 else _WRONG for byte in range(256))
+"""What the first byte of a number that is not negative may be: zigzag has the sign in bit 0."""
+
+
+def count_alike(data: bytes, position: int, index: int, record_count: int, rows: int) -> tuple[int, int]:
+    """Return how many records from ``index`` on are sound and alike, and where the next one starts.
+
+    There are ``record_count`` in all, and record ``index``, which starts at ``position``, is not the first. ``rows``
+    says how many to try where trying costs a loop.
+
+    Raises:
+        IndexError, InvalidRecordError: record ``index`` is not sound, or ends after ``data`` does.
+    """
+    layout = read_layout(data, position, index)
+    if layout is None:
+        return 0, position
+    step, left = layout.size_bytes, count_rows_left(index, record_count)
+    if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:
+        if left < _SIMILAR_MIN:
+            return 0, position
+        return _count_similar(data, position, index, min(left, rows), layout)
+    count = min(left, rows * _EQUAL_ROWS_FACTOR, (len(data) - position) // step)
+    count = _count_equal(data, position, index, count, layout)
+    return count, position + count * step
+
+
+def _count_equal(data: bytes, position: int, index: int, count: int, layout: RecordLayout) -> int:
+    """Return how many of ``count`` records from ``index`` on have the sizes of the first."""
+    step = layout.size_bytes
+    for at in (*layout.size, *layout.key_size, *layout.value_size, *layout.headers):
+        count = _count_same(_column(data, position + at, step, count))
+    return _count_numbered(data, position, step, count, index, layout)
+
+
+def _count_numbered(rows: bytes, start: int, step: int, count: int, index: int, layout: RecordLayout) -> int:
+    """Return how many of ``count`` rows have timestamp deltas of one length; 0 if not all have their offset deltas."""
+    for at in range(layout.timestamp, layout.offset_delta):
+        table = _LAST if at == layout.offset_delta - 1 else _CONTINUED
+        count = _count_right(_column(rows, start + at, step, count), table)
+    for at, expected in enumerate(offset_delta_columns(index, count), start + layout.offset_delta):
+        if _column(rows, at, step, count) != expected:
+            return 0
+    return count
+
+
+def _column(rows: bytes, first: int, step: int, count: int) -> bytes:
+    return rows[first : first + (count - 1) * step + 1 : step] if count else b""
+
+
+def _count_same(column: bytes) -> int:
+    """Return how many bytes from the first on are like it."""
+    first = column[:1]
+    return len(column) if column == first * len(column) else len(column) - len(column.lstrip(first))
+
+
+def _count_right(column: bytes, table: bytes) -> int:
+    """Return how many bytes from the first on ``table`` makes 0."""
+    marks = column.translate(table)
+    return len(marks) if marks.isascii() else len(marks) - len(marks.lstrip(b"\0"))
+
+
+def _count_similar(data: bytes, position: int, index: int, count: int, layout: RecordLayout) -> tuple[int, int]:
+    """Return how many of ``count`` records from ``index`` on differ in their values only, and where the next starts."""
+    prefix = layout.value_size[-1] + 1
+    suffix = layout.size_bytes - layout.headers[0]
+    is_usual = prefix <= _PREFIX_SIZE_BYTES_MAX and suffix <= min(position, _SUFFIX_SIZE_BYTES_MAX)
+    if not is_usual or len(layout.size) > 2 or len(layout.value_size) > 2:
+        return 0, position
+    step, wide = suffix + prefix, len(layout.size) == 2
+    try:
+        heads, end = _gather(data, position - suffix, count, suffix, step, wide=wide)
+    except IndexError:  # led astray by the first number of another length
+        return 0, position
+    rows = b"".join(heads)
+    if len(rows) != count * step:
+        return 0, position
+    # What a record ends with stands at the start of the next one's row.
+    rows += data[end : end + suffix]
+    sound = _count_sound(rows, step, suffix, count, layout)
+    sound = _count_numbered(rows, suffix, step, sound, index, layout)
+    if not sound or not _sizes_agree(rows, step, suffix, sound, layout):
+        return 0, position
+    if sound == count:
+        return count, end + suffix
+    return sound, position + _sum_sizes(rows, suffix, step, sound, wide=wide)
+
+
+def _count_sound(rows: bytes, step: int, suffix: int, count: int, layout: RecordLayout) -> int:
+    """Return how many of ``count`` gathered records have keys and headers as the first, and sizes as long."""
+    for at in layout.headers:
+        count = _count_same(_column(rows, step + at - layout.headers[0], step, count))
+    for at in layout.key_size:
+        count = _count_same(_column(rows, suffix + at, step, count))
+    for places in (layout.size, layout.value_size):
+        tables = (_EVEN_CONTINUED, _LAST) if len(places) == 2 else (_EVEN_LAST,)
+        for at, table in zip(places, tables, strict=True):
+            count = _count_right(_column(rows, suffix + at, step, count), table)
+    return count
+
+
+def _gather(data: bytes, start: int, count: int, suffix: int, step: int, *, wide: bool) -> tuple[list[bytes], int]:
+    """Follow the sizes of ``count`` records; return ``step`` bytes from ``suffix`` before each on, and the last end.
+
+    That end is, as ``start``, ``suffix`` bytes before a record.
+    """
+    heads: list[bytes] = []
+    append = heads.append
+    if wide:
+        second = suffix + 1
+        for _ in range(count):
+            head = data[start : start + step]
+            append(head)
+            start += (head[second] << 6) + (head[suffix] >> 1) - 62
+    else:
+        for _ in range(count):
+            head = data[start : start + step]
+            append(head)
+            start += (head[suffix] >> 1) + 1
+    return heads, start
+
+
+def _sum_sizes(rows: bytes, first: int, step: int, count: int, *, wide: bool) -> int:
+    """Return how many bytes the first ``count`` gathered records have, as `_gather` counts."""
+    low = sum(byte >> 1 for byte in _column(rows, first, step, count))
+    if wide:
+        return (sum(_column(rows, first + 1, step, count)) << 6) + low - 62 * count
+    return low + count
+
+
+def _sizes_agree(rows: bytes, step: int, suffix: int, count: int, layout: RecordLayout) -> bool:
+    """Whether each record is as much larger than its value as its other fields need.
+
+    All are compared at once: as numbers of 16 bits side by side in one large integer.
+    """
+    # After the size come the fields up to the value, and after the value the headers.
+    others = layout.value_size[-1] - layout.size[-1] + suffix
+    ones = int.from_bytes(b"\1\0" * count, "little")
+    sizes = _lanes(rows, step, suffix, count, layout.size, ones)
+    return sizes == _lanes(rows, step, suffix, count, layout.value_size, ones) + 2 * others * ones
+
+
+def _lanes(rows: bytes, step: int, suffix: int, count: int, places: tuple[int, ...], ones: int) -> int:
+    """Return the raw varints of a column, below 2^14 each, in lanes of 16 bits."""
+    lanes = bytearray(2 * count)
+    lanes[::2] = _column(rows, suffix + places[0], step, count)
+    low = int.from_bytes(lanes, "little")
+    if len(places) == 1:
+        return low
+    lanes[::2] = _column(rows, suffix + places[1], step, count)
+    return low + (int.from_bytes(lanes, "little") << 7) - (ones << 7)

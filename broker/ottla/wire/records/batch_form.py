@@ -1,0 +1,109 @@
+"""What all batches look like that have as many records and bytes as one before, if their records have one layout.
+
+A producer under load fills batch after batch with records of one size. All of them then have the same bytes at the
+same places, but for attributes, timestamps, keys and values; so the slices that take these bytes out of a batch are
+made once, and what they must give is known. A batch is compared with that in two microseconds, however the form was
+found: one that fits is a proof, not a guess.
+"""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from ottla.errors import InvalidRecordError
+from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
+
+_RECORD_COUNT_MIN: Final = 6
+"""Fewer records are walked sooner."""
+_RECORD_COUNT_MAX: Final = 1024
+"""What a form must give is ten bytes or so for each record."""
+_FORMS_MAX: Final = 64
+_TOP_BIT_FLIPPED: Final = bytes(byte ^ 0x80 for byte in range(256))
+
+
+class BatchForm(NamedTuple):
+    """Columns of a batch with a certain number of bytes and records: ``take`` returns them all.
+
+    The first are ``expected``; then, up to ``last_end``, come those with the last bytes of timestamp deltas, and then
+    those with the bytes before them.
+    """
+
+    take: Callable[[bytes], tuple[bytes, ...]]
+    expected: tuple[bytes, ...]
+    last_end: int
+
+    def fits(self, data: bytes) -> bool:
+        """Whether ``data``, of as many bytes and records as the form is for, is sound records of its layout."""
+        columns = self.take(data)
+        end = len(self.expected)
+        if columns[:end] != self.expected or not b"".join(columns[end : self.last_end]).isascii():
+            return False
+        continued = columns[self.last_end :]
+        return not continued or b"".join(continued).translate(_TOP_BIT_FLIPPED).isascii()
+
+
+class BatchForms:
+    """The forms of the batches that came lately."""
+
+    __slots__ = ("_forms",)
+
+    def __init__(self) -> None:
+        self._forms: dict[tuple[int, int], BatchForm] = {}
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def fit(self, data: bytes, record_count: int) -> bool:
+        """Whether ``data`` is sound records of one layout; if it is, its form is kept."""
+        if not _RECORD_COUNT_MIN <= record_count <= _RECORD_COUNT_MAX:
+            return False
+        place = len(data), record_count
+        known = self._forms.get(place)
+        if known is not None and known.fits(data):
+            return True
+        try:
+            made = make_form(data, record_count)
+        except (IndexError, InvalidRecordError):  # the records differ in size, or are wrong
+            return False
+        if made is None or not made.fits(data):
+            return False
+        if known is None and len(self._forms) >= _FORMS_MAX:
+            del self._forms[next(iter(self._forms))]
+        self._forms[place] = made
+        return True
+
+
+def make_form(data: bytes, record_count: int) -> BatchForm | None:
+    """Return the form that ``data`` has if all its records have the sizes of the first; None if that cannot be.
+
+    Raises:
+        IndexError, InvalidRecordError: as `read_layout`.
+    """
+    tables: list[tuple[int, int, int, RecordLayout]] = []
+    position = index = 0
+    while index < record_count:
+        layout = read_layout(data, position, index)
+        if layout is None:
+            return None
+        rows = count_rows_left(index, record_count)
+        tables.append((position, index, rows, layout))
+        position += rows * layout.size_bytes
+        index += rows
+    if position != len(data):
+        return None
+    fixed: list[tuple[slice, bytes]] = []
+    last: list[slice] = []
+    continued: list[slice] = []
+    for position, index, rows, layout in tables:
+        step = layout.size_bytes
+        end = position + rows * step
+        for at in (*layout.size, *layout.key_size, *layout.value_size, *layout.headers):
+            fixed.append((slice(position + at, end, step), data[position + at : position + at + 1] * rows))
+        for at, column in enumerate(offset_delta_columns(index, rows), layout.offset_delta):
+            fixed.append((slice(position + at, end, step), column))
+        first = position + layout.timestamp
+        *more, one = (slice(at, end, step) for at in range(first, position + layout.offset_delta))
+        continued += more
+        last.append(one)
+    slices = [*(places for places, _ in fixed), *last, *continued]
+    return BatchForm(itemgetter(*slices), tuple(column for _, column in fixed), len(fixed) + len(last))
