@@ -150,15 +150,12 @@ class Elections:
 
     def handle_vote(self, request: VoteRequest) -> VoteResponse:
         """Grant the vote or pre-vote, or do not; a vote is on disk before it is answered."""
-        if not self._replica.knows_cluster(request.cluster_id):
-            return VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        asked = only_partition(request.topics)
-        if asked is None:
-            return VoteResponse(error_code=ErrorCode.INVALID_REQUEST)
+        asked = self._replica.checked(request.cluster_id, only_partition(request.topics))
+        if isinstance(asked, ErrorCode):
+            return VoteResponse(error_code=asked)
         error = self._error_in(request, asked)
         is_granted = error is None and self._decide(asked)
-        known = self._replica.known()
-        return vote_response(error or 0, self._replica.leader_and_epoch, known.endpoint, is_granted=is_granted)
+        return vote_response(error or 0, self._replica.known(), is_granted=is_granted)
 
     def _error_in(self, request: VoteRequest, asked: VoteRequestPartitionData) -> ErrorCode | None:
         """Return why the request is refused; take note of its epoch when it is newer."""

@@ -56,11 +56,9 @@ class FetchService:
 
     def handle_fetch(self, request: FetchRequest) -> FetchResponse | Delayed[FetchResponse]:
         """Answer at once where there is anything to say, else when there is or after max_wait_ms."""
-        if not self._replica.knows_cluster(request.cluster_id):
-            return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        wanted = fetched_partition(request)
-        if wanted is None:
-            return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+        wanted = self._replica.checked(request.cluster_id, fetched_partition(request))
+        if isinstance(wanted, ErrorCode):
+            return FetchResponse(error_code=wanted)
         if min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch) < 0:
             # From a version that is older than the quorum, perhaps: it has no room for who leads.
             return FetchResponse(responses=[FetchableTopicResponse(partitions=[_refusal(ErrorCode.INVALID_REQUEST)])])
@@ -117,11 +115,9 @@ class FetchService:
 
     def handle_fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """Return the piece of the snapshot that starts where the request says."""
-        if not self._replica.knows_cluster(request.cluster_id):
-            return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        wanted = fetched_snapshot(request)
-        if wanted is None:
-            return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
+        wanted = self._replica.checked(request.cluster_id, fetched_snapshot(request))
+        if isinstance(wanted, ErrorCode):
+            return FetchSnapshotResponse(error_code=wanted)
         answer = FetchSnapshotResponsePartitionSnapshot(
             index=0,
             snapshot_id=FetchSnapshotResponseSnapshotId(

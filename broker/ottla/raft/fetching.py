@@ -103,18 +103,13 @@ class Fetching:
     def handle_begin_quorum_epoch(self, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
         """Learn from a leader that it leads, and fetch from it."""
         replica = self._replica
-        if not replica.knows_cluster(request.cluster_id):
-            return BeginQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        told = only_partition(request.topics)
-        if told is None:
-            return BeginQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
-        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
-        if error is None:
-            endpoints = {each.name: Endpoint(each.host, each.port) for each in request.leader_endpoints}
-            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoints.get(replica.listener_name)))
-            if not replica.is_meant(request.voter_id, told.voter_directory_id):
-                error = ErrorCode.INVALID_VOTER_KEY
-        return begin_quorum_epoch_response(error or 0, replica.leader_and_epoch, replica.leader_endpoint)
+        told = replica.checked(request.cluster_id, only_partition(request.topics))
+        if isinstance(told, ErrorCode):
+            return BeginQuorumEpochResponse(error_code=told)
+        error = replica.hear(told.leader_id, told.leader_epoch, request.leader_endpoints)
+        if error is None and not replica.is_meant(request.voter_id, told.voter_directory_id):
+            error = ErrorCode.INVALID_VOTER_KEY
+        return begin_quorum_epoch_response(error or 0, replica.known())
 
     # --- asking
 

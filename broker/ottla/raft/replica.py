@@ -4,8 +4,8 @@ The transitions go through here, so that what must happen at each of them happen
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ottla.errors import ErrorCode, StorageError
 from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
@@ -15,10 +15,12 @@ from ottla.raft.leader import LeaderState
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
-from ottla.raft.requests import NOBODY, Learned
+from ottla.raft.requests import NOBODY, Learned, ListenerEndpoint
 from ottla.raft.voter_history import VoterHistory
 from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
+
+PartitionT = TypeVar("PartitionT")
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +213,15 @@ class Replica:
 
     # --- what is wrong with a request
 
+    def checked(self, cluster_id: str | None, partition: PartitionT | None) -> PartitionT | ErrorCode:
+        """Return what a request says of the quorum's partition, or why it is refused as a whole.
+
+        ``partition`` is None where the request is about anything else as well.
+        """
+        if not self.knows_cluster(cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        return ErrorCode.INVALID_REQUEST if partition is None else partition
+
     def error_for_voter(self, epoch: LeaderEpoch, sender_id: NodeId) -> ErrorCode | None:
         """Return why a request of another voter, sent in ``epoch``, is refused; None when it is not."""
         if epoch < self.quorum.epoch:
@@ -226,6 +237,14 @@ class Replica:
         return None if self.quorum.leader is not None else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # --- transitions
+
+    def hear(self, leader_id: NodeId, epoch: LeaderEpoch, endpoints: Iterable[ListenerEndpoint]) -> ErrorCode | None:
+        """Take in what a leader says of itself; return why that is refused, None when it is not."""
+        error = self.error_for_voter(epoch, leader_id)
+        if error is None:
+            listeners = {each.name: Endpoint(each.host, each.port) for each in endpoints}
+            self.learn(Learned(leader_id, epoch, listeners.get(self.listener_name)))
+        return error
 
     def learn(self, learned: Learned) -> None:
         """Take in what another replica says of the quorum: follow a newer epoch, and its leader where it is named."""

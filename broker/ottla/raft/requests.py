@@ -3,7 +3,7 @@
 Source: RaftUtil of Apache Kafka.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.raft.records import LeaderAndEpoch, ReplicaKey
@@ -25,6 +25,7 @@ FETCH_SIZE_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCH_WAIT_MS: Final = 500
 
 PartitionT_co = TypeVar("PartitionT_co", covariant=True)
+NodeEndpointT = TypeVar("NodeEndpointT")
 
 
 class Learned(NamedTuple):
@@ -49,6 +50,14 @@ class NodeEndpoint(Protocol):
     port: int
 
 
+class ListenerEndpoint(Protocol):
+    """Where one listener of a leader is, as its requests carry it."""
+
+    name: str
+    host: str
+    port: int
+
+
 class _Topic(Protocol[PartitionT_co]):
     topic_name: str
 
@@ -66,6 +75,14 @@ def only_partition(topics: Sequence[_Topic[PartitionT_co]]) -> PartitionT_co | N
         return None
     partition = topics[0].partitions[0]
     return partition if partition.partition_index == 0 else None  # type: ignore[attr-defined]
+
+
+def _where(node_endpoint: Callable[..., NodeEndpointT], leader: Learned) -> list[NodeEndpointT]:
+    """Return where the leader listens, as the answers of one API carry it; empty where that is not known."""
+    if leader.endpoint is None or leader.leader_id is None:
+        return []
+    host, port = leader.endpoint
+    return [node_endpoint(node_id=leader.leader_id, host=host, port=port)]
 
 
 # --- Vote
@@ -95,9 +112,7 @@ def vote_request(
     return vote.VoteRequest(cluster_id=cluster_id, voter_id=voter.node_id, topics=[topic])
 
 
-def vote_response(
-    error: int, leader: LeaderAndEpoch, endpoint: Endpoint | None, *, is_granted: bool
-) -> vote.VoteResponse:
+def vote_response(error: int, leader: Learned, *, is_granted: bool) -> vote.VoteResponse:
     partition = vote.VoteResponsePartitionData(
         partition_index=0,
         error_code=error,
@@ -105,13 +120,8 @@ def vote_response(
         leader_epoch=leader.epoch,
         vote_granted=is_granted,
     )
-    response = vote.VoteResponse(
-        topics=[vote.VoteResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])]
-    )
-    if endpoint is not None and leader.leader_id is not None:
-        node = vote.NodeEndpoint(node_id=leader.leader_id, host=endpoint.host, port=endpoint.port)
-        response.node_endpoints = [node]
-    return response
+    topic = vote.VoteResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
+    return vote.VoteResponse(topics=[topic], node_endpoints=_where(vote.NodeEndpoint, leader))
 
 
 # --- BeginQuorumEpoch
@@ -137,22 +147,12 @@ def begin_quorum_epoch_request(
     )
 
 
-def begin_quorum_epoch_response(
-    error: int, leader: LeaderAndEpoch, endpoint: Endpoint | None
-) -> begin.BeginQuorumEpochResponse:
+def begin_quorum_epoch_response(error: int, leader: Learned) -> begin.BeginQuorumEpochResponse:
     partition = begin.BeginQuorumEpochResponsePartitionData(
-        partition_index=0,
-        error_code=error,
-        leader_id=id_or_nobody(leader.leader_id),
-        leader_epoch=leader.epoch,
+        partition_index=0, error_code=error, leader_id=id_or_nobody(leader.leader_id), leader_epoch=leader.epoch
     )
-    response = begin.BeginQuorumEpochResponse(
-        topics=[begin.BeginQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])]
-    )
-    if endpoint is not None and leader.leader_id is not None:
-        node = begin.NodeEndpoint(node_id=leader.leader_id, host=endpoint.host, port=endpoint.port)
-        response.node_endpoints = [node]
-    return response
+    topic = begin.BeginQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
+    return begin.BeginQuorumEpochResponse(topics=[topic], node_endpoints=_where(begin.NodeEndpoint, leader))
 
 
 # --- EndQuorumEpoch
@@ -186,22 +186,12 @@ def end_quorum_epoch_request(
     )
 
 
-def end_quorum_epoch_response(
-    error: int, leader: LeaderAndEpoch, endpoint: Endpoint | None
-) -> end.EndQuorumEpochResponse:
+def end_quorum_epoch_response(error: int, leader: Learned) -> end.EndQuorumEpochResponse:
     partition = end.EndQuorumEpochResponsePartitionData(
-        partition_index=0,
-        error_code=error,
-        leader_id=id_or_nobody(leader.leader_id),
-        leader_epoch=leader.epoch,
+        partition_index=0, error_code=error, leader_id=id_or_nobody(leader.leader_id), leader_epoch=leader.epoch
     )
-    response = end.EndQuorumEpochResponse(
-        topics=[end.EndQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])]
-    )
-    if endpoint is not None and leader.leader_id is not None:
-        node = end.NodeEndpoint(node_id=leader.leader_id, host=endpoint.host, port=endpoint.port)
-        response.node_endpoints = [node]
-    return response
+    topic = end.EndQuorumEpochResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
+    return end.EndQuorumEpochResponse(topics=[topic], node_endpoints=_where(end.NodeEndpoint, leader))
 
 
 # --- Fetch
@@ -250,17 +240,10 @@ def fetch_response(partition: fetch.PartitionData, leader: Learned) -> fetch.Fet
     """Return the answer; who leads is part of it, whatever else it says."""
     partition.current_leader.leader_id = id_or_nobody(leader.leader_id)
     partition.current_leader.leader_epoch = leader.epoch
-    response = fetch.FetchResponse(
-        responses=[
-            fetch.FetchableTopicResponse(
-                topic=CLUSTER_METADATA_TOPIC, topic_id=CLUSTER_METADATA_TOPIC_ID, partitions=[partition]
-            )
-        ]
+    topic = fetch.FetchableTopicResponse(
+        topic=CLUSTER_METADATA_TOPIC, topic_id=CLUSTER_METADATA_TOPIC_ID, partitions=[partition]
     )
-    if leader.endpoint is not None and leader.leader_id is not None:
-        host, port = leader.endpoint
-        response.node_endpoints = [fetch.NodeEndpoint(node_id=leader.leader_id, host=host, port=port)]
-    return response
+    return fetch.FetchResponse(responses=[topic], node_endpoints=_where(fetch.NodeEndpoint, leader))
 
 
 # --- FetchSnapshot
@@ -299,10 +282,7 @@ def fetch_snapshot_response(
 ) -> fetch_snapshot.FetchSnapshotResponse:
     partition.current_leader.leader_id = id_or_nobody(leader.leader_id)
     partition.current_leader.leader_epoch = leader.epoch
-    response = fetch_snapshot.FetchSnapshotResponse(
-        topics=[fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[partition])]
+    topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[partition])
+    return fetch_snapshot.FetchSnapshotResponse(
+        topics=[topic], node_endpoints=_where(fetch_snapshot.NodeEndpoint, leader)
     )
-    if leader.endpoint is not None and leader.leader_id is not None:
-        host, port = leader.endpoint
-        response.node_endpoints = [fetch_snapshot.NodeEndpoint(node_id=leader.leader_id, host=host, port=port)]
-    return response

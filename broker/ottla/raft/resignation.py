@@ -21,7 +21,7 @@ from ottla.raft.requests import (
     only_partition,
 )
 from ottla.raft.resigned import ResignedState
-from ottla.types import ZERO_UUID, Endpoint, NodeId
+from ottla.types import ZERO_UUID, NodeId
 from ottla.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochRequestPartitionData,
@@ -96,27 +96,14 @@ class Resignation:
     def handle_end_quorum_epoch(self, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
         """Give the leader up; stand for election when it is this replica's turn."""
         replica = self._replica
-        if not replica.knows_cluster(request.cluster_id):
-            return EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        told = only_partition(request.topics)
-        if told is None:
-            return EndQuorumEpochResponse(error_code=ErrorCode.INVALID_REQUEST)
-        error = replica.error_for_voter(told.leader_epoch, told.leader_id)
-        if error is None:
-            endpoint = next(
-                (
-                    Endpoint(each.host, each.port)
-                    for each in request.leader_endpoints
-                    if each.name == replica.listener_name
-                ),
-                None,
-            )
-            replica.learn(Learned(told.leader_id, told.leader_epoch, endpoint))
-            state = replica.quorum.state
-            if isinstance(state, FollowerState) and state.leader_id == told.leader_id:
-                state.lose_leader(replica.now_ms + self._turn_ms(told))
-        known = replica.known()
-        return end_quorum_epoch_response(error or 0, replica.leader_and_epoch, known.endpoint)
+        told = replica.checked(request.cluster_id, only_partition(request.topics))
+        if isinstance(told, ErrorCode):
+            return EndQuorumEpochResponse(error_code=told)
+        error = replica.hear(told.leader_id, told.leader_epoch, request.leader_endpoints)
+        state = replica.quorum.state
+        if error is None and isinstance(state, FollowerState) and state.leader_id == told.leader_id:
+            state.lose_leader(replica.now_ms + self._turn_ms(told))
+        return end_quorum_epoch_response(error or 0, replica.known())
 
     def _turn_ms(self, told: EndQuorumEpochRequestPartitionData) -> int:
         """Return how long to leave the field to others."""

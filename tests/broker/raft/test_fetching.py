@@ -284,8 +284,8 @@ def test_a_false_alarm_costs_no_epoch_and_the_pauses_grow(follower: Follower) ->
             follower.advance(1)
         asked_at_ms.append(follower.clock.monotonic_ms() - before_ms)
         for sent in follower.channel.take(VoteRequest):
-            leader = LeaderAndEpoch(LEADER, 1)
-            sent.answer.complete(vote_response(0, leader, ENDPOINTS[LEADER], is_granted=False))
+            leader = Learned(LEADER, 1, ENDPOINTS[LEADER])
+            sent.answer.complete(vote_response(0, leader, is_granted=False))
 
     assert follower.client.leader_and_epoch == (LEADER, 1)
     assert isinstance(follower.client.state, FollowerState)
@@ -299,7 +299,7 @@ def test_a_leader_that_answers_again_is_followed_as_before(follower: Follower) -
     follower.advance(30)
 
     for sent in follower.channel.take(VoteRequest):
-        sent.answer.complete(vote_response(0, LeaderAndEpoch(LEADER, 1), ENDPOINTS[LEADER], is_granted=False))
+        sent.answer.complete(vote_response(0, Learned(LEADER, 1, ENDPOINTS[LEADER]), is_granted=False))
     follower.answer()
 
     assert not follower.pre_vote_of_node_3()
@@ -368,7 +368,7 @@ def test_a_voter_that_refuses_in_an_older_epoch_is_not_asked_again_at_once(follo
     follower.advance(2_000)
     first, _ = follower.channel.take(VoteRequest)
 
-    answer = vote_response(ErrorCode.INVALID_REQUEST, LeaderAndEpoch(None, 0), None, is_granted=False)
+    answer = vote_response(ErrorCode.INVALID_REQUEST, Learned(None, 0, None), is_granted=False)
     first.answer.complete(answer)
 
     assert follower.channel.take(VoteRequest) == []
