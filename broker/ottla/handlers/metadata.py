@@ -8,6 +8,8 @@ UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients ask again.
 Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache of Apache Kafka 4.3.
 """
 
+import struct
+
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
@@ -28,6 +30,9 @@ from ottla.wire.messages.metadata import (
 
 _FIRST_VERSION_WITH_IDS_ASKED = 12
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+_INDEX_START = 2
+"""A partition begins with its error code, then its index, in every version."""
+_INDEX = struct.Struct(">i")
 _FEWEST_PARTITIONS_KEPT = 16
 """Below this, keeping the bytes saves less than it costs."""
 
@@ -156,8 +161,20 @@ class _Described:
         return kept.as_list
 
     def _encode(self, topic: TopicImage) -> EncodedArray:
+        """Encode the partitions; those with the same replicas and leader differ in their index only."""
         version = self._context.api_version
-        return MetadataResponse.encode_array(version, MetadataResponseTopic, "partitions", self._describe(topic))
+        around_index: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
+        data: list[bytes] = []
+        for index, registration in sorted(topic.partitions.items()):
+            kind = registration.replicas, registration.isr, registration.leader, registration.leader_epoch
+            found = around_index.get(kind)
+            if found is None:
+                item = MetadataResponse.encode_item(
+                    version, MetadataResponseTopic, "partitions", self._partition(index, registration)
+                )
+                found = around_index[kind] = item[:_INDEX_START], item[_INDEX_START + _INDEX.size :]
+            data += (found[0], _INDEX.pack(index), found[1])
+        return MetadataResponse.join_items(version, len(topic.partitions), data)
 
     def _describe(self, topic: TopicImage) -> list[MetadataResponsePartition]:
         return [self._partition(index, each) for index, each in sorted(topic.partitions.items())]

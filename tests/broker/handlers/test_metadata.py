@@ -267,6 +267,27 @@ def test_kept_bytes_are_those_that_would_be_made_anew(
     assert len(answers[0].topics[0].partitions) == LARGE_PARTITIONS
 
 
+@pytest.mark.parametrize("version", range(4, 14))
+def test_partitions_with_other_leaders_and_replicas_are_encoded_as_they_are(large: RunningNode, version: int) -> None:
+    partitions = large.node.metadata.image.topics.by_name["large"].partitions
+    assert isinstance(partitions, dict)
+    for index, change in enumerate(
+        [{"leader": -1}, {"leader_epoch": 9}, {"isr": ()}, {"replicas": (2, 1)}, {"replicas": (1, 2), "isr": (1, 2)}]
+    ):
+        partitions[3 * index] = partitions[3 * index]._replace(**change)
+
+    (topic,) = ask(large, version, named("large")).topics
+
+    assert [each.partition_index for each in topic.partitions] == list(range(LARGE_PARTITIONS))
+    assert [each.leader_id for each in topic.partitions[:4]] == [-1, 1, 1, 1]
+    assert [each.isr_nodes for each in topic.partitions[6:14:3]] == [[], [1], [1, 2]]
+    assert [each.replica_nodes for each in topic.partitions[9:14:3]] == [[2, 1], [1, 2]]
+    if version >= 5:
+        assert [each.offline_replicas for each in topic.partitions[6:14:3]] == [[], [2], [2]]
+    if version >= 7:
+        assert topic.partitions[3].leader_epoch == 9
+
+
 def test_versions_asked_for_in_turn_each_get_their_own_bytes(large: RunningNode) -> None:
     for _ in range(2):
         for version in range(4, 14):

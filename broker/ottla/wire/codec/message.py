@@ -6,13 +6,13 @@ lacks at theirs.
 """
 
 import struct as struct_module
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_transform
 
 from ottla.errors import ProtocolError
 from ottla.ports import Buffer, Chunk, FileSlice
 from ottla.wire.codec.fields import Field
-from ottla.wire.codec.primitives import EncodedArray
+from ottla.wire.codec.primitives import EncodedArray, uvarint
 from ottla.wire.codec.versions import VersionRange, parse_versions
 
 Records: TypeAlias = Buffer | FileSlice
@@ -20,6 +20,8 @@ Records: TypeAlias = Buffer | FileSlice
 
 Splice: TypeAlias = tuple[int, Records]
 """Record bytes to insert at a position of the encoded bytes."""
+
+_ARRAY_LENGTH = struct_module.Struct(">i")
 
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice]], None]
 Decoder: TypeAlias = Callable[[Buffer, int, int], tuple[Any, int]]
@@ -167,6 +169,19 @@ class Message(Struct):
         except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{owner.__name__}.{key} v{version} cannot be encoded: {error}") from error
         return EncodedArray(version, bytes(out))
+
+    @classmethod
+    def encode_item(cls, version: int, owner: type[Struct], key: str, item: Any) -> bytes:
+        """Return ``item`` encoded as one of the field ``key`` of ``owner``; raises as `encode_array`."""
+        data = cls.encode_array(version, owner, key, [item]).data
+        return data[1:] if version in cls.flexible else data[_ARRAY_LENGTH.size :]
+
+    @classmethod
+    def join_items(cls, version: int, item_count: int, data: Iterable[bytes]) -> EncodedArray:
+        """Return the array of ``item_count`` items whose bytes, as of `encode_item`, follow each other in ``data``."""
+        is_flexible = version in cls.flexible
+        length = uvarint(item_count + 1) if is_flexible else _ARRAY_LENGTH.pack(item_count)
+        return EncodedArray(version, b"".join((length, *data)))
 
     @classmethod
     def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:

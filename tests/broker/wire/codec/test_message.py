@@ -320,6 +320,15 @@ def test_an_encoded_array_goes_out_as_its_list_would(version: int, count: int) -
     assert Tree.decode(with_list, version).children == children
 
 
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("count", [0, 1, 126, 127, 200])
+def test_items_encoded_one_by_one_join_to_their_array(version: int, count: int) -> None:
+    children = [Child(name=str(number)) for number in range(count)]
+    items = [Tree.encode_item(version, Tree, "children", child) for child in children]
+
+    assert Tree.join_items(version, count, items) == Tree.encode_array(version, Tree, "children", children)
+
+
 def test_an_encoded_array_is_refused_by_another_version() -> None:
     encoded = Tree.encode_array(0, Tree, "children", [Child(name="a")])
 
