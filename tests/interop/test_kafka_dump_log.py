@@ -150,13 +150,16 @@ def test_a_clean_shutdown_leaves_a_producer_snapshot(dump: Callable[..., Any], n
     for _ in range(5):
         producer.produce("snapshots", b"v", partition=0)
     assert producer.flush(30) == 0
+    producer.produce("snapshots", b"v", partition=0)
+    assert producer.flush(30) == 0
 
     node.stop()
 
-    snapshot = node.data_dir / "snapshots-0" / f"{5:020}.snapshot"
+    snapshot = node.data_dir / "snapshots-0" / f"{6:020}.snapshot"
     dumped = dump(snapshot)
     assert re.search(
         r"producerId: \d+ producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty "
-        r"lastTimestamp: \d+ firstSequence: 0 lastSequence: 4 lastOffset: 4 offsetDelta: 4 timestamp: \d+",
+        r"lastTimestamp: \d+ firstSequence: 5 lastSequence: 5 lastOffset: 5 offsetDelta: 0 timestamp: \d+",
         dumped.stdout,
     ), dumped.stdout
+    assert "lastSequence: 4 lastOffset: 4 offsetDelta: 4" in dumped.stdout

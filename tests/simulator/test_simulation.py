@@ -106,8 +106,8 @@ def test_fresh_seeds_end_when_the_time_is_over(capsys: pytest.CaptureFixture[str
     assert "simulated hours" in capsys.readouterr().out
 
 
-def test_a_repeated_batch_that_a_restarted_leader_no_longer_knows_is_there_once() -> None:
-    """A snapshot of producers has the last batch of each, as in Kafka: an older one is refused, but not lost."""
+def test_a_restarted_leader_recognises_a_repeated_batch_that_is_not_the_newest() -> None:
+    """The snapshot of producers has up to five batches of each; with the newest alone this one was refused."""
     outcome = Simulation(1047).run(30_000)
 
     assert outcome.failure is None, campaign.report(outcome, 0.5)

@@ -23,7 +23,7 @@ from ottla.log.file_names import (
 )
 from ottla.log.message_json import message_json
 from ottla.log.offset_index import ENTRY as OFFSET_INDEX_ENTRY
-from ottla.log.producer_state import NO_OFFSET, ProducerStateEntry, parse_snapshot
+from ottla.log.producer_state import NO_OFFSET, ProducerStateEntry, parse_snapshot_entries
 from ottla.log.time_index import ENTRY as TIME_INDEX_ENTRY
 from ottla.log.transaction_index import ENTRY as TRANSACTION_INDEX_ENTRY
 from ottla.log.validation import RECORDS_SIZE_BYTES_MAX
@@ -362,9 +362,9 @@ def _whole(data: bytes, entry_size_bytes: int) -> bytes:
 
 
 def explain_snapshot(data: bytes, path: str) -> Iterator[str]:
-    """Yield a line for each producer; one that says what is wrong when the snapshot is damaged."""
+    """Yield a line for each entry, several for one producer as the case may be, or one that says what is wrong."""
     try:
-        entries = parse_snapshot(data, path)
+        entries = parse_snapshot_entries(data, path)
     except CorruptRecordError as error:
         yield error.message or str(error)
         return
@@ -380,7 +380,7 @@ def _explain_producer(entry: ProducerStateEntry) -> str:
         f"currentTxnFirstOffset: {_optional(None if first_offset == NO_OFFSET else first_offset)} "
         f"lastTimestamp: {entry.last_timestamp_ms}"
     )
-    for batch in entry.batches[:1]:
+    for batch in entry.batches:
         line += (
             f" firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
             f"lastOffset: {batch.last_offset} offsetDelta: {batch.offset_delta} timestamp: {batch.timestamp_ms}"

@@ -21,10 +21,14 @@ offset bytes type   field (big-endian)
 +38    8     int64  first offset of the open transaction; -1 without one
 ====== ===== ====== ================================================================================
 
+Kafka writes one entry for each producer id, and so forgets at a restart all but the last batch. Here there is one for
+each batch that is known, the oldest first, and one more where a marker is newer than the last batch: whoever reads the
+file as Kafka does lets a later entry of a producer id replace an earlier one, and knows as much as from Kafka's own.
+
 Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka; KIP-98, KIP-360, KIP-890.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -360,26 +364,46 @@ class ProducerState:
 
 def format_snapshot(producers: Iterable[ProducerStateEntry]) -> bytes:
     """Return the bytes of a ``.snapshot`` file."""
-    entries = [_format_entry(entry) for entry in producers]
+    entries = [line for entry in producers for line in _format_entries(entry)]
     body = b"".join([len(entries).to_bytes(4), *entries])
     return SNAPSHOT_VERSION.to_bytes(2) + crc32c(body).to_bytes(4) + body
 
 
-def _format_entry(entry: ProducerStateEntry) -> bytes:
-    return _ENTRY.pack(
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.last_sequence,
-        entry.last_data_offset,
-        entry.batches[-1].offset_delta if entry.batches else 0,
-        entry.last_timestamp_ms,
-        entry.coordinator_epoch,
-        entry.current_transaction_first_offset,
-    )
+def _format_entries(entry: ProducerStateEntry) -> Iterator[bytes]:
+    lines = entry.batches
+    newest = lines[-1] if lines else BatchMetadata(NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)
+    if not lines or newest.timestamp_ms != entry.last_timestamp_ms:
+        lines = [*lines, newest._replace(timestamp_ms=entry.last_timestamp_ms)]
+    for batch in lines:
+        yield _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.offset_delta,
+            batch.timestamp_ms,
+            entry.coordinator_epoch,
+            entry.current_transaction_first_offset,
+        )
 
 
 def parse_snapshot(data: bytes, path: str) -> list[ProducerStateEntry]:
-    """Read the entries of a ``.snapshot`` file.
+    """Read a ``.snapshot`` file, ours or Kafka's; return one entry for each producer id.
+
+    Raises:
+        CorruptRecordError: as `parse_snapshot_entries`.
+    """
+    producers: dict[ProducerId, ProducerStateEntry] = {}
+    for entry in parse_snapshot_entries(data, path):
+        earlier = producers.get(entry.producer_id)
+        if earlier is not None and earlier.producer_epoch == entry.producer_epoch:
+            entry.batches = _join_batches(earlier.batches, entry.batches)
+        producers[entry.producer_id] = entry
+    return list(producers.values())
+
+
+def parse_snapshot_entries(data: bytes, path: str) -> list[ProducerStateEntry]:
+    """Read the entries of a ``.snapshot`` file as they are; each has at most one batch.
 
     Raises:
         CorruptRecordError: another version, a wrong CRC, or fewer bytes than the count says.
@@ -401,3 +425,10 @@ def _parse_entry(fields: tuple[int, ...]) -> ProducerStateEntry:
     producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, coordinator_epoch, first_offset = fields
     batches = [BatchMetadata(last_sequence, last_offset, offset_delta, timestamp_ms)] if last_offset >= 0 else []
     return ProducerStateEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, first_offset, batches)
+
+
+def _join_batches(earlier: list[BatchMetadata], later: list[BatchMetadata]) -> list[BatchMetadata]:
+    """Return the newest of both; a batch that is in both has in the later entry the time of the marker after it."""
+    if earlier and later and earlier[-1].last_offset == later[0].last_offset:
+        later = later[1:]
+    return [*earlier, *later][-BATCHES_KEPT:]

@@ -213,20 +213,13 @@ class Producer:
         code, offset = _outcome(answer)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._on_success(key, batch, offset)
-        elif code in _SEQUENCE_ERRORS and is_first and not self._is_there(key, batch):
-            self._on_sequence_refused(line, batch, key, code)
         elif code in _SEQUENCE_ERRORS and is_first:
-            pass  # a restarted leader knows only the last batch of each producer, as in Kafka; this one is written
+            self._on_sequence_refused(line, batch, key, code)
         elif self._is_idempotent or batch.attempts < ATTEMPTS_MAX:
             line.failed.append(batch)
             line.not_before_ms = self._host.cluster.clock.monotonic_ms() + RETRY_BACKOFF_MS
             self._host.refresh()
         self._pump(line)
-
-    def _is_there(self, key: PartitionKey, batch: _Batch) -> bool:
-        """Return whether the batch is committed: an earlier attempt was carried out, and only its answer was lost."""
-        known = self._witness.ledger.of(key).offset_of_value
-        return all(value in known for value in batch.values)
 
     def _on_success(self, key: PartitionKey, batch: _Batch, offset: Offset) -> None:
         self.acknowledged_count += len(batch.values)

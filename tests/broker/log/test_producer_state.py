@@ -15,6 +15,7 @@ from ottla.log.producer_state import (
     ProducerStateEntry,
     format_snapshot,
     parse_snapshot,
+    parse_snapshot_entries,
 )
 from ottla.types import TopicPartition
 from ottla.wire.records import ControlRecordType, RecordBatch, build_end_transaction_marker, parse_batch
@@ -230,30 +231,59 @@ def test_an_idle_producer_is_forgotten(
 
 # --- snapshots
 
-batches = st.builds(
-    BatchMetadata, st.integers(0, SEQUENCE_MAX), st.integers(0, 2**62), st.integers(0, 1000), st.just(NOW_MS)
-)
-entries = st.builds(
-    ProducerStateEntry,
-    st.integers(0, 2**63 - 1),
-    st.integers(0, 2**15 - 1),
-    st.integers(-1, 2**31 - 1),
-    st.just(NOW_MS),
-    st.integers(-1, 2**62),
-    st.lists(
-        st.builds(
-            BatchMetadata, st.integers(0, SEQUENCE_MAX), st.integers(0, 2**62), st.integers(0, 1000), st.just(NOW_MS)
-        ),
-        max_size=1,
-    ),
-)
+
+@st.composite
+def some_entries(draw: st.DrawFn) -> list[ProducerStateEntry]:
+    """Producers as a log leaves them: offsets ascend, times need not; a marker may be the newest of all."""
+    entries = []
+    for producer_id in draw(st.lists(st.integers(0, 2**63 - 1), max_size=5, unique=True)):
+        batches: list[BatchMetadata] = []
+        for _ in range(draw(st.integers(0, 5))):
+            first_offset = draw(st.integers(0, 2**40)) + (batches[-1].last_offset + 1 if batches else 0)
+            delta = draw(st.integers(0, 1000))
+            time_ms = draw(st.integers(NOW_MS - 2, NOW_MS))
+            batches.append(BatchMetadata(draw(st.integers(0, SEQUENCE_MAX)), first_offset + delta, delta, time_ms))
+        newest_ms = batches[-1].timestamp_ms if batches else NOW_MS
+        entries.append(
+            ProducerStateEntry(
+                producer_id,
+                draw(st.integers(0, 2**15 - 1)),
+                draw(st.integers(-1, 2**31 - 1)),
+                draw(st.sampled_from([newest_ms, NOW_MS + 1])),
+                draw(st.integers(-1, 2**62)),
+                batches,
+            )
+        )
+    return entries
 
 
-@given(st.lists(entries, max_size=5))
+@given(some_entries())
 def test_a_snapshot_reads_back_as_it_was_written(written: list[ProducerStateEntry]) -> None:
     found = parse_snapshot(format_snapshot(written), "x.snapshot")
 
     assert [repr(entry) for entry in found] == [repr(entry) for entry in written]
+    assert [entry.last_timestamp_ms for entry in found] == [entry.last_timestamp_ms for entry in written]
+
+
+@given(some_entries())
+def test_a_reader_that_lets_a_later_entry_win_knows_the_newest_batch(written: list[ProducerStateEntry]) -> None:
+    as_kafka = {entry.producer_id: entry for entry in parse_snapshot_entries(format_snapshot(written), "x.snapshot")}
+
+    for entry in written:
+        found = as_kafka[entry.producer_id]
+        assert (found.last_sequence, found.last_data_offset) == (entry.last_sequence, entry.last_data_offset)
+        assert (found.producer_epoch, found.last_timestamp_ms) == (entry.producer_epoch, entry.last_timestamp_ms)
+        assert found.coordinator_epoch == entry.coordinator_epoch
+        assert found.current_transaction_first_offset == entry.current_transaction_first_offset
+
+
+def test_batches_of_an_older_epoch_in_a_snapshot_are_not_kept() -> None:
+    older = ProducerStateEntry(1, 0, -1, NOW_MS, -1, [BatchMetadata(9, 9, 9, NOW_MS)])
+    newer = ProducerStateEntry(1, 1, -1, NOW_MS, -1, [BatchMetadata(0, 10, 0, NOW_MS)])
+
+    (found,) = parse_snapshot(format_snapshot([older, newer]), "x.snapshot")
+
+    assert repr(found) == repr(newer)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 5, 9, 55])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import StorageError
+from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import AppendOrigin, PartitionLog
@@ -368,8 +368,13 @@ def test_producers_are_known_after_a_restart(
 
     (entry,) = again.active_producers()
     assert (entry.producer_epoch, entry.last_sequence, entry.last_data_offset) == (1, 6, 6)
-    repeated = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=6)
-    assert again.append_as_leader(repeated, leader_epoch=0, now_ms=NOW_MS).is_duplicate
+    for sequence in (2, 6):
+        repeated = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=sequence)
+        assert again.append_as_leader(repeated, leader_epoch=0, now_ms=NOW_MS).first_offset == sequence
+    forgotten = make_batch(1, producer_id=3, producer_epoch=1, base_sequence=1)
+    with pytest.raises(KafkaError) as refused:
+        again.append_as_leader(forgotten, leader_epoch=0, now_ms=NOW_MS)
+    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_damaged_snapshot_is_replaced_by_the_log(
