@@ -52,6 +52,7 @@ class NodeConfig:
     ottla_admin_listener: Endpoint | None
     """Where the admin HTTP server listens; None turns it off."""
     ottla_advertise_dialled_address: bool
+    ottla_request_entries_max: int
 
     # Connections and requests.
     socket_request_max_bytes: int

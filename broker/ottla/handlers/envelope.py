@@ -89,7 +89,8 @@ def _open(context: RequestContext, request: EnvelopeRequest) -> tuple[RequestCon
         client_id=header.client_id,
         connection=connection,
     )
-    opened, _ = request_type(api_key).decode_from(data, version, position)
+    entries_max = context.services.config.ottla_request_entries_max
+    opened, _ = request_type(api_key).decode_from(data, version, position, entries_max=entries_max)
     return inner, opened
 
 

@@ -55,6 +55,7 @@ class Pipeline:
 
     def __init__(self, services: Services, network: Network, *, on_close: Callable[[Connection, str], None]) -> None:
         self._services = services
+        self._entries_max = services.config.ottla_request_entries_max
         self._clock = services.clock
         self._network = network
         self._on_close = on_close
@@ -91,7 +92,7 @@ class Pipeline:
         route.requests += 1
         route.request_bytes += len(frame)
         # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
-        request, _ = route.request_type.decode_from(frame, version, position)
+        request, _ = route.request_type.decode_from(frame, version, position, entries_max=self._entries_max)
         context = RequestContext(
             api_key=api_key,
             api_version=version,

@@ -16,7 +16,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
 def framed(body: bytes) -> bytes:
@@ -142,3 +142,20 @@ def test_a_limit_changed_while_the_node_runs_counts_at_once(running: RunningNode
     assert answer.responses[0].error_code == ErrorCode.NONE, answer
     assert accept(running, 101, "10.0.0.1")
     assert not accept(running, 102, "10.0.0.1")
+
+
+@pytest.mark.parametrize(("count", "is_served"), [(1_000, True), (1_001, False)])
+def test_a_request_that_lists_more_than_it_may_closes_its_connection_and_no_other(
+    world: World, caplog: pytest.LogCaptureFixture, count: int, is_served: bool
+) -> None:
+    running = world.start_node(ottla_request_entries_max="1000")
+    other, greedy = running.connect(), running.connect()
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")] * count)
+
+    with caplog.at_level(logging.WARNING):
+        greedy.send(request, 1)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert greedy.is_closed is not is_served
+    assert lines == [] if is_served else "topics has 1001 entries" in lines[0]
+    assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None

@@ -12,6 +12,8 @@ from ottla.errors import ProtocolError
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 _VERSION_SIZE_BYTES: Final = 2
+_SUBSCRIPTION_ENTRIES_MAX: Final = 100_000
+"""Topics and partitions; no client has more, and who says so may be anybody."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
@@ -24,6 +26,8 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
     for data in subscriptions:
         if len(data) < _VERSION_SIZE_BYTES:
             raise ProtocolError(f"a subscription has {len(data)} bytes; its version alone takes {_VERSION_SIZE_BYTES}")
-        subscription, _ = ConsumerProtocolSubscription.decode_from(data, 0, _VERSION_SIZE_BYTES)
+        subscription, _ = ConsumerProtocolSubscription.decode_from(
+            data, 0, _VERSION_SIZE_BYTES, entries_max=_SUBSCRIPTION_ENTRIES_MAX
+        )
         topics.update(subscription.topics)
     return frozenset(topics)

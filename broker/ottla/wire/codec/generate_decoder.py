@@ -1,8 +1,9 @@
 """Writes the decode function of one message class in one version.
 
 Runs of fixed-size fields become one `struct.unpack_from` straight into the slots. Every claimed length is compared
-with the bytes that are left before anything is allocated for it. Running off the end raises IndexError or
-struct.error, which `Message.decode_from` turns into a ProtocolError.
+with the bytes that are left before anything is allocated for it, and all entries of arrays are counted: as objects
+they take up to a hundred times their bytes. Running off the end raises IndexError or struct.error, which
+`Message.decode_from` turns into a ProtocolError.
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
-    """Return ``decode(buffer, position, end) -> (message, position)`` for ``version``."""
-    source = FunctionSource(f"decode_{message_type.__name__}_v{version}", "buffer, position, end")
+    """Return ``decode(buffer, position, end, entries_max) -> (message, position)`` for ``version``."""
+    source = FunctionSource(f"decode_{message_type.__name__}_v{version}", "buffer, position, end, room")
     source.scope.update(
         new=object.__new__,
         read_uvarint=primitives.read_uvarint,
@@ -25,6 +26,7 @@ def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
         unpack_many=primitives.unpack_many,
         refuse_null=primitives.refuse_null,
         refuse_length=primitives.refuse_length,
+        refuse_entries=primitives.refuse_entries,
         refuse_tag=primitives.refuse_tag,
         refuse_tag_size=primitives.refuse_tag_size,
         keep_unknown_tag=primitives.keep_unknown_tag,
@@ -176,6 +178,7 @@ class _StructReader:
             unit = self._element_min_size_bytes(field, flexible=flexible)
             with self.source.block(f"if {size} * {unit} > end - position:"):
                 self.source.line(f"refuse_length({target.split('.', 1)[-1]!r}, {size}, end - position)")
+            self._count(size, target.split(".", 1)[-1])
             if field.element in FIXED_KINDS:
                 form = FIXED_KINDS[field.element][0]
                 self.source.line(f"{target} = unpack_many({form!r}, {unit}, {size}, buffer, position)")
@@ -191,6 +194,11 @@ class _StructReader:
                     self._sized(item, "string", flexible=flexible, nullable=False)
                 self.source.line(f"{items}.append({item})")
 
+    def _count(self, size: str, name: str) -> None:
+        self.source.line(f"room -= {size}")
+        with self.source.block("if room < 0:"):
+            self.source.line(f"refuse_entries({name!r}, {size}, room)")
+
     def _element_min_size_bytes(self, field: Field, *, flexible: bool) -> int:
         if field.element in FIXED_KINDS:
             return FIXED_KINDS[field.element][1]
@@ -203,13 +211,15 @@ class _StructReader:
         if not tagged:
             with self.source.block("if buffer[position]:"):
                 self.source.line(
-                    f"position = read_unknown_tags({owner}, buffer, position, end, {self.version}, {others})"
+                    "position, room = "
+                    f"read_unknown_tags({owner}, buffer, position, end, {self.version}, {others}, room)"
                 )
             with self.source.block("else:"):
                 self.source.line("position += 1")
             return
         count, tag, size, stop = (self.source.local(prefix) for prefix in ("n", "t", "n", "e"))
         self.source.line(f"{count}, position = read_uvarint(buffer, position)")
+        self._count(count, "the tagged section")
         with self.source.block(f"for _ in range({count}):"):
             self.source.line(f"{tag}, position = read_uvarint(buffer, position)")
             self.source.line(f"{size}, position = read_uvarint(buffer, position)")

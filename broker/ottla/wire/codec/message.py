@@ -24,7 +24,9 @@ Splice: TypeAlias = tuple[int, Records]
 _ARRAY_LENGTH = struct_module.Struct(">i")
 
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice]], None]
-Decoder: TypeAlias = Callable[[Buffer, int, int], tuple[Any, int]]
+Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
+
+NO_ENTRIES_LIMIT = 2**62
 
 
 @dataclass_transform(kw_only_default=True)
@@ -184,15 +186,21 @@ class Message(Struct):
         return EncodedArray(version, b"".join((length, *data)))
 
     @classmethod
-    def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
+    def decode_from(
+        cls, buffer: Buffer, version: int, position: int = 0, *, entries_max: int = NO_ENTRIES_LIMIT
+    ) -> tuple[Self, int]:
         """Read a message at ``position``; return it and the position behind it.
 
+        ``entries_max`` is the most that its arrays (and tagged fields) may have together: to be given for what comes
+        from anybody.
+
         Raises:
-            ProtocolError: the bytes are not such a message; nothing was allocated for a length that they do not have.
+            ProtocolError: the bytes are not such a message; nothing was allocated for a length that they do not have,
+                nor for more than ``entries_max``.
         """
         decode = cls._decoders.get(version) or cls._make_decoder(version)
         try:
-            return decode(buffer, position, len(buffer))
+            return decode(buffer, position, len(buffer), entries_max)
         except (IndexError, struct_module.error) as error:
             raise ProtocolError(f"{cls.__name__} v{version} ends too early: {error}") from error
         except UnicodeDecodeError as error:

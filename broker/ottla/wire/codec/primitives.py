@@ -94,6 +94,13 @@ def refuse_length(field: str, size: int, left: int) -> NoReturn:
     raise ProtocolError(f"{field} claims a length of {size} with {left} bytes left")
 
 
+def refuse_entries(field: str, size: int, room: int) -> NoReturn:
+    """Raise for more entries, over all arrays, than the message may have; ``room`` is by how much, below 0."""
+    raise ProtocolError(
+        f"{field} has {size} entries, with which the message has {-room} more than ottla.request.entries.max"
+    )
+
+
 def refuse_tag(field: str, tag: int, version: int) -> NoReturn:
     """Raise for a known tag that this version does not have (KIP-482)."""
     raise ProtocolError(f"tag {tag} ({field}) is not valid in version {version}")
@@ -120,8 +127,9 @@ def read_unknown_tags(
     end: int,
     version: int,
     other_versions_tags: dict[int, str],
-) -> int:
-    """Keep the tagged section at ``position`` on ``owner``; return the position behind it.
+    room: int,
+) -> tuple[int, int]:
+    """Keep the tagged section at ``position`` on ``owner``; return the position behind it and the room left.
 
     For structs that have no tag in this version: whatever is here is unknown, or, when listed in
     ``other_versions_tags``, refused.
@@ -129,13 +137,16 @@ def read_unknown_tags(
     count, position = read_uvarint(buffer, position)
     if count > end - position:
         refuse_length("the tagged section", count, end - position)
+    room -= count
+    if room < 0:
+        refuse_entries("the tagged section", count, room)
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         if tag in other_versions_tags:
             refuse_tag(other_versions_tags[tag], tag, version)
         position = keep_unknown_tag(owner, buffer, tag, position, size, end)
-    return position
+    return position, room
 
 
 def keep_unknown_tag(owner: "TagOwner", buffer: Buffer, tag: int, position: int, size: int, end: int) -> int:
