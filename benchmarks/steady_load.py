@@ -4,6 +4,7 @@ librdkafka, idempotent, acks=all; records go to the partitions in turn. A record
 has its acknowledgement.
 """
 
+import logging
 import multiprocessing
 import time
 from collections.abc import Iterator
@@ -20,11 +21,14 @@ VALUE = b"x" * 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the records; both lists are in the order of the acknowledgements."""
+    """What became of the records, in the order of the acknowledgements; moments are of ``time.perf_counter``."""
 
     sent_at_s: list[float]
     waited_ms: list[float]
+    partitions: list[int]
     errors: list[str]
+    debug: list[tuple[float, str]]
+    """What librdkafka said, and when."""
 
     def since(self, moment_s: float) -> list[float]:
         """How long the records waited, in ms, that were sent after ``moment_s`` (of ``time.perf_counter``)."""
@@ -32,6 +36,17 @@ class Outcome:
 
     def longest_wait_s(self, moment_s: float) -> float:
         return max(self.since(moment_s)) / 1000
+
+
+class _Listener(logging.Handler):
+    """Keeps what librdkafka says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[tuple[float, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append((time.perf_counter(), record.getMessage()))
 
 
 @dataclass(kw_only=True)
@@ -52,11 +67,18 @@ class Load:
 
 
 @contextmanager
-def running(bootstrap_server: str, topic: str, *, partitions: int, rate_per_s: int, linger_ms: int) -> Iterator[Load]:
-    """Send from now on; returns control when the first record of every partition was acknowledged."""
+def running(
+    bootstrap_server: str, topic: str, *, partitions: int, rate_per_s: int, linger_ms: int, debug: str | None = None
+) -> Iterator[Load]:
+    """Send from now on; returns control when the first record of every partition was acknowledged.
+
+    ``debug`` names the contexts of which librdkafka is to tell what it does.
+    """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     settings = {"bootstrap.servers": bootstrap_server, "linger.ms": linger_ms, "log_level": 0}
+    if debug is not None:
+        settings |= {"debug": debug, "log_level": 7}
     process = context.Process(target=_send, args=(settings, topic, partitions, rate_per_s, theirs))
     process.start()
     theirs.close()  # so that its end is noticed
@@ -69,7 +91,11 @@ def running(bootstrap_server: str, topic: str, *, partitions: int, rate_per_s: i
 
 
 def _send(settings: dict[str, object], topic: str, partitions: int, rate_per_s: int, pipe: Connection) -> None:
-    producer = Producer(settings | {"acks": "all", "enable.idempotence": True})
+    listener = _Listener()
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(listener)
+    producer = Producer(settings | {"acks": "all", "enable.idempotence": True}, logger=logger)
+    partition_of: list[int] = []
     sent_at_s: list[float] = []
     waited_ms: list[float] = []
     errors: list[str] = []
@@ -79,6 +105,7 @@ def _send(settings: dict[str, object], topic: str, partitions: int, rate_per_s: 
             errors.append(str(error))
             return
         waited_s = message.latency()
+        partition_of.append(message.partition())
         sent_at_s.append(time.perf_counter() - waited_s)
         waited_ms.append(waited_s * 1000)
 
@@ -99,4 +126,4 @@ def _send(settings: dict[str, object], topic: str, partitions: int, rate_per_s: 
         producer.poll(0)
     left = producer.flush(FLUSH_TIMEOUT_S)
     errors += [f"no answer in {FLUSH_TIMEOUT_S} s"] * left
-    pipe.send(Outcome(sent_at_s, waited_ms, errors))
+    pipe.send(Outcome(sent_at_s, waited_ms, partition_of, errors, listener.heard))

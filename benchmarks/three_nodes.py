@@ -61,6 +61,10 @@ class Cluster:
     def port(self, node: int) -> int:
         return self.port_base + node - 1
 
+    def output_path(self, node: int) -> Path:
+        """Where the process writes what it logs."""
+        return self.directory / f"node-{node}.out"
+
     def format(self) -> None:
         """Write every node's configuration and prepare its directory."""
         if self.system == "kafka":
@@ -89,7 +93,7 @@ class Cluster:
             command = [*self._kafka_words(), "--node", str(node), "--foreground"]
         else:
             command = [sys.executable, "-m", "ottla", "run", "--config", str(self._config_path(node))]
-        with (self.directory / f"node-{node}.out").open("ab") as output:
+        with self.output_path(node).open("ab") as output:
             self.processes[node] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -131,7 +135,7 @@ class Cluster:
         request = frames.frame(CREATE_TOPICS, 4, body + minimum + struct.pack(">i?", 30_000, False))
 
         def created() -> bool:
-            answer = self._ask(asked, request)
+            answer = self.ask(asked, request)
             error = struct.unpack_from(">h", answer, 14 + len(name))[0] if answer else -1
             return error in (0, TOPIC_ALREADY_EXISTS)
 
@@ -142,7 +146,7 @@ class Cluster:
         request = frames.frame(frames.METADATA, 1, struct.pack(">i", 0))
 
         def serve() -> bool:
-            answers = [self._ask(node, request) for node in self.processes]
+            answers = [self.ask(node, request) for node in self.processes]
             return all(answer and struct.unpack_from(">i", answer, 4)[0] == len(self.processes) for answer in answers)
 
         wait_until("every node serves", serve, pause_s=0.01)
@@ -156,7 +160,7 @@ class Cluster:
 
         def known() -> bool:
             for node in self.processes:
-                answer = self._ask(node, request)
+                answer = self.ask(node, request)
                 if answer and struct.unpack_from(">h", answer, 5)[0] == 0:
                     error, leader = struct.unpack_from(">hi", answer, 5 + 2 + 1 + 1 + len(METADATA_TOPIC) + 1 + 4)
                     if error == 0 and leader in NODE_IDS:
@@ -167,7 +171,8 @@ class Cluster:
         wait_until("the quorum has a leader", known)
         return leaders[0]
 
-    def _ask(self, node: int, request: bytes) -> bytes:
+    def ask(self, node: int, request: bytes) -> bytes:
+        """Exchange one request on a connection of its own; nothing when the node does not answer."""
         with contextlib.suppress(OSError):
             connection = frames.connect(("127.0.0.1", self.port(node)))
             with connection.socket:
