@@ -3,8 +3,8 @@
     python -m benchmarks.kills --kills 30
     python -m benchmarks.kills --kills 10 --who quorum --seed 7 --keep-logs kills
 
-Three nodes as in `benchmarks.replicated`, six partitions of three replicas, acks=all, 1,000 records/s, librdkafka with
-its defaults. The stall of a kill is the longest that any record waited for its acknowledgement. Milestones are in ms
+Three nodes as in `benchmarks.replicated`, six partitions of three replicas, acks=all, librdkafka with its defaults.
+The stall of a kill is the longest that any record waited for its acknowledgement. Milestones are in ms
 since the kill:
 
 - ``fenced``: a controller has fenced the broker (the nodes' logs)
@@ -117,7 +117,7 @@ def leaders_in(answer: bytes, topic: str) -> dict[int, int]:
     return leaders
 
 
-def kill_one(cluster: Cluster, topic: str, victim: int, view: View, calm_s: float) -> Kill:
+def kill_one(cluster: Cluster, topic: str, victim: int, view: View, calm_s: float, rate_per_s: int) -> Kill:
     """Kill the node under load, wait until everything is acknowledged, and gather what is known of it."""
     leader = cluster.quorum_leader()
     led = [partition for partition, (node, _) in view.partitions(topic).items() if node == victim]
@@ -126,7 +126,7 @@ def kill_one(cluster: Cluster, topic: str, victim: int, view: View, calm_s: floa
         cluster.bootstrap_server,
         topic,
         partitions=PARTITIONS,
-        rate_per_s=RATE_PER_S,
+        rate_per_s=rate_per_s,
         linger_ms=5,
         debug="topic,metadata,broker",
     )
@@ -164,16 +164,20 @@ def read_log(path: Path, position: int, kill: Kill, offset_s: float) -> None:
 
 def read_outcome(kill: Kill, outcome: steady_load.Outcome) -> None:
     acknowledged: dict[int, float] = {}
-    for partition, sent_at_s, waited_ms in zip(
-        outcome.partitions, outcome.sent_at_s, outcome.waited_ms, strict=True
-    ):
+    for partition, sent_at_s, waited_ms in zip(outcome.partitions, outcome.sent_at_s, outcome.waited_ms, strict=True):
         at_s = sent_at_s + waited_ms / 1000
         if at_s > kill.at_s:
             kill.waited_s[partition] = max(kill.waited_s.get(partition, 0), waited_ms / 1000)
             if at_s > kill.at_s + 0.002:
                 acknowledged.setdefault(partition, at_s)
-    for partition in kill.led:
+    for partition in acknowledged.keys() & set(kill.led):
         kill.note("first ack", acknowledged[partition])
+    read_debug(kill, outcome)
+    if outcome.errors:
+        kill.notes.append(f"{0:7} client: {len(outcome.errors)} records failed: {sorted(set(outcome.errors))}")
+
+
+def read_debug(kill: Kill, outcome: steady_load.Outcome) -> None:
     for at_s, text in outcome.debug:
         if at_s < kill.at_s:
             continue
@@ -183,8 +187,6 @@ def read_outcome(kill: Kill, outcome: steady_load.Outcome) -> None:
             kill.note("asked", at_s)
         elif "BRKMIGR" in text or "migrated from" in text:
             kill.note("told", at_s)
-    if outcome.errors:
-        kill.notes.append(f"{0:7} client: {len(outcome.errors)} records failed: {sorted(set(outcome.errors))}")
 
 
 def start_again(cluster: Cluster, admin: AdminClient, view: View, topic: str, node: int) -> None:
@@ -209,7 +211,7 @@ def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
         leader = cluster.quorum_leader()
         who = arguments.who or WHO[number % len(WHO)]
         victim = leader if who == "quorum" else chance.choice([node for node in NODE_IDS if node != leader])
-        kill = kill_one(cluster, "kills", victim, view, CALM_S + chance.random())
+        kill = kill_one(cluster, "kills", victim, view, CALM_S + chance.random(), arguments.rate)
         kills.append(kill)
         measure.progress(f"{kill.line(number)}; load average {os.getloadavg()[0]:.1f}")
         if kill.stall_s > arguments.tell_above_s:
@@ -221,9 +223,12 @@ def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=30)
-    options.add_argument("--who", choices=WHO, help="a broker that does not lead the quorum, or that does; else in turn")
+    options.add_argument(
+        "--who", choices=WHO, help="a broker that does not lead the quorum, or that does; else in turn"
+    )
     options.add_argument("--system", choices=["ottla", "kafka"], default="ottla")
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--rate", type=int, default=RATE_PER_S, help="records per second")
     options.add_argument("--port-base", type=int, default=27600)
     options.add_argument("--kafka-command", default=os.environ.get("OTTLA_KAFKA_CLUSTER_COMMAND"))
     options.add_argument("--tell-above-s", type=float, default=1.0, help="print everything seen of a longer stall")

@@ -132,7 +132,7 @@ class GroupNode:
         self.clock = SimulatedClock()
         self.random = SeededRandom(1)
         self.log = MemoryOffsetsLog()
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(self.clock)
         self.controller = ControllerStub()
         self.set_topics({CONSUMER_OFFSETS_TOPIC: self.PARTITIONS, "t": 3, "u": 1} if topics is None else topics)
         self.node_config = SimpleNamespace(

@@ -5,14 +5,16 @@ forbid auto creation; v5 offline replicas; v7 leader epochs; v8 authorized opera
 the answer, v12 in the question; v13 top-level error.
 An unknown topic is created when auto.create.topics.enable and the request allow it; until it is there the answer is
 UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients ask again.
+An answer that would name a leader which this node has just lost waits for its successor (`replication.lost_leaders`).
 Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache of Apache Kafka 4.3.
 """
 
 import struct
+from collections.abc import Iterable, Set
 
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.handlers.auto_create import create_missing_topics
 from ottla.metadata.topic_name import invalid_topic_name_reason
@@ -38,13 +40,40 @@ _FEWEST_PARTITIONS_KEPT = 16
 
 
 @serves(api_key=3, versions=range(0, 14))
-def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """List the alive brokers and the wanted topics; start to create those that are missing."""
+def metadata(context: RequestContext, request: MetadataRequest) -> Answer:
+    """List the alive brokers and the wanted topics; wait a moment where a leader was lost just now."""
     if request.topics is not None and _is_malformed(context, request.topics):
         return _refuse(context, request.topics)
+    lost_leaders = context.services.replicas.lost_leaders
+    if not lost_leaders.now():
+        return _answer(context, request)
+    return lost_leaders.answer_without(
+        lambda lost: _names_leader(context, request, lost), lambda: _answer(context, request)
+    )
+
+
+def _names_leader(context: RequestContext, request: MetadataRequest, leaders: Set[NodeId]) -> bool:
+    """Whether the answer would give some partition one of ``leaders``."""
+    topics = context.services.metadata.image.topics
+    if _wants_every_topic(context, request):
+        wanted: Iterable[TopicImage | None] = topics.by_id.values()
+    else:
+        asked = request.topics or []
+        wanted = [topics.by_id.get(each.topic_id) or topics.by_name.get(each.name or "") for each in asked]
+    return any(
+        partition.leader in leaders for topic in wanted if topic is not None for partition in topic.partitions.values()
+    )
+
+
+def _wants_every_topic(context: RequestContext, request: MetadataRequest) -> bool:
+    return request.topics is None or (context.api_version == 0 and not request.topics)
+
+
+def _answer(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Answer from the newest image; start to create topics that are missing."""
     described = _Described(context)
     wanted = request.topics
-    if wanted is None or (context.api_version == 0 and not wanted):
+    if wanted is None or _wants_every_topic(context, request):
         topics = described.every_topic()
     elif any(topic.topic_id != ZERO_UUID for topic in wanted):
         topics = [described.topic_by_id(topic.topic_id) for topic in wanted if topic.topic_id != ZERO_UUID]
@@ -118,12 +147,21 @@ class _Described:
         self._view = (context.api_version, *self._endpoints)
 
     def brokers(self) -> list[MetadataResponseBroker]:
-        return [
-            MetadataResponseBroker(
-                node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=self._alive[broker_id].rack
-            )
-            for broker_id, endpoint in self._endpoints.items()
-        ]
+        """List those that are alive, and for a moment those that were; the latter lead nothing."""
+        listed = list(self._alive.values())
+        lately_fenced = self._context.services.metadata.lately_fenced_brokers()
+        if lately_fenced:
+            listed = sorted([*listed, *lately_fenced], key=lambda broker: broker.broker_id)
+        described = []
+        for broker in listed:
+            endpoint = self._endpoints.get(broker.broker_id) or advertised_endpoint(self._context, broker)
+            if endpoint is not None:
+                described.append(
+                    MetadataResponseBroker(
+                        node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+                    )
+                )
+        return described
 
     def every_topic(self) -> list[MetadataResponseTopic]:
         return [self._topic(topic) for _, topic in sorted(self._image.topics.by_name.items())]

@@ -4,14 +4,24 @@ Source: KRaftMetadataCache of Apache Kafka.
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from typing import Final
 
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.ports import Clock
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition, Uuid
 from ottla.wire.codec import EncodedArray
+
+LISTED_AFTER_FENCING_MS: Final = 9_000
+"""How long clients still find a fenced broker in the list: where Kafka waits out the session, they find it as long.
+
+What takes a broker off the list ought to come after what moves its partitions. librdkafka (2.16 at least) ends its
+thread for a broker that an answer leaves out before that thread has handed over the partitions which the same answer
+moves elsewhere: they then wait for its next look at partitions without a leader, up to a second later.
+"""
 
 _ENCODED_BYTES_MAX = 8 * 1024 * 1024
 
@@ -19,8 +29,10 @@ _ENCODED_BYTES_MAX = 8 * 1024 * 1024
 class MetadataCache:
     """Reads of one immutable image at a time; ``image`` never changes under a reader, it is replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
+        self._clock = clock
+        self._listed_until_ms: dict[NodeId, int] = {}
         self._encoded: dict[Uuid, dict[Hashable, EncodedArray]] = {}
         self._encoded_bytes = 0
 
@@ -28,10 +40,22 @@ class MetadataCache:
         """Take the next image; a publisher of `MetadataLoader`."""
         if image.cluster is not self.image.cluster:
             self._forget_encoded()
+            self._note_fenced(image)
         for topic_id in (*delta.topics.changed_topics, *delta.topics.deleted_topics):
             gone = self._encoded.pop(topic_id, {})
             self._encoded_bytes -= sum(len(encoded.data) for encoded in gone.values())
         self.image = image
+
+    def _note_fenced(self, image: MetadataImage) -> None:
+        now_ms = self._clock.monotonic_ms()
+        before = self.image.cluster.brokers
+        for broker_id, broker in image.cluster.brokers.items():
+            known = before.get(broker_id)
+            is_same_process = known is not None and known.epoch == broker.epoch
+            if not broker.is_fenced or not is_same_process:
+                self._listed_until_ms.pop(broker_id, None)
+            elif known is not None and not known.is_fenced:
+                self._listed_until_ms[broker_id] = now_ms + LISTED_AFTER_FENCING_MS
 
     def encoded_partitions(self, topic: TopicImage, view: Hashable, encode: Callable[[], EncodedArray]) -> EncodedArray:
         """Return what ``encode`` returns, from an earlier time if topic and brokers are as they were then.
@@ -96,6 +120,17 @@ class MetadataCache:
     def alive_brokers(self) -> list[BrokerRegistration]:
         """Every registered broker that is not fenced, by id."""
         return [broker for _, broker in sorted(self.image.cluster.brokers.items()) if not broker.is_fenced]
+
+    def lately_fenced_brokers(self) -> list[BrokerRegistration]:
+        """Every broker that was fenced within `LISTED_AFTER_FENCING_MS` and has not registered anew, by id."""
+        if not self._listed_until_ms:
+            return []
+        now_ms = self._clock.monotonic_ms()
+        self._listed_until_ms = {
+            each: until_ms for each, until_ms in self._listed_until_ms.items() if until_ms > now_ms
+        }
+        found = (self.image.cluster.brokers.get(broker_id) for broker_id in sorted(self._listed_until_ms))
+        return [broker for broker in found if broker is not None]
 
     def broker_endpoint(self, broker_id: NodeId, listener: str) -> Endpoint | None:
         """Where an alive broker advertises ``listener``; None when it is not alive or has no such listener."""

@@ -50,6 +50,14 @@ class Fetchers:
     def bytes_in(self) -> int:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
+    def lost_since_ms(self) -> dict[NodeId, int]:
+        """Return the leaders that do not answer any more, and when the connection to each broke."""
+        return {
+            fetcher.leader: fetcher.lost_since_ms
+            for fetcher in self._fetchers.values()
+            if fetcher.lost_since_ms is not None
+        }
+
     def follow(self, partition: Partition) -> None:
         """Copy ``partition`` from the node that leads it in its present epoch."""
         topic_partition = partition.topic_partition

@@ -71,6 +71,10 @@ class ReplicaFetcher:
         leader: the node that is fetched from.
         lane: of the peer channel, this fetcher's own.
         progressed: called with each partition of which readers can see more, or less, than before.
+
+    Attributes:
+        lost_since_ms: when the connection to the leader broke, until it answers again; None while it answers, or is
+            silent, which proves nothing.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self.bytes_in = 0
+        self.lost_since_ms: int | None = None
         self._node_id = node_id
         self._lane = lane
         self._neighbours = neighbours
@@ -274,6 +279,7 @@ class ReplicaFetcher:
         if self._failures >= _FAILURES_UNTIL_TOLD:
             logger.info("fetching from node %d again", self.leader)
         self._failures = 0
+        self.lost_since_ms = None
         self._session.on_response(answer.session_id)
         for topic in answer.responses:
             for data in topic.partitions:
@@ -288,6 +294,8 @@ class ReplicaFetcher:
         self._session.on_error()
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
+        if self.lost_since_ms is None and failure in (PeerFailure.DISCONNECTED, PeerFailure.REFUSED):
+            self.lost_since_ms = now_ms
         if self._failures == 1 and failure is PeerFailure.DISCONNECTED:
             self._retry_at_ms = now_ms
             return

@@ -29,6 +29,7 @@ from ottla.replication.directory_assignments import DirectoryAssignments
 from ottla.replication.fetch_session import FetchNews, FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
+from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.quota import ReplicationQuota
@@ -56,6 +57,7 @@ class ReplicaManager:
         news: which fetch sessions look again when something about a partition changes.
         isr: the in-sync sets of what this node leads.
         fetchers: copy what it follows.
+        lost_leaders: of what it follows, and who waits for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
     """
@@ -131,6 +133,7 @@ class ReplicaManager:
             quota=self.follower_quota,
             progressed=lambda partition: self._wake_fetches((partition.topic_partition,)),
         )
+        self.lost_leaders = LostLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -356,6 +359,7 @@ class ReplicaManager:
             self.fetchers.retry_now()
         self._hurry_followers()
         self.fetchers.tick(self._clock.monotonic_ms())
+        self.lost_leaders.look_again()
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for resource in delta.configs.changes:
@@ -518,6 +522,7 @@ class ReplicaManager:
         if self._unhurried:
             self._hurry_followers()
         self.fetchers.tick(now_ms)
+        self.lost_leaders.tick(now_ms)
         self.isr.tick(now_ms)
         self._directories.tick(now_ms)
 
@@ -527,6 +532,7 @@ class ReplicaManager:
         deadlines = [purgatory.next_deadline_ms() for purgatory in self._purgatories]
         deadlines += (
             self.fetchers.next_deadline_ms(),
+            self.lost_leaders.next_deadline_ms(),
             self.isr.next_deadline_ms(),
             self._directories.next_deadline_ms(),
         )

@@ -108,7 +108,7 @@ class Node:
         config = self.config
         properties = settings.require_formatted(disk, config.metadata_log_dir)
         self.cluster_id = properties.cluster_id
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(self.clock)
         listener = config.controller_listener_names[0]
         self.raft: RaftClient[MetadataRecord] = RaftClient(
             disk=disk,

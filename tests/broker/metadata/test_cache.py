@@ -9,6 +9,7 @@ from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import MetadataRecord
 from ottla.raft.records import Batch
+from ottla.simulator.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.codec import EncodedArray, Message
 from ottla.wire.messages import metadata_log as log
@@ -29,7 +30,8 @@ class Cluster:
     """A cache that follows records, and how often it had to have the topic ``t`` encoded."""
 
     def __init__(self) -> None:
-        self.cache = MetadataCache()
+        self.clock = SimulatedClock()
+        self.cache = MetadataCache(self.clock)
         self.times_encoded = 0
         self._loader = MetadataLoader()
         self._loader.add_publisher(self.cache)
@@ -142,3 +144,42 @@ def test_what_a_gone_topic_took_is_free_again(cluster: Cluster, monkeypatch: pyt
     cluster.ask((9, 1), size_bytes=15)
 
     assert cluster.times_encoded == 3
+
+
+def lately_fenced(cluster: Cluster) -> list[int]:
+    return [broker.broker_id for broker in cluster.cache.lately_fenced_brokers()]
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "listed"), [pytest.param(8_999, [1], id="for-nine-seconds"), pytest.param(9_000, [], id="no-longer")]
+)
+def test_a_fenced_broker_stays_listed_for_a_while(cluster: Cluster, after_ms: int, listed: list[int]) -> None:
+    assert lately_fenced(cluster) == []
+    cluster.commit(log.FenceBrokerRecord(id=1, epoch=0))
+    cluster.clock.advance(after_ms)
+    cluster.commit(log.NoOpRecord(), log.TopicRecord(name="more", topic_id=Uuid(bytes(15) + b"\x0c")))
+
+    assert lately_fenced(cluster) == listed
+    assert cluster.cache.alive_brokers() == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(log.UnfenceBrokerRecord(id=1, epoch=0), id="it-is-let-in-again"),
+        pytest.param(log.RegisterBrokerRecord(broker_id=1, broker_epoch=7), id="its-next-process-registers"),
+        pytest.param(log.UnregisterBrokerRecord(broker_id=1, broker_epoch=0), id="it-is-unregistered"),
+    ],
+)
+def test_only_what_is_still_the_fenced_process_stays_listed(cluster: Cluster, record: Message) -> None:
+    cluster.commit(log.FenceBrokerRecord(id=1, epoch=0))
+    cluster.commit(record)
+
+    assert lately_fenced(cluster) == []
+
+
+def test_a_broker_that_was_never_let_in_is_not_listed(cluster: Cluster) -> None:
+    cluster.commit(log.RegisterBrokerRecord(broker_id=2, broker_epoch=8))
+    cluster.commit(log.FenceBrokerRecord(id=2, epoch=8))
+
+    assert lately_fenced(cluster) == []

@@ -236,7 +236,7 @@ class Broker:
         self.is_up = True
         self.lives += 1
         self.applied = 0
-        self.cache = MetadataCache()
+        self.cache = MetadataCache(cluster.clock)
         self.logs = LogManager(
             disk=self.disk,
             clock=cluster.clock,

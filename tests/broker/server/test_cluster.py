@@ -6,6 +6,7 @@ import pytest
 
 from ottla.controller.lifecycle import BrokerState
 from ottla.errors import ErrorCode
+from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.single_node import Client
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
@@ -17,6 +18,7 @@ from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
 )
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 P = TopicPartition("t", 0)
 
@@ -144,6 +146,63 @@ def test_a_broker_that_is_killed_is_replaced_within_a_second(cluster: Cluster, i
     cluster.run_until(lambda: leader_of(cluster, led) not in (victim, -1), limit_ms=9_000)
 
     assert cluster.clock.monotonic_ms() - killed_at_ms < 1_000
+
+
+def metadata_of(client: Client) -> MetadataResponse:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
+    return client.ask(request, MetadataResponse, 12)
+
+
+def test_a_killed_broker_is_still_listed_when_its_partitions_have_moved(cluster: Cluster) -> None:
+    """librdkafka must learn where they went before it forgets the broker: see `LISTED_AFTER_FENCING_MS`."""
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    victim = others(cluster, cluster.leader_id() or 0)[0]
+    client = cluster.connect(cluster.leader_id() or 0)
+    cluster.kill(victim)
+    cluster.run(1_000)
+    answer = metadata_of(client)
+    leaders = {partition.leader_id for partition in answer.topics[0].partitions}
+    cluster.run(LISTED_AFTER_FENCING_MS)
+
+    assert sorted(broker.node_id for broker in answer.brokers) == [1, 2, 3]
+    assert leaders <= set(others(cluster, victim))
+    assert sorted(broker.node_id for broker in metadata_of(client).brokers) == others(cluster, victim)
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_a_client_that_asks_at_once_where_a_dead_leader_went_hears_of_its_successor(
+    cluster: Cluster, is_controller: bool
+) -> None:
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    cluster.run(1_000)
+    controller = cluster.leader_id() or 0
+    victim = controller if is_controller else others(cluster, controller)[0]
+    clients = [cluster.connect(node_id) for node_id in others(cluster, victim)]
+    cluster.kill(victim)
+    cluster.run(3)
+    asked_at_ms = cluster.clock.monotonic_ms()
+
+    for client in clients:
+        leaders = {partition.leader_id for partition in metadata_of(client).topics[0].partitions}
+        assert leaders <= set(others(cluster, victim))
+    assert cluster.clock.monotonic_ms() - asked_at_ms < 500
+
+
+def test_without_a_quorum_a_client_hears_of_the_last_leader_after_a_second(cluster: Cluster) -> None:
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    cluster.run(1_000)
+    client = cluster.connect(1)
+    for victim in (2, 3):
+        cluster.kill(victim)
+    cluster.run(3)
+    asked_at_ms = cluster.clock.monotonic_ms()
+    leaders = {partition.leader_id for partition in metadata_of(client).topics[0].partitions}
+
+    assert leaders & {2, 3}
+    assert 900 < cluster.clock.monotonic_ms() - asked_at_ms <= 1_010
 
 
 def test_a_broker_that_comes_back_is_in_sync_again(cluster: Cluster) -> None:
