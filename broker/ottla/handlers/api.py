@@ -51,6 +51,8 @@ class ConnectionInfo:
     principal: str = "User:ANONYMOUS"
     heartbeats_of: tuple[NodeId, Offset] | None = None
     """The broker, by id and epoch, whose heartbeats came over this connection."""
+    follower_id: NodeId | None = None
+    """The broker whose replicas fetch over this connection."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
 

@@ -307,7 +307,7 @@ class _FollowerRound(_Round):
 
     def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext, replica_id: int) -> None:
         super().__init__(context, request, session)
-        self._replica_id = replica_id
+        self._replica_id = context.connection.follower_id = replica_id
         self._replica_epoch = request.replica_state.replica_epoch
         self._read_before: set[PartitionKey] = set()
         for key in session.forgotten:

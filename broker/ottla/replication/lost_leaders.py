@@ -6,6 +6,11 @@ asks again when it pleases; librdkafka takes up to a second. But this broker may
 millisecond, since it copies from it: then the answer waits until the metadata has another leader, until the lost one
 turns out to be there, or until a second is over, and is what it would have been then.
 
+A process that is killed closes its connections one by one, and may be interrupted between them: the client may ask
+before the broker's own connection to the leader breaks. Those that the dead process had opened, to fetch as a follower,
+are among its oldest, and are closed early: where one of them ends, answers wait for a tenth of a second, in which the
+other is seen to break as well or is not.
+
 Kafka has nothing of the kind.
 """
 
@@ -20,6 +25,7 @@ from ottla.types import NodeId
 from ottla.wire.codec import Message
 
 WAIT_MS_MAX: Final = 1_000
+SUSPICION_MS: Final = 100
 _ANY_LEADER: Final = "any"
 
 
@@ -30,15 +36,25 @@ class LostLeaders:
         self._clock = clock
         self._fetchers = fetchers
         self._brokers = brokers
+        self._suspected_since_ms: dict[NodeId, int] = {}
         self._waiting: Purgatory[Message] = Purgatory()
 
     def now(self) -> Set[NodeId]:
-        """Return the leaders that this node lost less than a second ago and the metadata calls alive."""
+        """Return the leaders that this node lost, or began to suspect, just now and the metadata calls alive."""
         lost = self._fetchers.lost_since_ms()
-        if not lost:
+        suspected = self._suspected_since_ms
+        if not lost and not suspected:
             return frozenset()
-        oldest_ms = self._clock.monotonic_ms() - WAIT_MS_MAX
-        return frozenset(leader for leader, since_ms in lost.items() if since_ms > oldest_ms and self._is_alive(leader))
+        now_ms = self._clock.monotonic_ms()
+        leaders = {leader for leader, since_ms in lost.items() if now_ms < since_ms + WAIT_MS_MAX}
+        leaders.update(leader for leader, since_ms in suspected.items() if now_ms < since_ms + SUSPICION_MS)
+        return {leader for leader in leaders if self._is_alive(leader)}
+
+    def suspect(self, broker_id: NodeId) -> None:
+        """Note that ``broker_id`` has ended a connection that it fetched over; once a second at most."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._suspected_since_ms.get(broker_id, -WAIT_MS_MAX) + WAIT_MS_MAX:
+            self._suspected_since_ms[broker_id] = now_ms
 
     def _is_alive(self, leader: NodeId) -> bool:
         broker = self._brokers.find(leader)
@@ -69,6 +85,16 @@ class LostLeaders:
     def tick(self, now_ms: int) -> None:
         self.look_again()
         self._waiting.expire(now_ms)
+        if self._suspected_since_ms:
+            oldest_ms = now_ms - WAIT_MS_MAX
+            self._suspected_since_ms = {
+                broker_id: since_ms for broker_id, since_ms in self._suspected_since_ms.items() if since_ms > oldest_ms
+            }
 
     def next_deadline_ms(self) -> int | None:
-        return self._waiting.next_deadline_ms()
+        deadline_ms = self._waiting.next_deadline_ms()
+        if deadline_ms is None:
+            return None
+        now_ms = self._clock.monotonic_ms()
+        ends_ms = (since_ms + SUSPICION_MS for since_ms in self._suspected_since_ms.values())
+        return min([deadline_ms, *(end_ms for end_ms in ends_ms if end_ms > now_ms)])

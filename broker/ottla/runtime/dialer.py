@@ -6,7 +6,9 @@ Source: ClusterConnectionStates and ClientUtils of Apache Kafka (KIP-302, KIP-89
 """
 
 import errno
+import fcntl
 import os
+import resource
 import selectors
 import socket
 import threading
@@ -17,6 +19,10 @@ from typing import Any, NamedTuple
 
 from ottla.ports import ConnectionId
 from ottla.types import Endpoint
+
+_DESCRIPTORS_MAX = 16 * 1024
+"""Higher ones would cost the system a larger table, of 8 bytes each."""
+_LIFTED_MAX = 256
 
 
 class _Address(NamedTuple):
@@ -154,7 +160,7 @@ class Dialer:
         del self._attempts[attempt.connection]
         self._first_index.pop(attempt.endpoint, None)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._on_connected(attempt.connection, sock)
+        self._on_connected(attempt.connection, _lift(sock))
 
     def _failed_once(self, attempt: _Attempt, error: OSError) -> None:
         attempt.last_error = error
@@ -166,6 +172,25 @@ class Dialer:
         self._selector.unregister(attempt.sock)
         attempt.sock.close()
         attempt.sock = None
+
+
+def _lift(sock: socket.socket) -> socket.socket:
+    """Move a connection to another node above the descriptors of clients' connections, where there is room.
+
+    Linux ends the descriptors of a process that is killed from the highest down, and others may run in between: so the
+    other nodes hear of the end before the clients do, who then ask them where to turn to.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = (_DESCRIPTORS_MAX if limit == resource.RLIM_INFINITY else min(limit, _DESCRIPTORS_MAX)) - _LIFTED_MAX
+    if lowest <= 0:
+        return sock
+    try:
+        lifted = socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest))
+    except OSError:
+        return sock  # all of them are in use
+    lifted.setblocking(False)
+    sock.close()
+    return lifted
 
 
 def _error_of(sock: socket.socket) -> OSError | None:

@@ -51,6 +51,7 @@ class Gateway:
     Args of the constructor:
         roles: of each listener, whether brokers' or controllers' APIs are served there.
         on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
+        on_follower_ended: told of a broker whose replicas fetched over a connection that has ended.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Gateway:
         roles: Mapping[str, ListenerRole],
         security_protocols: Mapping[str, str],
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
+        on_follower_ended: Callable[[NodeId], None],
     ) -> None:
         self._services = services
         self._network = network
@@ -69,6 +71,7 @@ class Gateway:
         self._roles = roles
         self._security_protocols = security_protocols
         self._on_heartbeats_ended = on_heartbeats_ended
+        self._on_follower_ended = on_follower_ended
         self._pool = BufferPool()
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.memory = self._new_memory(config.request_memory_bytes_max)
@@ -252,3 +255,5 @@ class Gateway:
             del self._per_ip[state.info.peer.host]
         if state.info.heartbeats_of is not None:
             self._on_heartbeats_ended(*state.info.heartbeats_of)
+        if state.info.follower_id is not None:
+            self._on_follower_ended(state.info.follower_id)

@@ -244,6 +244,7 @@ class Node:
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             on_heartbeats_ended=self._on_heartbeats_ended,
+            on_follower_ended=self.replicas.lost_leaders.suspect,
         )
 
     # --- starting and stopping -----------------------------------------------------------------------------------

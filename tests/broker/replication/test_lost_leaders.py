@@ -7,7 +7,7 @@ import pytest
 
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.replication.fetchers import Fetchers
-from ottla.replication.lost_leaders import WAIT_MS_MAX, LostLeaders
+from ottla.replication.lost_leaders import SUSPICION_MS, WAIT_MS_MAX, LostLeaders
 from ottla.replication.neighbours import Brokers
 from ottla.simulator.clock import SimulatedClock
 from ottla.types import Uuid
@@ -144,3 +144,44 @@ def test_a_leader_is_lost_from_the_break_until_it_answers(trio: Any) -> None:
     assert list(since_ms) == [leader]
     assert later_ms == since_ms
     assert follower.fetchers.lost_since_ms() == {}
+
+
+def test_a_broker_that_ends_a_fetch_is_suspected_for_a_tenth_of_a_second(room: Room) -> None:
+    room.leaders.suspect(1)
+    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
+    room.run(SUSPICION_MS - 1)
+    before = answer.is_complete
+    assert room.leaders.next_deadline_ms() == room.clock.monotonic_ms() + 1
+    room.run(1)
+
+    assert (before, answer.is_complete) == (False, True)
+
+
+def test_a_suspicion_that_proves_right_is_a_loss(room: Room) -> None:
+    room.leaders.suspect(1)
+    answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
+    room.run(50)
+    room.lose(1)
+    room.run(SUSPICION_MS)
+
+    assert not answer.is_complete
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "is_suspected"), [pytest.param(999, False, id="not-yet"), pytest.param(1_000, True, id="again")]
+)
+def test_who_ends_fetches_again_and_again_is_suspected_once_a_second(
+    room: Room, later_ms: int, is_suspected: bool
+) -> None:
+    room.leaders.suspect(1)
+    room.run(later_ms)
+    room.leaders.suspect(1)
+
+    assert (1 in room.leaders.now()) is is_suspected
+
+
+def test_a_broker_that_is_fenced_is_not_suspected(room: Room) -> None:
+    room.leaders.suspect(1)
+    fence(room)
+
+    assert room.leaders.now() == set()

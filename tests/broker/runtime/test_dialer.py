@@ -1,6 +1,9 @@
 """Dialling: every address of a name is tried, refused is told apart from everything else, nothing blocks the loop."""
 
 import contextlib
+import errno
+import fcntl
+import resource
 import selectors
 import socket
 import sys
@@ -162,3 +165,37 @@ def test_an_address_that_keeps_silent_is_not_the_first_to_be_tried_again(
 
     assert loop.connected[2].getpeername() == listener.getsockname()
     assert not loop.failed
+
+
+def dialled(loop: Loop, listener: socket.socket) -> socket.socket:
+    loop.dialer.dial(1, Endpoint(*listener.getsockname()))
+    loop.run_until(lambda: 1 in loop.connected)
+    return loop.connected[1]
+
+
+def test_a_connection_to_another_node_is_above_the_descriptors_of_clients(loop: Loop, listener: socket.socket) -> None:
+    """So that a process that is killed ends it before those: Linux begins with the highest."""
+    sock = dialled(loop, listener)
+    accepted, peer = listener.accept()
+    with accepted:
+        accepted.sendall(b"x")
+        limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 16 * 1024)
+
+        assert limit - 256 <= sock.fileno() < limit
+        assert (peer, sock.getblocking(), sock.get_inheritable()) == (sock.getsockname(), False, False)
+        loop.selector.register(sock, selectors.EVENT_READ)
+        assert loop.selector.select(3)
+        assert sock.recv(2) == b"x"
+
+
+@pytest.mark.parametrize("limit", [pytest.param(256, id="limit-too-low"), pytest.param(16 * 1024, id="all-in-use")])
+def test_without_room_above_the_connection_stays_where_it_is(
+    loop: Loop, listener: socket.socket, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+    assert dialled(loop, listener).getpeername() == listener.getsockname()
