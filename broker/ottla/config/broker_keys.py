@@ -26,7 +26,7 @@ ottla.admin.listener STRING "" - - read-only acted-on unlisted
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Tell each client to dial the address that it has dialled; for one node that is reached by several names.
 ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted
-    Entries (topics, partitions, names) that one request may list, over all its arrays; one with more closes its connection.
+    Entries (topics, partitions, names) that one request may list, over all its arrays; one with more is not served.
 """
 
 _AREAS = (
