@@ -12,7 +12,8 @@ out go. Where more go than come, everybody who stays must be in sync. Then a lea
 
 After 3 and 4 the leader starts as `RECOVERING`.
 
-Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-455, KIP-704, KIP-966.
+Source: PartitionChangeBuilder and PartitionReassignmentReplicas of Apache Kafka 4.3; KIP-455, KIP-704, KIP-966. Kafka
+also keeps replicas eligible that a reassignment has just taken out of the partition, and that never lead; here they go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -184,17 +185,15 @@ class PartitionChange:
             record.leader = before.leader
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """Remember the leader of a partition that loses its last one; forget it when there is a leader again."""
+        """Remember the leader of a partition that loses it, whoever is in sync; forget it when there is one again."""
         if not self.elr_enabled:
             return
         before = self.partition
-        becomes_leaderless = record.isr is not None and not record.isr
-        if becomes_leaderless and before.leader != NO_LEADER and before.last_known_elr != (before.leader,):
+        if record.leader == NO_LEADER and before.leader != NO_LEADER:
+            # Also over one that was remembered before the feature was switched off and on again.
             record.last_known_elr = [before.leader]
-        elif before.last_known_elr:
-            keeps_leader = before.leader != NO_LEADER and record.leader == NO_LEADER_CHANGE
-            if record.leader >= 0 or keeps_leader:
-                record.last_known_elr = []
+        elif record.leader >= 0 and before.last_known_elr:
+            record.last_known_elr = []
 
     def _set_assignment(self, record: PartitionChangeRecord, target: _Target, versions: RecordVersions) -> None:
         before = self.partition

@@ -111,3 +111,27 @@ def test_the_last_known_leader_is_taken_when_there_is_nobody_better(
     assert (record.leader if record is not None else None) == leader
     if record is not None:
         assert record.leader_recovery_state == 1
+
+
+def test_the_last_leader_is_remembered_also_where_others_are_in_sync_that_may_not_lead() -> None:
+    before = partition(isr=(1, 2), replicas=(1, 2, 3))
+
+    lost = changed(before, isr=[2], min_isr=1)
+
+    assert lost is not None
+    assert (lost.leader, lost.isr, lost.last_known_elr) == (-1, [2], [1])
+    emptied = changed(before.merge(lost), isr=[], min_isr=1, unclean_shutdown=frozenset({2}))
+    assert emptied is not None
+    assert (emptied.isr, emptied.eligible_leader_replicas, emptied.last_known_elr) == ([], None, None)
+    back = changed(before.merge(lost).merge(emptied), 1, min_isr=1)
+    assert back is not None
+    assert (back.leader, back.leader_recovery_state, back.last_known_elr) == (1, 1, [])
+
+
+def test_only_replicas_of_the_partition_stay_eligible_when_a_reassignment_ends() -> None:
+    before = partition(replicas=(1, 2, 3), isr=(1, 2, 3), removing_replicas=(2, 3))
+
+    record = changed(before, 1, 2, 3, min_isr=2)
+
+    assert record is not None
+    assert (record.replicas, record.isr, record.eligible_leader_replicas) == ([1], [1], None)
