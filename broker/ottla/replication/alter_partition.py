@@ -38,12 +38,18 @@ class _Proposal(NamedTuple):
 
 
 class AlterPartitionManager:
-    """See the module. `tick` sends: what one event proposes for many partitions goes in one request."""
+    """See the module. `tick` sends: what one event proposes for many partitions goes in one request.
 
-    def __init__(self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock) -> None:
+    ``all_answered`` is called after each answer of the controller, when every proposal in it has been told of its own.
+    """
+
+    def __init__(
+        self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock, all_answered: Callable[[], object]
+    ) -> None:
         self._node_id = node_id
         self._neighbours = neighbours
         self._clock = clock
+        self._all_answered = all_answered
         self._proposals: dict[_Key, _Proposal] = {}
         self._is_in_flight = False
         self._retry_at_ms = 0
@@ -113,6 +119,7 @@ class AlterPartitionManager:
             if data.error_code != ErrorCode.NONE:
                 self.failed_updates += 1
             proposal.answered(data)
+        self._all_answered()
 
 
 def _request_of(change: IsrChange) -> AlterPartitionRequestPartitionData:

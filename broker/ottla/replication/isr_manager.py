@@ -8,7 +8,7 @@ Source: ReplicaManager.maybeShrinkIsr and Partition.submitAlterPartition of Apac
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ottla.ports import Clock
 from ottla.replication.alter_partition import AlterPartitionManager
@@ -27,8 +27,8 @@ class IsrManager:
     """See the module.
 
     Args of the constructor:
-        changed: called with a partition whose in-sync set has changed, or whose proposal was dropped: more may be
-            committed now.
+        changed: called with the partitions whose in-sync sets have changed, or whose proposals were dropped: more may
+            be committed now.
     """
 
     def __init__(
@@ -38,15 +38,18 @@ class IsrManager:
         neighbours: Neighbours,
         clock: Clock,
         config: Callable[[], ReplicationConfig],
-        changed: Callable[[Partition], object],
+        changed: Callable[[Collection[Partition]], object],
     ) -> None:
         self._neighbours = neighbours
         self._clock = clock
         self._config = config
         self._changed = changed
-        self._alter_partition = AlterPartitionManager(node_id=node_id, neighbours=neighbours, clock=clock)
+        self._alter_partition = AlterPartitionManager(
+            node_id=node_id, neighbours=neighbours, clock=clock, all_answered=self._tell_changed
+        )
         self._led: dict[TopicPartition, Partition] = {}
         self._incomplete: dict[TopicPartition, Partition] = {}
+        self._changed_partitions: dict[TopicPartition, Partition] = {}
         self._unchecked: deque[Partition] = deque()
         self._unlooked: deque[Partition] = deque()
         self._next_shrink_check_ms = 0
@@ -102,7 +105,7 @@ class IsrManager:
     def _look_at(self, partition: Partition, now_ms: int) -> None:
         self.consider_expansion(partition)
         if partition.is_leader and partition.advance_high_watermark(now_ms):
-            self._changed(partition)
+            self._changed_partitions[partition.topic_partition] = partition
 
     def _propose(self, partition: Partition, change: IsrChange) -> None:
         self._alter_partition.propose(
@@ -123,9 +126,14 @@ class IsrManager:
                 else:
                     self.shrinks += 1
                 self._note_completeness(partition)
-            self._changed(partition)
+            self._changed_partitions[partition.topic_partition] = partition
             if outcome is IsrOutcome.COMMITTED:
                 self.consider_expansion(partition)
+
+    def _tell_changed(self) -> None:
+        if self._changed_partitions:
+            changed, self._changed_partitions = self._changed_partitions, {}
+            self._changed(changed.values())
 
     # --- time
 
@@ -136,6 +144,7 @@ class IsrManager:
         if self._unlooked:
             for _ in range(min(len(self._unlooked), _CHECKED_PER_TICK)):
                 self._look_at(self._unlooked.popleft(), now_ms)
+            self._tell_changed()
         if now_ms >= self._next_shrink_check_ms and self._led:
             self._next_shrink_check_ms = now_ms + self._config().lag_time_max_ms // 2
             self._unchecked = deque(self._led.values())

@@ -98,6 +98,7 @@ class ReplicaManager:
         self._unhurried: dict[NodeId, None] = {}
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
         self._appended: dict[TopicPartition, None] = {}
+        self._changed: dict[TopicPartition, None] = {}
         self._syncs_before_commit = syncs_before_commit
         self._syncing: set[TopicPartition] = set()
         self._image = EMPTY_IMAGE
@@ -123,7 +124,7 @@ class ReplicaManager:
             neighbours=neighbours,
             clock=self._clock,
             config=lambda: self.config,
-            changed=self._on_isr_changed,
+            changed=self._on_isrs_changed,
         )
         self.fetchers = Fetchers(
             node_id=self.node_id,
@@ -146,6 +147,7 @@ class ReplicaManager:
         unassigned = self._unassigned.pop(wanted, None)
         if unassigned is not None:
             self._assign(wanted, unassigned)
+            self._tell_changed()
         return self._partitions.get(wanted)
 
     def get(self, topic: str, partition: int) -> Partition:
@@ -326,9 +328,11 @@ class ReplicaManager:
             for session in self._follower_sessions.get(broker_id, ()):
                 self.fetch_purgatory.check(session.session_id)
 
-    def _on_isr_changed(self, partition: Partition) -> None:
-        partition.advance_high_watermark(self._clock.monotonic_ms())
-        self.on_committed((partition.topic_partition,))
+    def _on_isrs_changed(self, partitions: Collection[Partition]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for partition in partitions:
+            partition.advance_high_watermark(now_ms)
+        self.on_committed([partition.topic_partition for partition in partitions])
 
     def on_damage(self, partition: Partition) -> None:
         """Hand over what this node leads and cannot read any more, where somebody else has everything."""
@@ -353,6 +357,7 @@ class ReplicaManager:
                     # Making a log takes a dozen system calls: thousands at once would stop the loop for seconds.
                     self._unassigned[topic_partition] = local
         self._assign_some()
+        self._tell_changed()
         self._publish_configs(delta, image)
         if delta.cluster.changed_brokers:
             self.isr.look_again()
@@ -384,6 +389,12 @@ class ReplicaManager:
         for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
             self._assign(topic_partition, self._unassigned.pop(topic_partition))
 
+    def _tell_changed(self) -> None:
+        """Let look again who waits for what was assigned or let go: each fetch once, however much it is."""
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            self.wake(changed)
+
     def _update_all_configs(self) -> None:
         for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
             self._logs.update_config(topic, self._config_of_topic(topic))
@@ -401,7 +412,7 @@ class ReplicaManager:
         else:
             self._follow(partition, local, is_new=is_new)
         self._compare_directory(partition, local)
-        self.wake((topic_partition,))
+        self._changed[topic_partition] = None
         if partition.syncs_before_commit and partition.is_leader:
             # What recovery found may be in the page cache only: it is committed once it is on the disk.
             self._sync(partition)
@@ -496,6 +507,7 @@ class ReplicaManager:
         """Stop serving partitions whose log directory failed."""
         for topic_partition in lost:
             self._let_go(topic_partition)
+        self._tell_changed()
 
     def _let_go(self, topic_partition: TopicPartition) -> bool:
         """Neither lead nor follow it any more, and tell who waits for it; return whether it was here."""
@@ -507,7 +519,7 @@ class ReplicaManager:
         self._directories.forget(partition.topic_id, topic_partition.partition)
         self.isr.forget(topic_partition)
         self.fetchers.forget(topic_partition)
-        self.wake((topic_partition,))
+        self._changed[topic_partition] = None
         return True
 
     # --- time ----------------------------------------------------------------------------------------------------
@@ -519,6 +531,7 @@ class ReplicaManager:
                 purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
+            self._tell_changed()
         if self._unhurried:
             self._hurry_followers()
         self.fetchers.tick(now_ms)
