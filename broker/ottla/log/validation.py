@@ -3,9 +3,11 @@
 The header is checked in full, with the CRC that covers the records. So are the records: that they are as many as the
 header says, that their sizes and the sizes in them fit into each other to the last byte, and that their offset deltas
 are 0, 1, ... (`are_dense` does that for batches of all usual forms at little cost; what it cannot vouch for is walked).
-Compressed batches are decompressed for it, within a limit. What the records contain decides only in compacted topics
-(every record needs a key), where timestamps may be too old, and where the topic's compression makes them be written
-anew.
+Compressed batches are decompressed for it, within a limit; and there may be only so many records and headers in one
+batch, because 5 KB can hold thirty million headers, and looking at them would hold everybody up.
+
+What the records contain decides only in compacted topics (every record needs a key), where timestamps may be too old,
+and where the topic's compression makes them be written anew.
 
 JVM Kafka lets pass offset deltas with gaps in plain batches, fails on them with UNKNOWN_SERVER_ERROR in compressed
 ones, and does not hold a record's own size against its fields there. Readers stumble over all of that, so here it is
@@ -27,16 +29,21 @@ from ottla.wire.records import (
     TimestampType,
     are_dense,
     build_batch,
+    count_headers,
     decompress,
     iterate_batches,
     parse_batch,
     read_records,
     validate_plain_records,
-    validate_records,
 )
 
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 """The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
+_BYTES_PER_ENTRY_MIN = 4
+"""A batch may hold a record or header for so many bytes of max.message.bytes; without compression it has not more."""
+_ENTRIES_LIMIT_MIN = 65_536
+_HEADERS_COUNTED_FROM_BYTES = 4 * 1024 * 1024
+"""In fewer bytes there cannot be so many headers that they must be counted before they are looked at."""
 _PLAIN_TIMESTAMP_MAX = 2**62
 """Base timestamps up to here either side of 0 leave room for every delta that `are_dense` vouches for."""
 
@@ -100,7 +107,8 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
     Raises:
         CorruptRecordError: the CRC does not match, or the records cannot be decompressed.
         InvalidRecordError: the header contradicts itself, or the records contradict it or themselves.
-        KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+        KafkaError: MESSAGE_TOO_LARGE (also for too many records or headers: producers then split the batch),
+            RECORD_LIST_TOO_LARGE.
     """
     if len(batch.buffer) != batch.end_position:
         raise InvalidRecordError(
@@ -112,6 +120,8 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
     count = batch.record_count
     if count <= 0 or count != batch.last_offset_delta + 1 or batch.base_offset != 0:
         raise _offsets_error(batch, topic_partition)
+    if count > _entries_max(config):
+        raise _too_many_entries(f"{count} records", config, topic_partition)
     if batch.attributes & _CONTROL_BIT:
         raise InvalidRecordError(
             f"Clients are not allowed to write control records in topic partition {topic_partition}"
@@ -124,7 +134,7 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
     if must_read_records(batch, config):
         _check_codec(batch.attributes & _COMPRESSION_BITS)
     else:
-        data = _plain_records(batch)
+        data = _plain_records(batch, config, topic_partition)
         is_near = -_PLAIN_TIMESTAMP_MAX <= batch.base_timestamp_ms <= _PLAIN_TIMESTAMP_MAX
         if not (is_near and are_dense(data, count)):
             validate_plain_records(batch, data)
@@ -149,18 +159,37 @@ def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> Inval
     return InvalidRecordError(reason)
 
 
-def _plain_records(batch: RecordBatch) -> bytes:
+def _entries_max(config: LogConfig) -> int:
+    return max(config.max_message_bytes // _BYTES_PER_ENTRY_MIN, _ENTRIES_LIMIT_MIN)
+
+
+def _too_many_entries(found: str, config: LogConfig, topic_partition: TopicPartition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch in the append to {topic_partition} has {found}; with max.message.bytes="
+        f"{config.max_message_bytes} it may have {_entries_max(config)}",
+    )
+
+
+def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> bytes:
     """Return the batch's records; decompressing them is what shows noise and bombs for what they are.
 
     Raises:
         CorruptRecordError: the bytes are not what the codec writes, or decompress to too much.
-        InvalidRecordError: there is no such codec.
+        InvalidRecordError: there is no such codec, or the records contradict themselves.
+        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
     """
     kind = batch.attributes & _COMPRESSION_BITS
     if not kind:
-        return bytes(batch.payload)
-    _check_codec(kind)
-    return decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+        data = bytes(batch.payload)
+    else:
+        _check_codec(kind)
+        data = decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+    if len(data) > _HEADERS_COUNTED_FROM_BYTES:
+        header_count = count_headers(batch, data)
+        if header_count > _entries_max(config):
+            raise _too_many_entries(f"{header_count} headers", config, topic_partition)
+    return data
 
 
 def _check_codec(kind: int) -> None:
@@ -207,10 +236,12 @@ def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicP
     """Refuse a batch for its records: a key that is missing, a timestamp that is too old.
 
     Raises:
+        CorruptRecordError: the records cannot be decompressed.
         InvalidRecordError: the records contradict the header.
         RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP.
+        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
     """
-    summary = validate_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+    summary = validate_plain_records(batch, _plain_records(batch, config, topic_partition))
     if config.is_compacted and summary.null_key_indexes:
         raise RecordValidationError(
             ErrorCode.INVALID_RECORD,

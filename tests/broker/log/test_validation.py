@@ -105,6 +105,46 @@ def test_a_count_that_lies_is_refused_in_a_batch_of_any_size(
     assert refusal.value.code is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("cleanup", ["delete", "compact"])
+@pytest.mark.parametrize(("count", "is_refused"), [(70_000, False), (70_001, True)])
+def test_a_batch_holds_as_many_records_as_a_quarter_of_its_bytes_limit(
+    count: int, is_refused: bool, cleanup: str
+) -> None:
+    config = LogConfig(max_message_bytes=280_000, cleanup_policy=frozenset({cleanup}))
+    records = [Record(offset, NOW_MS, b"", None) for offset in range(count)]
+    batch = parse_batch(build_batch(records, compression=Compression.ZSTD))
+
+    if not is_refused:
+        check_client_batch(batch, config, TOPIC_PARTITION)
+        return
+    with pytest.raises(
+        KafkaError, match=r"has 70001 records; with max\.message\.bytes=280000 it may have 70000"
+    ) as refusal:
+        check_client_batch(batch, config, TOPIC_PARTITION)
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE, "producers split the batch then"
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(70_000, False), (70_001, True)])
+def test_a_batch_holds_as_many_headers_as_records(count: int, is_refused: bool) -> None:
+    config = LogConfig(max_message_bytes=280_000, cleanup_policy=frozenset({"compact"}))
+    filling = bytes(5 * 1024 * 1024)
+    headers = (("", None),) * (count - 1)
+    records = [Record(0, NOW_MS, b"k", filling, headers), Record(1, NOW_MS, b"k", b"", (("", None),))]
+    batch = parse_batch(build_batch(records, compression=Compression.ZSTD))
+
+    check_client_batch(batch, config, TOPIC_PARTITION)
+    if not is_refused:
+        check_records(batch, config, TOPIC_PARTITION, NOW_MS)
+        return
+    with pytest.raises(
+        KafkaError, match=r"has 70001 headers; with max\.message\.bytes=280000 it may have 70000"
+    ) as refusal:
+        check_records(batch, config, TOPIC_PARTITION, NOW_MS)
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    with pytest.raises(KafkaError, match="70001 headers"):
+        check_client_batch(batch, LogConfig(max_message_bytes=280_000), TOPIC_PARTITION)
+
+
 @pytest.mark.parametrize("index", [0, 1, 63, 64, 4_000, 8_191, 8_192, 8_999], ids=lambda index: f"record-{index}")
 def test_an_offset_delta_that_is_not_the_next_is_refused(index: int) -> None:
     records = [Record(number + (number >= index), NOW_MS, None, b"v" * 20) for number in range(9_000)]

@@ -142,6 +142,27 @@ def validate_plain_records(batch: RecordBatch, data: bytes) -> RecordsSummary:
     return _summarize(batch, deltas_ms, tuple(null_key_indexes))
 
 
+def count_headers(batch: RecordBatch, data: bytes) -> int:
+    """Return how many headers the records in ``data`` say that they have, without looking at those.
+
+    Raises:
+        InvalidRecordError: as `validate_plain_records`, as far as one needs to look.
+    """
+    position = index = total = 0
+    try:
+        while index < batch.record_count:
+            position, end = read_size(data, position)
+            *_, position = _walk_to_headers(data, position)
+            total += _read_header_count(data, position, end)[0]
+            position = end
+            index += 1
+    except IndexError:
+        raise _error(batch, index, "the bytes end within it") from None
+    except InvalidRecordError as error:
+        raise _error(batch, index, error.message) from None
+    return total
+
+
 def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple[int, ...]) -> RecordsSummary:
     if not deltas_ms:
         return RecordsSummary(0, NO_TIMESTAMP, NO_TIMESTAMP, -1, null_key_indexes)
@@ -247,6 +268,13 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 def walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, int]:
     """Return timestamp delta, offset delta and key size of the record, and where its last field ends."""
+    timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_to_headers(data, position)
+    position = skip_headers(data, position, end) if data[position] else position + 1
+    return timestamp_delta_ms, offset_delta, key_size_bytes, position
+
+
+def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
+    """Return timestamp delta, offset delta and key size of the record, and where its header count is."""
     position += 1  # attributes: unused
     byte = data[position]
     if byte < 0x80:
@@ -260,10 +288,6 @@ def walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, in
         offset_delta, position = read_varint(data, position)
     key_size_bytes, position = _skip_bytes(data, position)
     _, position = _skip_bytes(data, position)
-    if data[position]:
-        position = skip_headers(data, position, end)
-    else:
-        position += 1
     return timestamp_delta_ms, offset_delta, key_size_bytes, position
 
 
