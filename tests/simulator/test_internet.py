@@ -57,7 +57,8 @@ class World:
         for _ in range(milliseconds):
             self.clock.advance(1)
             while (event := self.internet.events.take_due()) is not None:
-                event()
+                action, arguments = event
+                action(*arguments)
 
     def connect(self) -> ConnectionId:
         connection = self.client.network.connect(DOOR, "PLAINTEXT")

@@ -315,7 +315,8 @@ class Cluster:
         now_ms = self.clock.monotonic_ms()
         while (event := self.events.take_due()) is not None:
             self.now_at = ""
-            event()
+            action, arguments = event
+            action(*arguments)
             reached = self.by_host.get(self.now_at)
             if reached is not None:
                 self.on_event(reached)

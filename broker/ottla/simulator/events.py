@@ -2,8 +2,11 @@
 
 import heapq
 from collections.abc import Callable
+from typing import Any, TypeVarTuple
 
 from ottla.ports import Clock
+
+ArgumentsT = TypeVarTuple("ArgumentsT")
 
 
 class EventQueue:
@@ -11,21 +14,22 @@ class EventQueue:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._events: list[tuple[int, int, Callable[[], object]]] = []
+        self._events: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._sequence = 0
 
-    def at(self, time_ms: int, action: Callable[[], object]) -> None:
+    def at(self, time_ms: int, action: Callable[[*ArgumentsT], object], *arguments: *ArgumentsT) -> None:
+        """Let ``action`` happen at ``time_ms``, with these ``arguments``."""
         self._sequence += 1
-        heapq.heappush(self._events, (time_ms, self._sequence, action))
+        heapq.heappush(self._events, (time_ms, self._sequence, action, arguments))
 
-    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
-        self.at(self._clock.monotonic_ms() + delay_ms, action)
+    def after(self, delay_ms: int, action: Callable[[*ArgumentsT], object], *arguments: *ArgumentsT) -> None:
+        self.at(self._clock.monotonic_ms() + delay_ms, action, *arguments)
 
     def next_ms(self) -> int | None:
         return self._events[0][0] if self._events else None
 
-    def take_due(self) -> Callable[[], object] | None:
-        """Return the next action whose time has come."""
+    def take_due(self) -> tuple[Callable[..., object], tuple[Any, ...]] | None:
+        """Return the next action whose time has come, and its arguments."""
         if self._events and self._events[0][0] <= self._clock.monotonic_ms():
-            return heapq.heappop(self._events)[2]
+            return heapq.heappop(self._events)[2:]
         return None

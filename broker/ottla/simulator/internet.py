@@ -13,11 +13,13 @@ host when it is back.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ottla.ports import Clock, ConnectionId
-from ottla.simulator.events import EventQueue
+from ottla.simulator.events import ArgumentsT, EventQueue
 from ottla.types import Endpoint
+
+_Action: TypeAlias = Callable[..., None]
 
 QUEUED_SIZE_BYTES_MAX = 1024 * 1024
 """Above this a sender is told to wait until half of it has been read."""
@@ -112,65 +114,74 @@ class Internet:
         self._on_touch = on_touch
         self.on_bytes = on_bytes
         self._listeners: dict[Endpoint, tuple[Callable[[], ConnectionId], Callable[[Socket], None], Core, str]] = {}
-        self._held: deque[tuple[str, str, Socket | None, Callable[[], None]]] = deque()
-        self._frozen: dict[str, list[Callable[[], None]]] = {}
+        self._held: deque[tuple[str, str, Socket | None, _Action, tuple[Any, ...]]] = deque()
+        self._frozen: dict[str, list[tuple[_Action, tuple[Any, ...]]]] = {}
         self._without_power: set[str] = set()
         self._sockets: dict[Socket, None] = {}
         """The dialling ends of all connections that may be open."""
 
     # --- time and weather
 
-    def _travel(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
+    def _travel(
+        self,
+        source: str,
+        target: str,
+        end: Socket | None,
+        action: Callable[[*ArgumentsT], None],
+        *arguments: *ArgumentsT,
+    ) -> None:
         """Have the kernel of ``target`` do ``action``, for a connection's ``end`` behind all that was sent before."""
         travel_ms = self.weather.travel_ms(source, target)
         if travel_ms is None or (end is not None and end.held_count > 0):
-            self._hold(source, target, end, action)
+            self._hold(source, target, end, action, arguments)
             return
         arrival_ms = self._clock.monotonic_ms() + travel_ms
         if end is not None:
             arrival_ms = end.last_arrival_ms = max(end.last_arrival_ms, arrival_ms)
-        self.events.at(arrival_ms, lambda: self._land(source, target, end, action))
+        self.events.at(arrival_ms, self._land, source, target, end, action, arguments)
 
-    def _land(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
+    def _land(self, source: str, target: str, end: Socket | None, action: _Action, arguments: tuple[Any, ...]) -> None:
         if target in self._without_power:
-            self._hold(source, target, end, action)
+            self._hold(source, target, end, action, arguments)
         else:
-            action()
+            action(*arguments)
 
-    def _hold(self, source: str, target: str, end: Socket | None, action: Callable[[], None]) -> None:
-        self._held.append((source, target, end, action))
+    def _hold(self, source: str, target: str, end: Socket | None, action: _Action, arguments: tuple[Any, ...]) -> None:
+        self._held.append((source, target, end, action, arguments))
         if end is not None:
             end.held_count += 1
 
-    def _reach(self, host: str, action: Callable[[], None]) -> None:
+    def _reach(self, host: str, action: Callable[[*ArgumentsT], None], *arguments: *ArgumentsT) -> None:
         """Let ``action`` happen to the process at ``host``, or wait until that runs again."""
         frozen = self._frozen.get(host)
         if frozen is not None:
-            frozen.append(action)
+            frozen.append((action, arguments))
             return
         self._on_touch(host)
-        action()
+        action(*arguments)
 
-    def reach_later(self, host: str, delay_ms: int, action: Callable[[], None]) -> None:
+    def reach_later(
+        self, host: str, delay_ms: int, action: Callable[[*ArgumentsT], None], *arguments: *ArgumentsT
+    ) -> None:
         """Let ``action`` happen to the process at ``host``, as what its disk completes, when it runs then."""
-        self.events.after(delay_ms, lambda: self._reach(host, action))
+        self.events.after(delay_ms, self._reach, host, action, *arguments)
 
     def release(self) -> None:
         """Send again what was held up: the weather has changed."""
         held, self._held = self._held, deque()
-        for _, _, end, _ in held:
+        for _, _, end, _, _ in held:
             if end is not None:
                 end.held_count = 0
-        for source, target, end, action in held:
-            self._travel(source, target, end, action)
+        for source, target, end, action, arguments in held:
+            self._travel(source, target, end, action, *arguments)
 
     def freeze(self, host: str) -> None:
         """Stop the process at ``host`` as SIGSTOP does."""
         self._frozen.setdefault(host, [])
 
     def thaw(self, host: str) -> None:
-        for action in self._frozen.pop(host, []):
-            self._reach(host, action)
+        for action, arguments in self._frozen.pop(host, []):
+            self._reach(host, action, *arguments)
 
     def cut_power(self, host: str) -> None:
         self._without_power.add(host)
@@ -190,11 +201,8 @@ class Internet:
             elif other is not None and chosen(socket.host, other.host):
                 broken += 1
                 for end in (socket, other):
-                    self.events.after(0, lambda end=end: self._reset(end))  # type: ignore[misc]
+                    self.events.after(0, self._fail, end, "Connection reset by peer")
         return broken
-
-    def _reset(self, socket: Socket) -> None:
-        self._fail(socket, "Connection reset by peer")
 
     # --- listening and dialling
 
@@ -224,7 +232,7 @@ class Internet:
 
     def dial(self, socket: Socket, endpoint: Endpoint) -> None:
         """Connect ``socket`` to whoever listens at ``endpoint``; its core is told how that went."""
-        self._travel(socket.host, endpoint.host, None, lambda: self._knock(socket, endpoint))
+        self._travel(socket.host, endpoint.host, None, self._knock, socket, endpoint)
 
     def _knock(self, socket: Socket, endpoint: Endpoint) -> None:
         """The kernel of the host that was dialled answers, whether the process runs or is stopped."""
@@ -232,20 +240,15 @@ class Internet:
             return
         found = self._listeners.get(endpoint)
         if found is None:
-            self._travel(
-                endpoint.host,
-                socket.host,
-                socket,
-                lambda: self._fail(socket, "Connection refused", was_refused=True),
-            )
+            self._travel(endpoint.host, socket.host, socket, self._refuse, socket)
             return
         new_connection, adopt, core, listener = found
         door = Socket(core, endpoint.host, new_connection())
         door.other, socket.other = socket, door
         self._sockets[socket] = None
         adopt(door)
-        self._travel(endpoint.host, socket.host, socket, lambda: self._come_up(socket))
-        self._reach(endpoint.host, lambda: self._accept(door, listener, socket.host, endpoint))
+        self._travel(endpoint.host, socket.host, socket, self._come_up, socket)
+        self._reach(endpoint.host, self._accept, door, listener, socket.host, endpoint)
 
     def _accept(self, door: Socket, listener: str, source: str, dialled: Endpoint) -> None:
         if door.is_open and not door.core.accepted(
@@ -254,19 +257,27 @@ class Internet:
             self.close(door)
 
     def _come_up(self, socket: Socket) -> None:
-        def tell() -> None:
-            if socket.is_open:
-                socket.core.connected(socket.connection)
+        self._reach(socket.host, self._tell_connected, socket)
 
-        self._reach(socket.host, tell)
+    def _tell_connected(self, socket: Socket) -> None:
+        if socket.is_open:
+            socket.core.connected(socket.connection)
 
-    def _fail(self, socket: Socket, reason: str, *, was_refused: bool = False) -> None:
-        def tell() -> None:
-            if socket.is_open:
-                socket.is_open = False
-                socket.core.closed(socket.connection, reason, was_refused=was_refused)
+    def _refuse(self, socket: Socket) -> None:
+        self._reach(socket.host, self._tell_refused, socket)
 
-        self._reach(socket.host, tell)
+    def _tell_refused(self, socket: Socket) -> None:
+        if socket.is_open:
+            socket.is_open = False
+            socket.core.closed(socket.connection, "Connection refused", was_refused=True)
+
+    def _fail(self, socket: Socket, reason: str) -> None:
+        self._reach(socket.host, self._tell_closed, socket, reason)
+
+    def _tell_closed(self, socket: Socket, reason: str) -> None:
+        if socket.is_open:
+            socket.is_open = False
+            socket.core.closed(socket.connection, reason)
 
     # --- an open connection
 
@@ -276,7 +287,7 @@ class Internet:
         if not socket.is_open or target is None:
             return True
         socket.in_flight_bytes += len(data)
-        self._travel(socket.host, target.host, target, lambda: self._arrive(target, data))
+        self._travel(socket.host, target.host, target, self._arrive, target, data)
         socket.told_to_wait = socket.in_flight_bytes > QUEUED_SIZE_BYTES_MAX
         return not socket.told_to_wait
 
@@ -287,7 +298,7 @@ class Internet:
         socket.is_open = False
         target = socket.other
         if target is not None:
-            self._travel(socket.host, target.host, target, lambda: self._end(target, reason))
+            self._travel(socket.host, target.host, target, self._end, target, reason)
 
     def abandon(self, socket: Socket) -> None:
         """End the connection as a power cut does: the other end is not told, and finds out when it sends."""
@@ -298,7 +309,8 @@ class Internet:
         """Read again; what has arrived meanwhile is delivered from the next event on, not within this call."""
         if not socket.is_read_from:
             socket.is_read_from = True
-            self.reach_later(socket.host, 0, lambda: self._deliver(socket))
+            if socket.arrived or socket.end_reason is not None:
+                self.reach_later(socket.host, 0, self._deliver, socket)
 
     def _arrive(self, socket: Socket, data: bytes) -> None:
         source = socket.other
@@ -306,14 +318,14 @@ class Internet:
         if socket.is_open:
             self.on_bytes(source.host, socket.host, data)
             socket.arrived += data
-            self._reach(socket.host, lambda: self._deliver(socket))
+            self._reach(socket.host, self._deliver, socket)
         elif socket.is_abandoned:
-            self._travel(socket.host, source.host, source, lambda: self._fail(source, "Connection reset by peer"))
+            self._travel(socket.host, source.host, source, self._fail, source, "Connection reset by peer")
 
     def _end(self, socket: Socket, reason: str) -> None:
         if socket.is_open:
             socket.end_reason = reason
-            self._reach(socket.host, lambda: self._deliver(socket))
+            self._reach(socket.host, self._deliver, socket)
 
     def _deliver(self, socket: Socket) -> None:
         """Hand over what has arrived, for as long as the node reads; the end comes behind that, or when it does not."""
@@ -334,7 +346,7 @@ class Internet:
         sender.in_flight_bytes -= size
         if sender.told_to_wait and sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
             sender.told_to_wait = False
-            self.reach_later(sender.host, 0, lambda: self._drain(sender))
+            self.reach_later(sender.host, 0, self._drain, sender)
 
     def _drain(self, socket: Socket) -> None:
         if socket.is_open:

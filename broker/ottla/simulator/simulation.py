@@ -134,8 +134,8 @@ class Simulation:
         failure: str | None = None
         with self.trace.of_logs(lambda: self.cluster.now_at or "simulator"):
             try:
-                self._form()
-                self._work(milliseconds)
+                self.form()
+                self.work(milliseconds)
                 self._recover()
             except InvariantViolation as violation:
                 failure = str(violation)
@@ -155,7 +155,8 @@ class Simulation:
             last_events=self.trace.last(),
         )
 
-    def _form(self) -> None:
+    def form(self) -> None:
+        """Start every node, wait until all serve, and ask for the topics."""
         self.cluster.start()
         self._until("the cluster has formed", self._is_formed, FORM_LIMIT_MS)
         for topic in self.plan.topics:
@@ -177,7 +178,8 @@ class Simulation:
 
         again()
 
-    def _work(self, milliseconds: int) -> None:
+    def work(self, milliseconds: int) -> None:
+        """Let the clients begin, and the faults where there are to be any; run for so long."""
         for producer in self.producers:
             producer.start()
         for consumer in self.consumers:
