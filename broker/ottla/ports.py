@@ -115,6 +115,9 @@ class Disk(Protocol):
     def unlock(self, path: str) -> None:
         """Give back what `lock` took; no error when it is not held."""
 
+    def sync_all(self, files: Sequence[File]) -> None:
+        """Return once ``files`` are on stable storage, many synced at a time: for a node that stops."""
+
     def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
         """Sync ``files`` off the loop, then call ``done`` on the loop with None or the first error."""
 

@@ -33,6 +33,7 @@ class Durability:
         "_epochs",
         "_first_unflushed_ms",
         "_generation",
+        "_is_blank",
         "_is_flushing",
         "_sealed",
         "_segments",
@@ -54,6 +55,7 @@ class Durability:
         recovery_point: Offset,
         has_changed_files: bool,
         has_unsynced_indexes: bool,
+        is_blank: bool,
     ) -> None:
         self._disk = disk
         self.directory = directory
@@ -66,6 +68,8 @@ class Durability:
         self._synced_epochs = 0
         self._unflushed_records = 0
         self._first_unflushed_ms = LONG_MAX
+        # Never written to, and made by this process: if it were lost, it would be made anew just the same.
+        self._is_blank = is_blank
         self._is_flushing = False
         self._generation = 0
         self._sealed: list[Segment] = []
@@ -90,10 +94,12 @@ class Durability:
             self._first_unflushed_ms = now_ms
         self._unflushed_records += record_count
         self.has_unsynced_indexes = True
+        self._is_blank = False
 
     def on_truncated(self, end_offset: Offset) -> None:
         self._generation += 1
         self._changes += 1
+        self._is_blank = False
         self.has_unsynced_indexes = True
         self.recovery_point = min(self.recovery_point, end_offset)
 
@@ -112,14 +118,22 @@ class Durability:
         Raises:
             StorageError: the disk refused.
         """
-        if self.recovery_point >= end_offset and not self._has_unsynced_files():
-            return
-        sync = self._prepare()
-        try:
-            for file in sync.files:
-                file.sync()
-        except OSError as error:
-            raise StorageError(f"cannot sync the log in {self.directory}: {error}") from error
+        sync = self.begin_flush(end_offset)
+        sync.perform()
+        self.end_flush(sync, end_offset)
+
+    def begin_flush(self, end_offset: Offset) -> "Sync":
+        """Return what is to be synced before everything below ``end_offset`` is durable, for `end_flush`.
+
+        Raises:
+            StorageError: a file could not even be opened.
+        """
+        if self._is_blank or (self.recovery_point >= end_offset and not self._has_unsynced_files()):
+            return Sync(self.directory, [], self._synced_changes, self._synced_epochs, [])
+        return self._prepare()
+
+    def end_flush(self, sync: "Sync", end_offset: Offset) -> None:
+        """Note that ``sync`` is done, and nothing was changed since it began."""
         self._on_synced(sync)
         self.recovery_point = max(self.recovery_point, end_offset)
         self._unflushed_records = 0
@@ -156,11 +170,11 @@ class Durability:
             or bool(self._sealed)
         )
 
-    def _prepare(self) -> "_Sync":
+    def _prepare(self) -> "Sync":
         """Return the files to sync, everything written into them, and what a success will confirm."""
         segments = self._segments
         sealed = [segment for segment in self._sealed if segments.floor(segment.base_offset) is segment]
-        sync = _Sync([], self._changes, self._epochs.change_count, self._sealed)
+        sync = Sync(self.directory, [], self._changes, self._epochs.change_count, self._sealed)
         for segment in dict.fromkeys([*sealed, *segments.starting_with(self.recovery_point)]):
             is_active = segment is segments.active and segment not in sealed
             sync.files.extend(segment.files_to_sync(with_indexes=not is_active))
@@ -173,16 +187,29 @@ class Durability:
             raise StorageError(f"cannot open {self.directory} to sync it: {error}") from error
         return sync
 
-    def _on_synced(self, sync: "_Sync") -> None:
+    def _on_synced(self, sync: "Sync") -> None:
         self._synced_changes = max(self._synced_changes, sync.changes)
         self._synced_epochs = max(self._synced_epochs, sync.epochs)
         self._sealed = [segment for segment in self._sealed if segment not in sync.sealed]
 
 
-class _Sync(NamedTuple):
-    """One sync: its files, and the counts and segments that it makes durable."""
+class Sync(NamedTuple):
+    """One sync: its files, and the counts and segments of the log in ``directory`` that it makes durable."""
 
+    directory: str
     files: list[File]
     changes: int
     epochs: int
     sealed: list[Segment]
+
+    def perform(self) -> None:
+        """Sync the files, one after the other.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        try:
+            for file in self.files:
+                file.sync()
+        except OSError as error:
+            raise StorageError(f"cannot sync the log in {self.directory}: {error}") from error

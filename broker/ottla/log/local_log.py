@@ -7,20 +7,28 @@ Source: LocalLog of Kafka.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from ottla.log.config import LogConfig
 from ottla.log.deleted_files import DeletedFiles
-from ottla.log.durability import Durability
+from ottla.log.durability import Durability, Sync
 from ottla.log.log_reader import LogReader
 from ottla.log.open_files import OpenFiles
 from ottla.log.recovery import LoadedLog
 from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.segment import Segment
-from ottla.ports import Disk
+from ottla.ports import Disk, File
 from ottla.types import Offset
 from ottla.wire.records import RecordBatch
+
+
+class Closing(NamedTuple):
+    """A log that is being closed: ``files`` are to be synced, then ``end`` to be called."""
+
+    files: list[File]
+    end: Callable[[], None]
 
 
 class LocalLog:
@@ -81,6 +89,7 @@ class LocalLog:
             recovery_point=loaded.recovery_point,
             has_changed_files=loaded.has_changed_files,
             has_unsynced_indexes=loaded.was_recovered,
+            is_blank=loaded.is_blank,
         )
 
     def append(self, batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
@@ -223,11 +232,25 @@ class LocalLog:
 
     def close(self) -> None:
         """Put everything on stable storage, then let go of every file."""
+        sync = self._seal()
+        sync.perform()
+        self._end_close(sync)
+
+    def begin_close(self) -> Closing:
+        """Write everything down, and leave the rest of `close` to the caller, who may sync many logs at once."""
+        sync = self._seal()
+        return Closing(sync.files, lambda: self._end_close(sync))
+
+    def _seal(self) -> Sync:
+        """Write down what is only in memory; return what must be synced then."""
         self.write_snapshot()
         if self.durability.has_unsynced_indexes:
             self.segments.active.become_inactive()
             self.durability.on_sealed(self.segments.active)
-        self.flush()
+        return self.durability.begin_flush(self.log_end_offset)
+
+    def _end_close(self, sync: Sync) -> None:
+        self.durability.end_flush(sync, self.log_end_offset)
         for segment in self.segments:
             segment.close()
 

@@ -29,6 +29,8 @@ from ottla.types import CLUSTER_METADATA_TOPIC, Offset, TopicPartition, Uuid
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 UNKNOWN_BROKER_EPOCH = -1
+LOGS_CLOSED_AT_ONCE = 64
+"""Each needs up to six descriptors while it is synced."""
 
 
 class LogDirectory:
@@ -187,8 +189,9 @@ class LogDirectory:
             StorageError: the disk refused; there is no marker then.
         """
         self._is_closed = True
-        for log in self.logs.values():
-            log.close()
+        open_logs = list(self.logs.values())
+        for first in range(0, len(open_logs), LOGS_CLOSED_AT_ONCE):
+            self._close_logs(open_logs[first : first + LOGS_CLOSED_AT_ONCE])
         logs = self.logs.items()
         checkpoints: Iterable[tuple[str, dict[TopicPartition, Offset]]] = (
             (RECOVERY_POINT_CHECKPOINT, {partition: log.recovery_point for partition, log in logs}),
@@ -199,3 +202,13 @@ class LogDirectory:
             write_text(self._disk, f"{self.path}/{name}", format_offsets(offsets))
         marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         write_text(self._disk, f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
+
+    def _close_logs(self, logs: list[PartitionLog]) -> None:
+        """Close some logs; the disk syncs their files many at a time, which takes much less than one by one."""
+        closing = [log.begin_close() for log in logs]
+        try:
+            self._disk.sync_all([file for each in closing for file in each.files])
+        except OSError as error:
+            raise StorageError(f"cannot sync the logs in {self.path}: {error}") from error
+        for each in closing:
+            each.end()

@@ -17,7 +17,7 @@ from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfR
 from ottla.log.append import NO_OFFSET, AppendOrigin, AppendResult
 from ottla.log.checkpoint import read_partition_metadata, write_partition_metadata
 from ottla.log.config import LogConfig
-from ottla.log.local_log import LocalLog
+from ottla.log.local_log import Closing, LocalLog
 from ottla.log.log_reader import LogSlice
 from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
 from ottla.log.open_files import OpenFiles
@@ -172,10 +172,7 @@ class PartitionLog:
         return log
 
     def __repr__(self) -> str:
-        return (
-            f"PartitionLog({self.topic_partition}, offsets {self.log_start_offset} to {self.log_end_offset}, "
-            f"high watermark {self.high_watermark}, {len(self._local.segments)} segments in {self.directory!r})"
-        )
+        return f"PartitionLog({self.directory!r}, offsets {self.log_start_offset} to {self.log_end_offset})"
 
     # --- what it is
 
@@ -406,12 +403,11 @@ class PartitionLog:
                 f"Received request for offset {start_offset} for partition {self.topic_partition}, but we only have "
                 f"log segments in the range {self.log_start_offset} to {self.log_end_offset}."
             )
-        upper_bound = self.log_end_offset if upper_bound_offset is None else upper_bound_offset
         try:
             return self._local.reader.read(
                 start_offset,
                 size_bytes_max=size_bytes_max,
-                upper_bound_offset=upper_bound,
+                upper_bound_offset=self.log_end_offset if upper_bound_offset is None else upper_bound_offset,
                 log_end_offset=self.log_end_offset,
                 at_least_one=at_least_one,
                 with_aborted_transactions=with_aborted_transactions,
@@ -570,6 +566,10 @@ class PartitionLog:
     def close(self) -> None:
         """Flush, snapshot the producers, and let go of every file: what a clean shutdown needs."""
         self._guarded(self._local.close)
+
+    def begin_close(self) -> Closing:
+        """Do what `close` does, but for its syncs and what comes after them: these are the caller's."""
+        return self._guarded(self._local.begin_close)
 
     def release(self) -> None:
         """Let go of every file without writing anything: for a log whose directory has failed or goes away."""

@@ -57,7 +57,8 @@ class LoadedLog:
     """What is in a log's directory.
 
     ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_changed_files`` tells whether
-    files were made that the directory may lose; ``was_recovered`` whether indexes were made anew.
+    files were made that the directory may lose; ``was_recovered`` whether indexes were made anew; ``is_blank`` whether
+    there was nothing, so that it would be made the same if it were lost.
     """
 
     segments: Segments
@@ -70,6 +71,7 @@ class LoadedLog:
     truncated_bytes: int
     has_changed_files: bool
     was_recovered: bool
+    is_blank: bool
 
 
 class LogLoader:
@@ -119,6 +121,7 @@ class LogLoader:
             raise DamagedLogError(f"the compacted segment is damaged: {error}") from error
         self._find_segments(names)
         epochs_are_sound = self._load_epochs()
+        is_blank = not self._segments and self._log_start_offset == 0
         if not self._segments:
             self._segments.add(self._new_segment(self._log_start_offset))
             end_offset = self._log_start_offset
@@ -148,6 +151,7 @@ class LogLoader:
             truncated_bytes=self._truncated_bytes,
             has_changed_files=self._has_changed_files,
             was_recovered=self._was_recovered,
+            is_blank=is_blank,
         )
 
     # --- what is there

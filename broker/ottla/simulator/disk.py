@@ -264,6 +264,10 @@ class SimulatedDisk:
     def unlock(self, path: str) -> None:
         self._locks.discard(path)
 
+    def sync_all(self, files: Sequence[File]) -> None:
+        for file in files:
+            file.sync()
+
     def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
         generation = self.generation
 

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
+from ottla.log.log_directory import LOGS_CLOSED_AT_ONCE
 from ottla.log.manager import ITEMS_PER_SLICE, LogManager, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, parse_meta_properties, write_meta_properties
 from ottla.simulator.disk import SimulatedDisk
@@ -302,6 +303,41 @@ def test_a_clean_stop_keeps_every_offset(node: Node, make_batch: MakeBatch) -> N
     assert (log.log_start_offset, log.high_watermark, log.recovery_point, log.log_end_offset) == (2, 4, 5, 5)
     assert log.truncated_bytes == 0
     assert manager.previous_broker_epoch() == 17
+
+
+def test_a_clean_stop_syncs_what_was_written_and_nothing_of_logs_that_were_not(
+    node: Node, make_batch: MakeBatch
+) -> None:
+    manager = node.start()
+    append(node.create(manager, directory_id=A_ID), make_batch(5))
+    before = node.disk.operations["sync"]
+    for partition in range(1, LOGS_CLOSED_AT_ONCE + 2):
+        node.create(manager, partition=partition, directory_id=A_ID)
+    manager.close(broker_epoch=17)
+    synced = node.disk.operations["sync"] - before
+    node.disk.crash()
+
+    manager = node.start()
+    logs = [node.create(manager, partition=partition) for partition in range(LOGS_CLOSED_AT_ONCE + 2)]
+    end_offsets = [log.log_end_offset for log in logs]
+    append(logs[-1], make_batch(1))
+
+    assert synced < 20
+    assert end_offsets == [5] + [0] * (LOGS_CLOSED_AT_ONCE + 1)
+    assert logs[-1].log_end_offset == 1
+    assert manager.previous_broker_epoch() == 17
+
+
+def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    log = node.create(manager)
+    append(log, make_batch(5))
+    log.flush()
+    log.truncate_to(0)
+    manager.close()
+    node.disk.crash()
+
+    assert node.create(node.start()).log_end_offset == 0
 
 
 def test_a_clean_stop_vouches_once(node: Node) -> None:

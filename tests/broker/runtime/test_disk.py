@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla.ports import File
-from ottla.runtime.disk import BUFFERS_PER_CALL_MAX, OsDisk
+from ottla.runtime.disk import BUFFERS_PER_CALL_MAX, OsDisk, OsFile
 
 
 class Loop:
@@ -172,6 +172,28 @@ def test_a_failed_sync_is_reported_with_its_error(disk: OsDisk, loop: Loop, file
     loop.run_one()
 
     assert isinstance(done[0], OSError)
+
+
+def test_many_files_are_synced_at_once_and_each_is(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(100)]
+    synced: list[File] = []
+    together = threading.Barrier(4, timeout=10)
+    monkeypatch.setattr(OsFile, "sync", lambda file: synced.append(file) or together.wait())
+
+    disk.sync_all(files)
+
+    assert {file.path for file in synced} == {file.path for file in files}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_failed_sync_of_many_is_raised(disk: OsDisk, tmp_path: Path, count: int) -> None:
+    files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(count)]
+    files[-1].close()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.sync_all(files)
 
 
 def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
