@@ -29,11 +29,11 @@ from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
 from ottla.controller.reassignments import ReassignmentControl
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
-from ottla.controller.state import ControllerState
+from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import ControllerRegistration, Listener
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
+from ottla.metadata.image import MetadataImage, Provenance
 from ottla.metadata.metadata_version import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
@@ -138,8 +138,8 @@ class Controller:
         self._has_broker = has_broker
         self._incarnation_id = random.uuid()
         self._epoch: LeaderEpoch | None = None
-        self._committed_image: MetadataImage = EMPTY_IMAGE
-        self._uncommitted_images: deque[MetadataImage] = deque()
+        self._committed = Position()
+        self._uncommitted: deque[Position] = deque()
         self._committed_offset: Offset = -1
         self._waiting: deque[_Waiting] = deque()
         self._next_idle_ms: int | None = None
@@ -284,10 +284,10 @@ class Controller:
         """Replay and append one batch; return its last offset, or why it was not appended."""
         if self._epoch is None:
             return _not_controller()
-        before = self.state.image
+        before = self.state.position
         offset = self._raft.log_end_offset + len(records) - 1
         self.state.replay(records, Provenance(offset, self._epoch, self._clock.wall_ms()))
-        self._uncommitted_images.append(self.state.image)
+        self._uncommitted.append(self.state.position)
         self._restart_idle()
         try:
             appended_at = self._raft.append(self._epoch, records)
@@ -296,7 +296,7 @@ class Controller:
                 self._resign(error)
                 return _not_controller()
             # Nothing was appended, and this controller goes on from where it was.
-            self._uncommitted_images.pop()
+            self._uncommitted.pop()
             self.state.reset(before)
             return error
         except StorageError as error:
@@ -316,9 +316,9 @@ class Controller:
             provenance = Provenance(batch.last_offset, batch.epoch, batch.append_timestamp_ms)
             if batch.last_offset > _last_offset(self.state.image):
                 self.state.replay(batch.records, provenance)
-                self._committed_image = self.state.image
-        while self._uncommitted_images and _last_offset(self._uncommitted_images[0]) <= self._committed_offset:
-            self._committed_image = self._uncommitted_images.popleft()
+                self._committed = self.state.position
+        while self._uncommitted and _last_offset(self._uncommitted[0].image) <= self._committed_offset:
+            self._committed = self._uncommitted.popleft()
         while self._waiting and self._waiting[0].offset <= self._committed_offset:
             waiting = self._waiting.popleft()
             waiting.delayed.complete(waiting.response)
@@ -327,10 +327,10 @@ class Controller:
         """Start again from the snapshot."""
         assert self._epoch is None, "a leader never loads a snapshot"
         self._note_start()
-        self.state.reset(EMPTY_IMAGE)
+        self.state.reset(Position())
         provenance = Provenance(reader.last_contained_offset, reader.epoch, reader.last_contained_log_time_ms)
         self.state.replay((record for batch in reader.batches() for record in batch.records), provenance)
-        self._committed_image = self.state.image
+        self._committed = self.state.position
         self._committed_offset = reader.last_contained_offset
 
     def on_leader_change(self, leader: LeaderAndEpoch) -> None:
@@ -420,8 +420,8 @@ class Controller:
         logger.info("node %d is not the active controller any more", self._node_id)
         self._epoch = None
         self._next_idle_ms = self._promised_tick_ms = None
-        self._uncommitted_images.clear()
-        self.state.reset(self._committed_image)
+        self._uncommitted.clear()
+        self.state.reset(self._committed)
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.delayed.complete(_not_controller() if error.code is not ErrorCode.NOT_CONTROLLER else error)

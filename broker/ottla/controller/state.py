@@ -7,6 +7,7 @@ Source: the timeline data structures of Apache Kafka's controller, which images 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ottla.controller.partition_index import NOWHERE, PartitionIndex, TopicIdPartition
 from ottla.errors import ErrorCode, KafkaError
@@ -16,6 +17,13 @@ from ottla.metadata.loader import BatchReplayer
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsDelta
 from ottla.types import NodeId, Offset
+
+
+class Position(NamedTuple):
+    """A state to go back to; ``held_back`` are the records of the transaction that was open, None for none."""
+
+    image: MetadataImage = EMPTY_IMAGE
+    held_back: tuple[MetadataRecord, ...] | None = None
 
 
 class ControllerState:
@@ -40,24 +48,29 @@ class ControllerState:
         Raises:
             ValueError: a record contradicts the image; nothing has changed then.
         """
+        before = self.position
         try:
             for record in records:
                 self._replayer.replay(record)
         except ValueError:
-            self._replayer = BatchReplayer(self.image)
+            self._replayer = BatchReplayer(*before)
             raise
         delta = self._replayer.delta
         self.image = delta.apply(provenance)
         self._index(delta.topics)
         self._replayer.restart(self.image)
 
-    def reset(self, image: MetadataImage) -> None:
-        """Go on from ``image``, whatever was before."""
-        self.image = image
+    @property
+    def position(self) -> Position:
+        return Position(self.image, self._replayer.held_back)
+
+    def reset(self, position: Position) -> None:
+        """Go on from ``position``, whatever was before."""
+        self.image = position.image
         self.index = PartitionIndex()
         for topic, partition, registration in self.partitions():
             self.index.update(TopicIdPartition(topic.topic_id, partition), None, registration)
-        self._replayer = BatchReplayer(image)
+        self._replayer = BatchReplayer(*position)
 
     @property
     def in_transaction(self) -> bool:

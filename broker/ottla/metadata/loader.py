@@ -28,18 +28,23 @@ class MetadataPublisher(Protocol):
 class BatchReplayer:
     """Applies batches of records to a delta; holds back what belongs to a transaction that has not ended.
 
-    ``delta`` is what may be seen so far. The controller and the loader both replay through this.
+    ``delta`` is what may be seen so far. The controller and the loader both replay through this. ``held_back`` are the
+    records of a transaction that was open where the image ends, None for no transaction.
     """
 
     __slots__ = ("_transaction", "delta")
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, held_back: Sequence[MetadataRecord] | None = None) -> None:
         self.delta = MetadataDelta(image)
-        self._transaction: list[MetadataRecord] | None = None
+        self._transaction: list[MetadataRecord] | None = None if held_back is None else list(held_back)
 
     @property
     def in_transaction(self) -> bool:
         return self._transaction is not None
+
+    @property
+    def held_back(self) -> tuple[MetadataRecord, ...] | None:
+        return None if self._transaction is None else tuple(self._transaction)
 
     def restart(self, image: MetadataImage) -> None:
         """Begin the next delta, from ``image``; an open transaction stays open."""
