@@ -143,11 +143,14 @@ class ProcessCluster:
         return twin
 
     def wait_ready(self, node_id: int, mark: int = 0) -> None:
-        node = self.nodes[node_id]
+        self.wait_line(self.nodes[node_id], f"node {node_id} is ready", mark)
+
+    def wait_line(self, node: Process, text: str, mark: int = 0) -> None:
+        """Wait until the node has said ``text``, beyond the first ``mark`` characters of its log."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while f"node {node_id} is ready" not in node.log_text()[mark:]:
+        while text not in node.log_text()[mark:]:
             if not node.is_running or time.monotonic() > deadline:
-                pytest.fail(f"node {node_id} is not ready:\n{node.log_text()[-4000:]}")
+                pytest.fail(f"node {node.node_id} did not say {text!r}:\n{node.log_text()[-4000:]}")
             time.sleep(0.02)
 
     def close(self) -> None:

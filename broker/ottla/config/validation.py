@@ -246,12 +246,13 @@ def _read_quorum(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     if voters and CONTROLLER_ROLE in roles and node_id not in voter_ids:
         raise ConfigurationError(
             f"If process.roles contains the 'controller' role, the node id {node_id} must be included in the set of "
-            f"voters controller.quorum.voters={voter_ids}"
+            f"voters controller.quorum.voters={voter_ids}: add {node_id}@host:port there, or take controller out of "
+            "process.roles"
         )
     if CONTROLLER_ROLE not in roles and node_id in voter_ids:
         raise ConfigurationError(
             f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set "
-            f"of voters controller.quorum.voters={voter_ids}"
+            f"of voters controller.quorum.voters={voter_ids}: add controller to process.roles, or take the node out"
         )
     return {"controller_quorum_voters": voters, "controller_quorum_bootstrap_servers": servers}
 

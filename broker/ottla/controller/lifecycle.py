@@ -23,6 +23,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
+from ottla.raft.replica import other_cluster
 from ottla.types import NodeId, Offset, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import broker_registration as registration_api
@@ -245,11 +246,7 @@ class BrokerLifecycle:
     def _explain(self, error: ErrorCode) -> str:
         """Say what a refusal means and what to do."""
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-            return (
-                f"the controllers belong to another cluster than this node's storage, which has the cluster id "
-                f"{self._cluster_id}: point controller.quorum.bootstrap.servers at its own cluster, or format empty "
-                "directories with the other's id"
-            )
+            return other_cluster(self._cluster_id)
         if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             return (
                 f"a broker with node.id={self._node_id} is registered and its session has not ended: it is another "

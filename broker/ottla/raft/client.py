@@ -89,6 +89,8 @@ class RaftClient(Generic[RecordT]):
         bootstrap_servers: controller.quorum.bootstrap.servers: whom to ask while no leader is known.
         is_controller: whether this node may be a voter; a broker only observes.
         on_failure: called once when the disk refuses; the node must stop.
+        on_other_cluster: called when most of the quorum says, before anything was heard of it, that it is another
+            cluster's; without it this is logged, and asked again and again.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class RaftClient(Generic[RecordT]):
         static_voters: VoterSet | None = None,
         config: RaftConfig | None = None,
         on_failure: Callable[[StorageError], None] | None = None,
+        on_other_cluster: Callable[[], None] | None = None,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -144,6 +147,7 @@ class RaftClient(Generic[RecordT]):
             on_transition=self._on_transition,
             keep_appended=self._feed.on_appended,
             on_failure=on_failure,
+            on_other_cluster=on_other_cluster,
         )
         self._leadership = Leadership(self._replica)
         self._elections = Elections(self._replica, on_elected=self._leadership.begin)

@@ -28,6 +28,15 @@ FETCH_LANE = "raft-fetch"
 REQUEST_LANE = "raft"
 
 
+def other_cluster(cluster_id: str) -> str:
+    """Say what to do with a node whose storage has ``cluster_id``, and whose controllers another."""
+    return (
+        f"the controllers belong to another cluster than this node's storage, which has the cluster id {cluster_id}: "
+        "point controller.quorum.bootstrap.servers (or controller.quorum.voters) at its own cluster, or format empty "
+        "directories with the other's id"
+    )
+
+
 class Replica:
     """See the module. ``log`` and ``quorum`` are there from `RaftClient.initialize` on.
 
@@ -58,6 +67,7 @@ class Replica:
         on_transition: Callable[[EpochState], None],
         keep_appended: Callable[[Batch[Any]], None],
         on_failure: Callable[[StorageError], None] | None,
+        on_other_cluster: Callable[[], None] | None,
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -73,10 +83,12 @@ class Replica:
         self._on_transition = on_transition
         self.keep_appended = keep_appended
         self._on_failure = on_failure
+        self._on_other_cluster = on_other_cluster
         self.failure: StorageError | None = None
         self.is_closed = False
         self.high_watermark: Offset | None = None
         self._complaints: set[tuple[object, ErrorCode | None]] = set()
+        self._strangers: set[object] = set()
 
     @property
     def now_ms(self) -> int:
@@ -193,6 +205,10 @@ class Replica:
             return
         self._complaints.add((peer, error))
         if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._strangers.add(peer)
+            if self._on_other_cluster is not None and self._is_in_the_wrong_place():
+                self._on_other_cluster()
+                return
             logger.error(
                 "node %s of the metadata quorum refuses %s: it belongs to another cluster than this node, whose "
                 "cluster.id is %s; correct controller.quorum.voters or controller.quorum.bootstrap.servers, or format "
@@ -210,6 +226,19 @@ class Replica:
             )
         else:
             logger.info("node %s of the metadata quorum refuses %s: %s", peer, what, error.name)
+
+    def _is_in_the_wrong_place(self) -> bool:
+        """Whether this replica never heard of its own cluster, and most of those whom it asks are of another.
+
+        One of three may be the one that is wrong: whoever has voters left that would elect it goes on.
+        """
+        if self.high_watermark is not None:
+            return False
+        if self.quorum.is_voter:
+            asked: set[object] = {voter for voter in self.voters.voters.node_ids if voter != self.local.node_id}
+        else:
+            asked = set(self.bootstrap_endpoints())
+        return 2 * len(self._strangers & asked) > len(asked)
 
     # --- what is wrong with a request
 

@@ -30,6 +30,7 @@ from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, Network, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
+from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
@@ -127,6 +128,7 @@ class Node:
             is_controller=config.is_controller,
             config=settings.raft_config(config),
             on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
+            on_other_cluster=lambda: self._fail(f"node {config.node_id}: {other_cluster(self.cluster_id)}"),
         )
         self.controller = self._make_controller(disk) if config.is_controller else None
         self.channel = NodeToControllerChannel(

@@ -75,6 +75,7 @@ class SimulatedReplica:
         self.quorum = quorum
         self.node_id = node_id
         self.cluster_id = CLUSTER_ID
+        self.on_other_cluster: Callable[[], None] | None = None
         self.more_listeners: dict[str, Endpoint] = {}
         self.log_directory = LOG_DIRECTORY
         self.is_running = False
@@ -146,6 +147,7 @@ class SimulatedReplica:
             is_controller=self.is_controller,
             config=quorum.config,
             on_failure=self._on_failure,
+            on_other_cluster=self.on_other_cluster,
         )
         self.client.register(self)
         self.client.initialize()

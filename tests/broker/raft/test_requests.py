@@ -196,6 +196,65 @@ def test_a_node_of_another_cluster_is_told_what_to_do_once(
     assert follower.next_offset == 0
 
 
+@pytest.fixture
+def told(follower: SimulatedReplica) -> list[str]:
+    """Who was told that it is in the wrong place."""
+    told: list[str] = []
+    for replica in follower.quorum.replicas.values():
+        name = str(replica.node_id)
+        replica.on_other_cluster = lambda name=name: told.append(name)  # type: ignore[misc]
+    return told
+
+
+def test_a_voter_that_most_others_call_a_stranger_ends_and_the_others_go_on(
+    quorum: SimulatedQuorum, follower: SimulatedReplica, told: list[str]
+) -> None:
+    for replica in quorum.running():
+        quorum.kill(replica.node_id)
+    follower.cluster_id = "somebody-else"
+
+    quorum.start_all()
+    quorum.run_until(lambda: bool(told) and quorum.has_working_leader())
+
+    assert told == [str(follower.node_id)]
+
+
+@pytest.mark.parametrize("strangers", [1, 2], ids=["most-are-its-own", "most-are-strangers"])
+def test_an_observer_ends_at_once_where_most_controllers_are_of_another_cluster(strangers: int) -> None:
+    quorum = SimulatedQuorum(1, voters=3, observers=1)
+    observer = quorum.replicas[4]
+    told: list[int] = []
+    observer.on_other_cluster = lambda: told.append(quorum.clock.monotonic_ms())
+    for node_id in range(1, 1 + strangers):
+        quorum.replicas[node_id].cluster_id = "somebody-else"
+    quorum.replicas[3].start()
+    for node_id in range(1, 1 + strangers):
+        quorum.replicas[node_id].start()
+
+    start_ms = quorum.clock.monotonic_ms()
+    observer.start()
+    quorum.run(5_000)
+
+    assert bool(told) == (strangers == 2)
+    assert all(at_ms - start_ms < 1_000 for at_ms in told)
+
+
+def test_whoever_has_heard_of_its_cluster_is_not_put_off_by_a_stranger(
+    quorum: SimulatedQuorum, follower: SimulatedReplica, told: list[str]
+) -> None:
+    quorum.kill(follower.node_id)
+    follower.start()
+    quorum.run_until(lambda: follower.client.high_watermark is not None)
+    for other in quorum.running():
+        if other is not follower:
+            quorum.kill(other.node_id)
+            other.cluster_id = "somebody-else"
+            other.start()
+    quorum.run(5_000)
+
+    assert str(follower.node_id) not in told
+
+
 # --- BeginQuorumEpoch
 
 
