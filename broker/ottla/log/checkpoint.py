@@ -36,6 +36,10 @@ TEMPORARY_SUFFIX = ".tmp"
 _READ_SIZE_BYTES = 1 << 20
 
 
+class NotTextError(StorageError):
+    """What is in a file is not UTF-8."""
+
+
 class EpochEntry(NamedTuple):
     """A leader epoch and the offset of its first record."""
 
@@ -47,7 +51,8 @@ def read_text(disk: Disk, path: str) -> str | None:
     """Return the file's text, None when there is no such file.
 
     Raises:
-        StorageError: the disk refused, or the bytes are not UTF-8.
+        StorageError: the disk refused.
+        NotTextError: the bytes are not UTF-8.
     """
     try:
         file = disk.open(path, read_only=True)
@@ -65,7 +70,7 @@ def read_text(disk: Disk, path: str) -> str | None:
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error}") from error
     except UnicodeDecodeError as error:
-        raise StorageError(f"{path} is not UTF-8 text: {error}") from error
+        raise NotTextError(f"{path} is not UTF-8 text: {error}") from error
     finally:
         file.close()
 
@@ -196,16 +201,22 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
 def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
     """Return the topic id of the log in ``directory``; None when nobody has written it.
 
-    A torn file, which a power cut may leave, counts as not written: the metadata log knows the id, and it is written
-    anew when the partition is assigned.
+    A torn or damaged file, which a power cut may leave, counts as not written: the metadata log knows the id, and it
+    is written anew when the partition is assigned.
     """
     path = f"{directory}/{PARTITION_METADATA}"
-    text = read_text(disk, path)
+    damage: StorageError
     try:
-        return None if text is None else parse_partition_metadata(text, path)
-    except StorageError as error:
-        logger.warning("%s; it will be written anew from the metadata", error)
-        return None
+        text = read_text(disk, path)
+    except NotTextError as error:
+        damage = error
+    else:
+        try:
+            return None if text is None else parse_partition_metadata(text, path)
+        except StorageError as error:
+            damage = error
+    logger.warning("%s; it will be written anew from the metadata", damage)
+    return None
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:

@@ -235,6 +235,8 @@ class LogManager:
     ) -> PartitionLog:
         """Return the log, making it in ``directory_id`` or else in the directory with the fewest logs.
 
+        ``directory_id`` is None where nobody has said yet which it is.
+
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
             StorageError: the directory is offline or the disk refused, or (DamagedLogError) there is a log that cannot
@@ -262,6 +264,10 @@ class LogManager:
                 if directory.failure is not None:
                     raise StorageError(f"{directory.path}, which is to hold {topic_partition}, is offline")
                 return directory
+        for directory in self._directories.values():
+            if directory_id is not None and directory.directory_id is None and directory.failure is not None:
+                # It may be the wanted one: a log made elsewhere would be empty, and its records taken for lost.
+                raise StorageError(f"{directory.path}, which may hold {topic_partition}, has been offline all the time")
         self._require_one()
         return min(self._online(), key=lambda directory: len(directory.logs))
 

@@ -35,6 +35,7 @@ from ottla.log.file_names import (
     parse_base_offset,
 )
 from ottla.log.leader_epoch_cache import LeaderEpochCache
+from ottla.log.offset_index import RELATIVE_OFFSET_MAX
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_snapshots import ProducerSnapshots
 from ottla.log.producer_state import ProducerState
@@ -42,7 +43,7 @@ from ottla.log.replay import rebuild_producers, replay_batch
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.ports import Disk
-from ottla.types import Offset, TopicPartition
+from ottla.types import LeaderEpoch, Offset, TopicPartition
 from ottla.wire.records import RecordBatch
 
 logger = logging.getLogger(__name__)
@@ -365,8 +366,7 @@ class LogLoader:
         try:
             for position, batch in segment.walk_batches():
                 batch.check_crc()
-                if batch.base_offset < next_offset or batch.last_offset_delta < 0:
-                    raise CorruptRecordError(f"{segment.path}: offset {batch.base_offset} after {next_offset - 1}")
+                self._require_next(segment, batch, next_offset, epoch_starts[-1].epoch if epoch_starts else -1)
                 replay_batch(self._state, batch, segment.transaction_index)
                 if batch.leader_epoch > (epoch_starts[-1].epoch if epoch_starts else -1):
                     epoch_starts.append(EpochEntry(batch.leader_epoch, batch.base_offset))
@@ -379,6 +379,20 @@ class LogLoader:
             segment.truncate_bytes(sound_bytes)
         segment.become_inactive()
         return next_offset, is_torn
+
+    def _require_next(self, segment: Segment, batch: RecordBatch, next_offset: Offset, epoch: LeaderEpoch) -> None:
+        """Refuse a batch that cannot follow: its CRC says nothing of its offset and its leader epoch.
+
+        Raises:
+            CorruptRecordError: it goes back, leaves a gap where nothing was compacted, or is too far away.
+        """
+        offset = batch.base_offset
+        is_after_gap = offset > next_offset >= self._recovery_point and not self._config.is_compacted
+        is_too_far = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        if offset < next_offset or batch.last_offset_delta < 0 or is_after_gap or is_too_far:
+            raise CorruptRecordError(f"{segment.path}: offset {offset} after {next_offset - 1}")
+        if 0 <= batch.leader_epoch < epoch:
+            raise CorruptRecordError(f"{segment.path}: leader epoch {batch.leader_epoch} after {epoch} at {offset}")
 
     def _match_log_start(self, end_offset: Offset) -> Offset:
         """Make the log start lie within the log; return the log end offset."""

@@ -225,6 +225,8 @@ class Partition:
         """
         log = self.log
         if len(records):
+            if log.log_end_offset == log.log_start_offset:
+                self._begin_with_whole_batch(records)
             log.append_as_follower(records, now_ms=wall_ms, leader_epoch_max=self.leader_epoch)
         is_news = False
         if log_start_offset > log.log_start_offset:
@@ -234,6 +236,15 @@ class Partition:
         if high_watermark > before:
             is_news = log.update_high_watermark(high_watermark) > before or is_news
         return is_news
+
+    def _begin_with_whole_batch(self, records: Buffer) -> None:
+        """Let an empty log that is to start within a batch, where DeleteRecords has put the start, end before it."""
+        log = self.log
+        for batch in iterate_batches(records):
+            if batch.base_offset < log.log_end_offset <= batch.last_offset and batch.leader_epoch <= self.leader_epoch:
+                batch.check_crc()
+                log.truncate_fully_and_start_at(batch.base_offset, log.log_start_offset)
+            return
 
     # --- how far it is committed
 

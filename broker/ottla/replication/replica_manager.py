@@ -16,7 +16,7 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from ottla.log.recovery import DamagedLogError
-from ottla.metadata.cluster import DIRECTORY_LOST
+from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -419,6 +419,7 @@ class ReplicaManager:
 
     def _make(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
         """Return the partition with its log opened; None when the disk refuses."""
+        directory_id = local.partition.directory_of(self.node_id)
         log = self._logs.get(topic_partition)
         if log is not None and log.topic_id not in (None, local.topic_id):
             # The topic was deleted and made anew while this node was away.
@@ -432,7 +433,7 @@ class ReplicaManager:
                 topic_partition,
                 topic_id=local.topic_id,
                 config=self._config_of_topic(topic_partition.topic),
-                directory_id=local.partition.directory_of(self.node_id),
+                directory_id=directory_id if directory_id >= RESERVED_DIRECTORIES_END else None,
             )
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)

@@ -1,4 +1,4 @@
-"""A simulated administrator: creates, alters and deletes topics, adds partitions, moves replicas and leaders.
+"""A simulated administrator: creates, alters, deletes topics and records; moves replicas and leaders; changes voters.
 
 What it asks for may or may not happen, and may happen after it was told that it did not: nobody waits for it.
 """
@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from ottla.peers.channel import PeerAnswer
 from ottla.simulator.client_host import ClientHost
-from ottla.types import NodeId
+from ottla.simulator.cluster import CLUSTER_ID
+from ottla.types import Endpoint, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -16,6 +18,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 )
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.incremental_alter_configs import (
@@ -23,8 +26,10 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 TIMEOUT_MS = 2_000
+CONTROLLER_LISTENER = "CONTROLLER"
 _TOPIC, _SET = 2, 0
 _PREFERRED, _UNCLEAN = 0, 1
 
@@ -88,10 +93,34 @@ class Administrator:
         request = ElectLeadersRequest(election_type=_UNCLEAN, topic_partitions=[place], timeout_ms=TIMEOUT_MS)
         self._ask(request, f"elect any leader for {name}-{partition}")
 
-    def _ask(self, request: Message, what: str) -> None:
+    def delete_records(self, name: str, partition: int, offset: Offset) -> None:
+        """Ask the partition's leader to forget what is below ``offset``."""
+        target = self._host.target(name, partition)
+        if target is None:
+            return
+        wanted = DeleteRecordsPartition(partition_index=partition, offset=offset)
+        topic = DeleteRecordsTopic(name=name, partitions=[wanted])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        self._ask(request, f"delete the records of {name}-{partition} below {offset}", at=target.endpoint)
+
+    def add_voter(self, node_id: NodeId, directory_id: Uuid, endpoint: Endpoint) -> None:
+        request = AddRaftVoterRequest(
+            cluster_id=CLUSTER_ID,
+            timeout_ms=TIMEOUT_MS,
+            voter_id=node_id,
+            voter_directory_id=directory_id,
+            listeners=[Listener(name=CONTROLLER_LISTENER, host=endpoint.host, port=endpoint.port)],
+        )
+        self._ask(request, f"add node {node_id} to the voters")
+
+    def remove_voter(self, node_id: NodeId, directory_id: Uuid) -> None:
+        request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=node_id, voter_directory_id=directory_id)
+        self._ask(request, f"remove node {node_id} from the voters")
+
+    def _ask(self, request: Message, what: str, *, at: Endpoint | None = None) -> None:
         self._asked(what)
 
         def answered(answer: PeerAnswer) -> None:
             """Nobody waits for it."""
 
-        self._host.ask(self._host.any_node(), request, "administrator", answered)
+        self._host.ask(at or self._host.any_node(), request, "administrator", answered)

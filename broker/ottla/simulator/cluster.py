@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ottla.config.node_config import NodeConfig
 from ottla.errors import StorageError
+from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock, Random
 from ottla.raft.voter_set import Voter
@@ -153,10 +154,13 @@ class Cluster:
 
     # --- nodes
 
-    def format(self, node_id: NodeId) -> None:
-        """Format the node's disk, which must be empty, as a first member of the cluster."""
+    def format(self, node_id: NodeId, *, joins: bool = False) -> None:
+        """Format the node's disk, which must be empty, as a first member of the cluster, or of one that ``joins`` it.
+
+        A controller that joins is no voter of the quorum before it is made one.
+        """
         place = self.nodes[node_id]
-        place.disk.make_directory(DIRECTORY)
+        directories = self._overrides.get("log.dirs", DIRECTORY).split(",")
         voters = [
             Voter(each.node_id, each.directory_id, {"CONTROLLER": each.controller_endpoint})
             for each in self.nodes.values()
@@ -165,12 +169,17 @@ class Cluster:
         options = FormatOptions(
             cluster_id=CLUSTER_ID,
             node_id=node_id,
-            log_directories=[DIRECTORY],
-            metadata_log_directory=DIRECTORY,
+            log_directories=directories,
+            metadata_log_directory=directories[0],
             is_controller=place.is_controller,
-            initial_controllers=voters if place.is_controller else (),
+            initial_controllers=voters if place.is_controller and not joins else (),
+            no_initial_controllers=place.is_controller and joins,
         )
         format_storage(place.disk, self.clock, self.random, options)
+        properties = read_meta_properties(place.disk, directories[0])
+        assert properties is not None
+        assert properties.directory_id is not None
+        place.directory_id = properties.directory_id
 
     def start(self, *node_ids: NodeId) -> None:
         """Start these nodes, or all that do not run; `run_until_ready` waits for them."""
@@ -232,7 +241,7 @@ class Cluster:
         place = self.nodes[node_id]
         self._vanish(place, silently=True)
         self.internet.cut_power(place.host)
-        place.disk.crash(random)
+        place.disk.crash(random, flips_bits=True)
 
     def freeze(self, node_id: NodeId) -> None:
         """Stop the process as SIGSTOP does."""
@@ -265,7 +274,6 @@ class Cluster:
         """Replace the disk of a node that does not run by an empty one."""
         place = self.nodes[node_id]
         place.disk = place.new_disk()
-        place.directory_id = self.random.uuid()
 
     # --- time
 

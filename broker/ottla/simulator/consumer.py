@@ -1,5 +1,7 @@
 """A simulated consumer: reads every partition of a topic from the start, and tells the witness what it was given.
 
+What is deleted before it has read it is skipped, as with auto.offset.reset=earliest.
+
 Source: Fetcher of Apache Kafka's client; without sessions, one partition per request.
 """
 
@@ -10,11 +12,18 @@ from ottla.simulator.ledger import PartitionKey
 from ottla.simulator.witness import Witness
 from ottla.types import Offset
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ottla.wire.records import iterate_batches, read_records
 
 MAX_WAIT_MS = 1_000
 SIZE_BYTES_MAX = 64 * 1024
 RETRY_BACKOFF_MS = 100
+_EARLIEST = -2
 _DECOMPRESSED_BYTES_MAX = 1 << 24
 
 
@@ -80,11 +89,32 @@ class Consumer:
                 self._take(partition, key, data.records)
                 self._fetch(partition)
                 return
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._ask_start(partition, key)
         ledger = self._witness.ledger.of(key)
         if ledger.is_excused:
             self._positions[partition] = min(self._positions[partition], ledger.end)
         self._host.refresh()
         self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
+
+    def _ask_start(self, partition: int, key: PartitionKey) -> None:
+        """Ask where the log starts: what the consumer wanted to read next may have been deleted."""
+        target = self._host.target(self.topic, partition)
+        if target is None:
+            return
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
+        topic = ListOffsetsTopic(name=self.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        lane = f"{self.name}-start"
+        self._host.ask(target.endpoint, request, lane, lambda answer: self._on_start(partition, key, answer))
+
+    def _on_start(self, partition: int, key: PartitionKey, answer: PeerAnswer) -> None:
+        if isinstance(answer, ListOffsetsResponse):
+            found = answer.topics[0].partitions[0]
+            position = self._positions[partition]
+            if found.error_code == ErrorCode.NONE and found.offset > position:
+                self._witness.skipped(key, position, found.offset)
+                self._positions[partition] = found.offset
 
     def _take(self, partition: int, key: PartitionKey, data: memoryview | None) -> None:
         position = self._positions[partition]

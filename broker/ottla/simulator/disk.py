@@ -2,11 +2,13 @@
 
 What a program wrote and what would survive a power cut are kept apart. A file remembers the writes and truncations
 since its last sync; the name space (creations, renames, removals) remembers its operations since any file or directory
-was synced, because a journaling file system commits them in order. `crash` throws away a suffix of each and may tear
-the first lost write at a byte; `kill` is only the end of a process and loses nothing.
+was synced, because a journaling file system commits them in order. `crash` throws away a suffix of each, may tear the
+first lost write at a byte and flip a bit in what is left of unsynced ones; `kill` is only the end of a process and
+loses nothing.
 
-Faults: `fail_next` makes the n-th matching operation raise an error number, and ``capacity_bytes`` makes the disk run
-full, both after part of a write has landed, as on real disks. Every operation is counted in ``operations``.
+Faults: `fail_next` makes the n-th matching operation raise an error number, ``capacity_bytes`` makes the disk run full,
+both after part of a write has landed, as on real disks; `break_directory` makes everything below a directory fail.
+Every operation is counted in ``operations``.
 """
 
 import errno
@@ -17,6 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.ports import Buffer, DiskSpace, File, Random
+
+_FLIP_ONE_IN = 3
+"""Of the files that had unsynced writes when the power went, and kept some."""
 
 
 @dataclass(slots=True)
@@ -44,6 +49,13 @@ def _resize(content: bytearray, size_bytes: int) -> None:
         content.extend(bytes(size_bytes - len(content)))
 
 
+def _flip_bit(content: bytearray, change: _Change, random: Random) -> None:
+    """Flip one bit of what ``change`` wrote, as far as it is there."""
+    end = min(len(content), change.position + len(change.data or b""))
+    if end > change.position:
+        content[change.position + random.randrange(end - change.position)] ^= 1 << random.randrange(8)
+
+
 @dataclass(slots=True, eq=False)
 class _Inode:
     """A file's bytes, now and on the platter."""
@@ -61,7 +73,7 @@ class _Inode:
             self.durable = bytes(self.content)
             self.changes.clear()
 
-    def crash(self, random: Random | None) -> None:
+    def crash(self, random: Random | None, *, flips_bits: bool) -> None:
         content = bytearray(self.durable)
         if random is not None and self.changes:
             kept = random.randrange(len(self.changes) + 1)
@@ -69,6 +81,8 @@ class _Inode:
                 change.apply(content)
             if kept < len(self.changes) and (torn := self.changes[kept]).data:
                 torn.apply(content, random.randrange(len(torn.data) + 1))
+            if flips_bits and kept and random.randrange(_FLIP_ONE_IN) == 0:
+                _flip_bit(content, self.changes[random.randrange(kept)], random)
         self.content = content
         self.durable = bytes(content)
         self.changes.clear()
@@ -178,12 +192,15 @@ class SimulatedDisk:
         self.capacity_bytes = capacity_bytes
         self.operations: Counter[str] = Counter()
         self.generation = 0
+        self.is_observed = False
+        """While somebody looks who is not there: nothing fails, and nothing counts."""
         self._waiting_syncs: deque[Callable[[], None]] = deque()
         self._schedule = schedule or self._waiting_syncs.append
         self._names = _NameSpace()
         self._durable_names = _NameSpace()
         self._name_changes: list[_NameSpaceChange] = []
         self._faults: list[_Fault] = []
+        self._broken: dict[str, None] = {}
         self._locks: set[str] = set()
 
     # --- Disk
@@ -294,8 +311,11 @@ class SimulatedDisk:
             count += 1
         return count
 
-    def crash(self, random: Random | None = None) -> None:
-        """Cut the power: lose what was not synced, all of it or (with ``random``) a part; close files, drop locks."""
+    def crash(self, random: Random | None = None, *, flips_bits: bool = False) -> None:
+        """Cut the power: lose what was not synced, all of it or (with ``random``) a part; close files, drop locks.
+
+        With ``flips_bits`` a bit of what was written, not synced and not lost may be wrong.
+        """
         kept = 0 if random is None else random.randrange(len(self._name_changes) + 1)
         for change in self._name_changes[:kept]:
             change(self._durable_names)
@@ -306,7 +326,7 @@ class SimulatedDisk:
             inode = self._names.files[path]
             if id(inode) not in seen:
                 seen.add(id(inode))
-                inode.crash(random)
+                inode.crash(random, flips_bits=flips_bits)
         self.kill()
 
     def kill(self) -> None:
@@ -326,6 +346,17 @@ class SimulatedDisk:
             skip: how many matching operations still succeed.
         """
         self._faults.append(_Fault(operation, error_number, path_part, skip))
+
+    def break_directory(self, path: str) -> None:
+        """Let everything below ``path`` fail with EIO, until `repair_directories`; what is in it stays."""
+        self._broken[path] = None
+
+    def repair_directories(self) -> None:
+        self._broken.clear()
+
+    @property
+    def broken_directories(self) -> list[str]:
+        return list(self._broken)
 
     def forget_faults(self) -> None:
         """Let everything succeed that still was to fail."""
@@ -354,7 +385,12 @@ class SimulatedDisk:
 
     def count(self, operation: str, path: str) -> None:
         """Count an operation, and raise if a fault waits for it."""
+        if self.is_observed:
+            return
         self.operations[operation] += 1
+        for broken in self._broken:
+            if path == broken or path.startswith(f"{broken}/"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         for fault in self._faults:
             if fault.operation == operation and fault.path_part in path:
                 if fault.skip:

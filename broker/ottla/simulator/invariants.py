@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
-from ottla.raft.records import Batch
+from ottla.raft.records import Batch, ReplicaKey
 from ottla.replication.partition import Partition
 from ottla.simulator.cluster import SimulatedNode
 from ottla.simulator.ledger import InvariantViolation, PartitionKey, PartitionLedger, batches_in, entry_of
@@ -98,7 +98,12 @@ class HighWatermarkReachedMajority(Invariant):
             return
         nodes = self.witness.cluster.nodes
         voters = place.process.raft.voters.node_ids
-        logs = {voter: nodes[voter].process for voter in voters}
+        # A voter whose disk was replaced is none any more, whatever the node with its id has now.
+        logs = {
+            voter: nodes[voter].process
+            for voter in voters
+            if place.process.raft.voters.is_voter(ReplicaKey(voter, nodes[voter].directory_id))
+        }
         behind = [
             voter
             for voter, process in logs.items()

@@ -42,6 +42,8 @@ class PartitionLedger:
     """See the module. ``values`` has one element for each offset from 0 on; ``end`` is the highest high watermark ever.
 
     ``is_excused`` once so many disks have lost what they had not synced that the cluster could not keep its promise.
+    ``deleted_to`` is the highest offset that somebody wanted a log to start at: what is below may be gone.
+    ``led_to`` is the highest high watermark that a leader had.
     """
 
     key: PartitionKey
@@ -50,6 +52,8 @@ class PartitionLedger:
     acknowledged: dict[Offset, bytes] = field(default_factory=dict)
     offset_of_value: dict[bytes, Offset] = field(default_factory=dict)
     is_excused: bool = False
+    deleted_to: Offset = 0
+    led_to: Offset = 0
 
     @property
     def end(self) -> Offset:
@@ -61,6 +65,9 @@ class PartitionLedger:
         Raises:
             InvariantViolation: OffsetsDenseAndNeverReused, IdempotentProducersNeverDuplicate.
         """
+        if self.is_excused and batch.base_offset > self.end:
+            # The offsets between were lost with an excuse, and deleted where they were not.
+            self.values.extend([b""] * (batch.base_offset - self.end))
         if batch.base_offset != self.end:
             raise InvariantViolation(
                 f"OffsetsDenseAndNeverReused: {self.key} goes on at offset {batch.base_offset} behind {self.end}"

@@ -18,6 +18,7 @@ class TopicPlan:
     consumers: int
     members: int
     """Of a consumer group."""
+    configs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ _IDEMPOTENT = (-1, True)
 _KINDS = (_IDEMPOTENT, _IDEMPOTENT, (-1, False), (1, False), (0, False))
 
 
+_RETENTIONS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {"retention.bytes": "2000", "segment.ms": "1000"},
+    {"retention.ms": "4000", "segment.ms": "1000"},
+)
+_LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
+
+
 def draw_plan(seed: int) -> Plan:
     """Return the plan that ``seed`` stands for."""
     random = SeededRandom(seed)
@@ -93,6 +103,7 @@ def _draw_topic(random: SeededRandom, name: str, brokers: int) -> TopicPlan:
         producers=tuple(_KINDS[random.randrange(len(_KINDS))] for _ in range(1 + random.randrange(2))),
         consumers=random.randrange(2),
         members=(0, 0, 1, 2)[random.randrange(4)],
+        configs=_RETENTIONS[random.randrange(len(_RETENTIONS))],
     )
 
 
@@ -110,4 +121,9 @@ def _draw_overrides(random: SeededRandom, brokers: int) -> dict[str, str]:
         "metadata.max.idle.interval.ms": str((500, 5_000)[random.randrange(2)]),
         "auto.leader.rebalance.enable": ("true", "false")[random.randrange(2)],
         "leader.imbalance.check.interval.seconds": "10",
+        "log.dirs": _LOG_DIRECTORIES[random.randrange(len(_LOG_DIRECTORIES))],
+        "log.retention.check.interval.ms": "1000",
+        "log.flush.offset.checkpoint.interval.ms": str((60_000, 2_000)[random.randrange(2)]),
+        "log.flush.start.offset.checkpoint.interval.ms": str((60_000, 2_000)[random.randrange(2)]),
+        "controller.quorum.auto.join.enable": ("false", "true")[random.randrange(2)],
     }

@@ -18,9 +18,11 @@ from ottla.simulator.faults import Nemesis
 from ottla.simulator.group_member import GroupMember
 from ottla.simulator.group_promises import GroupPromises
 from ottla.simulator.invariants import INVARIANTS
-from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.ledger import InvariantViolation, PartitionKey
+from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
 from ottla.simulator.plan import Plan, TopicPlan, draw_plan
 from ottla.simulator.producer import Producer
+from ottla.simulator.quorum_keeper import QuorumKeeper
 from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
@@ -31,6 +33,7 @@ RECOVERY_LIMIT_MS = 120_000
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
 ADMINISTRATION_PAUSE_MS = 4_000
+EVERY_INVARIANT = (*INVARIANTS, FollowersKnowLess, OnlyUnwantedRecordsAreDeleted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Simulation:
         self.trace = Trace(self.cluster.clock)
         self.cluster.internet.on_bytes = self.trace.on_bytes
         self.witness = Witness(self.cluster)
-        self.witness.invariants = [invariant(self.witness) for invariant in INVARIANTS]
+        self.witness.invariants = [invariant(self.witness) for invariant in EVERY_INVARIANT]
         self.cluster.before_start = self.witness.before_start
         self.cluster.on_event = self._on_event
         self._set_clocks()
@@ -79,6 +82,7 @@ class Simulation:
             self.witness,
             self.storm,
             SeededRandom(seed * 4 + 3),
+            keeper=self._keeper,
             hosts=[*self.cluster.by_host, self._host.name],
             pause_ms=self.plan.pause_ms,
             note=lambda what: self.trace.note("nemesis", what),
@@ -100,6 +104,7 @@ class Simulation:
         self._host = ClientHost(self.cluster, "clients", self._random)
         brokers = [place.node_id for place in self.cluster.nodes.values() if "broker" in place.roles]
         self._administrator = Administrator(self._host, brokers, lambda what: self.trace.note("admin", what))
+        self._keeper = QuorumKeeper(self.cluster, self._host, self._administrator)
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.members: list[GroupMember] = []
@@ -172,7 +177,7 @@ class Simulation:
                     topic.name,
                     partitions=topic.partitions,
                     replicas=topic.replicas,
-                    configs={"min.insync.replicas": str(topic.min_in_sync)},
+                    configs={"min.insync.replicas": str(topic.min_in_sync), **topic.configs},
                 )
                 self._host.after(2_000, again)
 
@@ -188,6 +193,7 @@ class Simulation:
             member.start()
         if self._is_faulty:
             self.nemesis.start()
+            self._keeper.start()
             self._host.after(ADMINISTRATION_PAUSE_MS, self._administer)
         self.cluster.run(milliseconds)
 
@@ -201,11 +207,23 @@ class Simulation:
             self._delete_passing_topic,
             lambda: administrator.reassign(topic.name, topic.replicas),
             administrator.elect_preferred,
+            lambda: self._delete_records(topic.name),
             lambda: administrator.add_partition(topic.name),
             lambda: administrator.set_topic_config(topic.name, "segment.ms", str(1_000 + random.randrange(5_000))),
         ]
         actions[self._random.randrange(len(actions))]()
         self._host.after(1 + self._random.randrange(2 * ADMINISTRATION_PAUSE_MS), self._administer)
+
+    def _delete_records(self, name: str) -> None:
+        """Have some of the oldest records of a partition deleted, which is noted before it is asked for."""
+        topic = self.witness.image.topics.by_name.get(name)
+        if topic is None:
+            return
+        key = PartitionKey(name, topic.topic_id, self._random.randrange(len(topic.partitions)))
+        ledger = self.witness.ledger.of(key)
+        offset = self._random.randrange(ledger.end + 1)
+        ledger.deleted_to = max(ledger.deleted_to, offset)
+        self._administrator.delete_records(name, key.partition, offset)
 
     def _create_passing_topic(self) -> None:
         self._passing_count += 1
@@ -234,6 +252,7 @@ class Simulation:
             self._delete_passing_topic()
         for producer in self.producers:
             producer.finish()
+        self._until("every controller is a voter", lambda: self._keeper.is_settled, RECOVERY_LIMIT_MS)
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
         self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
         self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)

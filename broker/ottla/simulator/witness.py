@@ -26,6 +26,7 @@ class ReplicaState(NamedTuple):
     leader_epoch: LeaderEpoch
     high_watermark: Offset
     end_offset: Offset
+    start_offset: Offset = 0
 
 
 class QuorumView(NamedTuple):
@@ -74,6 +75,9 @@ class Invariant:
 
     def on_read(self, key: PartitionKey, values: Sequence[tuple[Offset, bytes]]) -> None:
         """A consumer was given these records."""
+
+    def on_skipped(self, key: PartitionKey, position: Offset, start: Offset) -> None:
+        """A consumer that stood at ``position`` was told that the log starts at ``start``."""
 
 
 class _Seen:
@@ -136,6 +140,13 @@ class Witness:
         process = place.process
         if process is None:
             return
+        place.disk.is_observed = True
+        try:
+            self._look(place, process)
+        finally:
+            place.disk.is_observed = False
+
+    def _look(self, place: SimulatedNode, process: Node) -> None:
         self.looks += 1
         seen = self._seen.get(place.node_id)
         if seen is None or seen.process is not process:
@@ -150,7 +161,13 @@ class Witness:
         for partition in process.replicas:
             log = partition.log
             # A plain tuple, which equals a named one and is made faster: mostly nothing has changed.
-            now = (partition.is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
+            now = (
+                partition.is_leader,
+                partition.leader_epoch,
+                log.high_watermark,
+                log.log_end_offset,
+                log.log_start_offset,
+            )
             before = replicas.get(partition.topic_partition)
             if before is None or before[0] is not log:
                 before = (log, NO_REPLICA)  # a replica that was removed, or damaged, starts anew
@@ -213,6 +230,13 @@ class Witness:
         for invariant in self.invariants:
             invariant.on_read(key, values)
 
+    def skipped(self, key: PartitionKey, position: Offset, start: Offset) -> None:
+        """A consumer that stood at ``position`` was told that the log starts at ``start``."""
+        if self.is_deleted(key):
+            return
+        for invariant in self.invariants:
+            invariant.on_skipped(key, position, start)
+
     def is_deleted(self, key: PartitionKey) -> bool:
         return key.topic_id not in self.image.topics.by_id
 
@@ -243,13 +267,17 @@ class Witness:
                 del self.harmed[topic_id, index]
                 continue
             holders = (*partition.isr, *partition.elr)
-            for node_id in [each for each in harmed if each not in holders]:
+            # The last known leader leads again when nobody is eligible any more: when the others' ends were unclean.
+            for node_id in [each for each in harmed if each not in (*holders, *partition.last_known_elr)]:
                 del harmed[node_id]
             if not harmed:
                 del self.harmed[topic_id, index]
-            elif not any(each not in harmed and self._runs(each) for each in holders):
+            elif not any(
+                each not in harmed and self._runs(each, TopicPartition(topic.name, index)) for each in holders
+            ):
                 self.ledger.of(PartitionKey(topic.name, topic_id, index)).is_excused = True
 
-    def _runs(self, node_id: NodeId) -> bool:
+    def _runs(self, node_id: NodeId, partition: TopicPartition) -> bool:
+        """Whether the node runs, and has the partition's log in a directory that works."""
         place = self.cluster.nodes.get(node_id)
-        return place is not None and place.process is not None
+        return place is not None and place.process is not None and place.process.logs.get(partition) is not None

@@ -11,6 +11,7 @@ from ottla.log.checkpoint import (
     parse_offsets,
     parse_partition_metadata,
     read_offsets,
+    read_partition_metadata,
     read_text,
     write_text,
     write_text_later,
@@ -113,3 +114,25 @@ def test_partition_metadata_is_kafkas() -> None:
 def test_malformed_partition_metadata_is_an_error(text: str) -> None:
     with pytest.raises(StorageError, match=r"partition\.metadata"):
         parse_partition_metadata(text, "/t-0/partition.metadata")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"vers", b"version: 0\ntopic_id: AAECAwQ", b"\xff" * 40],
+    ids=["empty", "torn", "torn-id", "not-text"],
+)
+def test_partition_metadata_that_a_power_cut_has_spoilt_counts_as_not_written(
+    disk: SimulatedDisk, content: bytes
+) -> None:
+    """Found by the simulator (seed 94): a flipped bit in it took the whole log directory offline, for ever."""
+    disk.open("/partition.metadata", create=True).pwritev([content], 0)
+
+    assert read_partition_metadata(disk, "") is None
+
+
+def test_partition_metadata_that_the_disk_refuses_is_an_error(disk: SimulatedDisk) -> None:
+    disk.open("/partition.metadata", create=True)
+    disk.fail_next("read", errno.EIO)
+
+    with pytest.raises(StorageError, match="cannot read"):
+        read_partition_metadata(disk, "")

@@ -484,6 +484,26 @@ def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Nod
         node.create(manager, partition=3, directory_id=A_ID)
 
 
+def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_time(
+    node: Node, make_batch: MakeBatch
+) -> None:
+    """Found by the simulator (seed 48): its new log was empty, and the controller was told that it is the replica."""
+    append(node.create(node.start(), directory_id=A_ID), make_batch(1))
+    node.disk.kill()
+    node.disk.break_directory("/a")
+
+    manager = node.start()
+
+    assert node.failures == ["/a"]
+    with pytest.raises(StorageError, match="/a, which may hold topic-0, has been offline all the time"):
+        node.create(manager, directory_id=A_ID)
+    assert node.create(manager, partition=1, directory_id=B_ID).directory == "/b/topic-1"
+    assert node.create(manager, partition=2).directory == "/b/topic-2"
+    node.disk.kill()
+    node.disk.repair_directories()
+    assert node.create(node.start(), directory_id=A_ID).log_end_offset == 1
+
+
 def test_every_directory_gone_is_the_end(node: Node) -> None:
     node.disk.fail_next("make_directory", errno.EIO)
     node.disk.fail_next("make_directory", errno.EIO)

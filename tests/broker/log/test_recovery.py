@@ -74,6 +74,32 @@ def test_bytes_that_are_no_batch_are_cut_off(
     assert (log.log_end_offset, log.truncated_bytes) == (2, len(tail))
 
 
+@pytest.mark.parametrize(
+    ("position", "byte"),
+    [
+        pytest.param(0, 0x80, id="offset-below-zero"),
+        pytest.param(3, 0x01, id="offset-out-of-the-segments-reach"),
+        pytest.param(6, 0x01, id="gap"),
+        pytest.param(12, 0x80, id="leader-epoch-that-goes-back"),
+    ],
+)
+def test_what_the_crc_does_not_cover_is_looked_at(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int, byte: int
+) -> None:
+    """Found by the simulator: a flipped bit in an offset, far from all others, ended the start."""
+    log = open_log()
+    for leader_epoch in (5, 128, 128):
+        append(log, make_batch(1), leader_epoch=leader_epoch)
+    at = len(make_batch(1)) + position + (3 if position == 12 else 0)
+    disk.kill()
+    disk.corrupt(LOG_0, at, bytes([disk.contents(LOG_0)[at] ^ byte]))
+
+    log = open_log()
+
+    assert log.log_end_offset == 1
+    append(log, make_batch(1), leader_epoch=129)
+
+
 def test_segments_after_a_damaged_one_go(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
     filled(open_log, make_batch, 6, segment_bytes=2 * len(make_batch(1)))
     disk.kill()

@@ -252,3 +252,19 @@ def test_a_failed_write_stops_the_replica(replica: Any) -> None:
         replica.append(b"a")
 
     assert len(replica.failures) == 1
+
+
+def test_a_batch_of_an_epoch_that_nobody_led_is_cut_off(replica: Any) -> None:
+    """Found by the simulator (seed 207): a flipped bit in an unsynced batch put a node into an epoch of its own."""
+    replica.append(b"kept")
+    replica.commit()
+    replica.append(b"flipped")
+    path = f"{LOG}/{0:020d}.log"
+    at = sum(batch.size_bytes for batch in list(iterate_batches(replica.read(path)))[:-1])
+    replica.disk.kill()
+    replica.disk.corrupt(path, at + 13, b"\x01")
+
+    replica.start()
+
+    assert replica.listener.leaders == [(1, 2)]
+    assert [record for _, record in replica.listener.records] == [b"kept"]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from ottla.errors import ErrorCode
 
 
@@ -138,6 +140,28 @@ def test_a_follower_that_was_away_for_longer_than_the_leader_keeps_records_start
 
     assert pair[2].partition().log.log_start_offset == 3
     assert pair[2].values() == [b"2"]
+    assert pair.controller.partition().isr == (1, 2)
+
+
+@pytest.mark.parametrize("deleted", [1, 2], ids=lambda offset: f"deleted-to-{offset}")
+def test_a_new_replica_starts_within_a_batch_where_the_leaders_log_does(pair: Any, deleted: int) -> None:
+    """Found by the simulator: what is fetched at the log start is the whole batch that holds it, again and again."""
+    pair.settle()
+    pair.stop(2)
+    pair.controller.fence(2)
+    pair.controller.change(isr=[1])
+    for path in [path for path in pair[2].disk.paths() if "/t-0/" in path]:
+        pair[2].disk.remove(path)
+    pair.settle()
+    pair[1].produce(b"a", b"b", b"c", acks=1)
+    pair[1].partition().log.delete_records_before(deleted)
+
+    pair.start(2)
+    pair.run(1_500)
+
+    log = pair[2].partition().log
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (deleted, 3, 3)
+    assert pair[2].log_bytes() == pair[1].log_bytes()
     assert pair.controller.partition().isr == (1, 2)
 
 
