@@ -64,3 +64,32 @@ def test_a_disk_that_fails_while_logs_are_loaded_is_named_as_the_reason() -> Non
 
     with pytest.raises(StorageError, match="/data"):
         world.start_node()
+
+
+def test_a_replica_whose_directory_is_away_at_the_start_waits_for_it_and_is_not_made_anew_elsewhere() -> None:
+    """Seed 48, with several log directories: the new log was empty, and led; what was acknowledged was gone."""
+    cluster = Cluster(seed=3, brokers=1, overrides={"log.dirs": "/data,/data2", "offsets.topic.num.partitions": "1"})
+    place = cluster.nodes[1]
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", partitions=2)
+    cluster.run(1_000)
+    away = next(index for index in range(2) if place.disk.exists(f"/data2/t-{index}"))
+    client = cluster.connect(1)
+    assert produce(client, "t", batch_of(client, [b"kept"]), partition=away, acks=-1).error_code == ErrorCode.NONE
+
+    cluster.kill(1)
+    place.disk.break_directory("/data2")
+    cluster.start()
+    cluster.run_until(lambda: place.is_ready)
+    cluster.run(2_000)
+    assert not registration(cluster, TopicPartition("t", away)).has_leader
+    assert registration(cluster, TopicPartition("t", 1 - away)).has_leader
+
+    cluster.kill(1)
+    place.disk.repair_directories()
+    cluster.start()
+    cluster.run_until(lambda: place.is_ready)
+    cluster.run_until(lambda: registration(cluster, TopicPartition("t", away)).has_leader)
+    kept = records_in(fetch(cluster.connect(1), "t", 0, partition=away))
+    assert [record.value for record in kept] == [b"kept"]

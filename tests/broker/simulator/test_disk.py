@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.simulator.chance import SeededRandom
 from ottla.simulator.disk import SimulatedDisk
 from ottla.types import Uuid
 
@@ -54,6 +55,61 @@ def test_a_power_cut_may_leave_part_of_the_unsynced_and_tear_a_write(disk: Simul
     disk.crash(Scripted(0, 1, 2))
 
     assert disk.contents("/d/f") == b"onetw"
+
+
+def test_a_power_cut_may_flip_a_bit_of_what_was_not_synced_and_of_nothing_else(disk: SimulatedDisk) -> None:
+    file = disk.open("/d/f", create=True)
+    file.pwritev([b"one"], 0)
+    file.sync()
+    file.pwritev([b"two"], 3)
+    file.pwritev([b"six"], 6)
+
+    # No name is pending; both writes are kept, a bit flips: in the second write, its third byte, bit 0.
+    disk.crash(Scripted(0, 2, 0, 1, 2, 0), flips_bits=True)
+
+    assert disk.contents("/d/f") == b"onetwosiy"
+    assert disk.durable_contents("/d/f") == b"onetwosiy"
+
+
+@given(st.integers(0, 1_000))
+def test_what_was_synced_survives_every_power_cut(seed: int) -> None:
+    disk = SimulatedDisk()
+    file = disk.open("/f", create=True)
+    file.pwritev([b"synced"], 0)
+    file.sync()
+    file.pwritev([b"not"], 6)
+
+    disk.crash(SeededRandom(seed), flips_bits=True)
+
+    assert disk.contents("/f")[:6] == b"synced"
+
+
+def test_everything_in_a_broken_directory_fails_until_it_is_repaired(disk: SimulatedDisk) -> None:
+    disk.make_directory("/d2")
+    file = disk.open("/d/f", create=True)
+    disk.break_directory("/d")
+
+    for attempt in (
+        lambda: file.pwritev([b"x"], 0),
+        file.sync,
+        lambda: disk.open("/d/g", create=True),
+        lambda: disk.list_directory("/d"),
+    ):
+        with pytest.raises(OSError, match="Input/output error"):
+            attempt()
+    disk.open("/d2/f", create=True).pwritev([b"x"], 0)
+    assert disk.broken_directories == ["/d"]
+    disk.repair_directories()
+    file.pwritev([b"x"], 0)
+
+
+def test_an_observer_sees_what_is_there_whatever_fails(disk: SimulatedDisk) -> None:
+    file = disk.open("/d/f", create=True)
+    file.pwritev([b"one"], 0)
+    disk.break_directory("/d")
+    disk.is_observed = True
+
+    assert file.pread(3, 0) == b"one"
 
 
 def test_a_kill_takes_nothing(disk: SimulatedDisk) -> None:
