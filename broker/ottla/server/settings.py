@@ -228,7 +228,7 @@ def require_formatted(disk: Disk, directory: str) -> MetaProperties:
     properties = read_meta_properties(disk, directory)
     if properties is None:
         raise ConfigurationError(
-            f"{directory} is not formatted: there is no meta.properties in it. Run `ottla format -t CLUSTER_ID -c FILE` "
-            "with the cluster's id first; with --standalone only for the first controller of a new cluster."
+            f"{directory} is not formatted: there is no meta.properties in it. Run `ottla format -t CLUSTER_ID "
+            "-c FILE` with the cluster's id first; with --standalone only for the first controller of a new cluster."
         )
     return properties
