@@ -38,15 +38,19 @@ class BrokerHeartbeats:
     def __init__(self, session_timeout_ms: int) -> None:
         self._session_timeout_ms = session_timeout_ms
         self._brokers: dict[NodeId, _Heartbeat] = {}
+        self._deadline_ms: int | None = None
+        """When the next session ends; None where nobody has asked since something has changed, or there is none."""
 
     def start(self, brokers: list[BrokerRegistration], now_ms: int) -> None:
         """Forget everything and begin a session for each broker that is not fenced."""
+        self._deadline_ms = None
         self._brokers = {
             broker.broker_id: _Heartbeat(broker.epoch, now_ms) for broker in brokers if not broker.is_fenced
         }
 
     def touch(self, broker_id: NodeId, epoch: Offset, metadata_offset: Offset, now_ms: int) -> None:
         """Note that the broker was heard from."""
+        self._deadline_ms = None
         heartbeat = self._brokers.get(broker_id)
         if heartbeat is None or heartbeat.epoch != epoch:
             heartbeat = self._brokers[broker_id] = _Heartbeat(epoch, now_ms)
@@ -73,6 +77,7 @@ class BrokerHeartbeats:
 
     def forget(self, broker_id: NodeId) -> None:
         """End the broker's session: it was fenced or unregistered."""
+        self._deadline_ms = None
         self._brokers.pop(broker_id, None)
 
     def has_valid_session(self, broker_id: NodeId, epoch: Offset, now_ms: int) -> bool:
@@ -85,6 +90,7 @@ class BrokerHeartbeats:
 
     def extend(self, pause_ms: int) -> None:
         """Give every session ``pause_ms`` more: nobody can be blamed for the time in which nobody listened."""
+        self._deadline_ms = None
         for heartbeat in self._brokers.values():
             heartbeat.last_contact_ms += pause_ms
 
@@ -112,7 +118,7 @@ class BrokerHeartbeats:
 
     def next_deadline_ms(self) -> int | None:
         """When the next session ends if nothing is heard."""
-        if not self._brokers:
-            return None
-        oldest_ms = min([heartbeat.last_contact_ms for heartbeat in self._brokers.values()])
-        return oldest_ms + self._session_timeout_ms
+        if self._deadline_ms is None and self._brokers:
+            oldest_ms = min([heartbeat.last_contact_ms for heartbeat in self._brokers.values()])
+            self._deadline_ms = oldest_ms + self._session_timeout_ms
+        return self._deadline_ms

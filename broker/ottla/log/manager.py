@@ -411,8 +411,8 @@ class LogManager:
             (config.retention_check_interval_ms, self._apply_retention),
             (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            (DELETION_CHECK_INTERVAL_MS, lambda log: log.remove_deleted_files(wall_ms())),
         ]
+        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(wall_ms()))
         directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
             (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
@@ -421,6 +421,7 @@ class LogManager:
         return [
             *(_Duty(interval_ms, self.logs, self._unless_gone(perform), now_ms) for interval_ms, perform in logs),
             *(_Duty(interval_ms, self._online, perform, now_ms) for interval_ms, perform in directories),
+            _Duty(DELETION_CHECK_INTERVAL_MS, self._with_deleted_files, remove_files, now_ms),
             # One by one, not directory by directory: a deleted topic may leave a thousand of them.
             _Duty(DELETION_CHECK_INTERVAL_MS, self._due_removals, self._remove, now_ms),
         ]
@@ -465,6 +466,10 @@ class LogManager:
 
     def _checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
         directory.checkpoint_high_watermarks(lambda error: self._fail(directory, error))
+
+    def _with_deleted_files(self) -> list[PartitionLog]:
+        """Only these: thousands of logs would be too many to go through every second."""
+        return [log for log in self._logs.values() if log.has_deleted_files]
 
     def _due_removals(self) -> list[_Removal]:
         now_ms = self._clock.monotonic_ms()

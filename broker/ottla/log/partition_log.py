@@ -546,6 +546,11 @@ class PartitionLog:
         self.flush_when_due(now_ms)
         self.expire_producers(now_ms)
 
+    @property
+    def has_deleted_files(self) -> bool:
+        """Whether files have left the log that are on the disk still."""
+        return bool(self._local.deleted)
+
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files that left the log file.delete.delay.ms ago."""
         if self._local.deleted:

@@ -81,7 +81,7 @@ class Leadership:
         leader = self._leader
         deadlines = [] if leader.cut_off_at_ms is None else [leader.cut_off_at_ms]
         for voter_id in leader.remote_voters():
-            retry_ms = self._requests.next_retry_ms([voter_id])
+            retry_ms = self._requests.retry_ms(voter_id)
             if retry_ms is not None:
                 deadlines.append(max(retry_ms, self._silent_at_ms(leader, voter_id)))
         return min(deadlines, default=None)

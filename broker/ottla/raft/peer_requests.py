@@ -38,6 +38,10 @@ class PeerRequests:
     def is_ready(self, peer: NodeId, now_ms: int) -> bool:
         return peer not in self._in_flight and now_ms >= self._retry_at_ms.get(peer, 0)
 
+    def retry_ms(self, peer: NodeId) -> int | None:
+        """Return when ``peer`` may get a request; None while one is under way."""
+        return None if peer in self._in_flight else self._retry_at_ms.get(peer, 0)
+
     def next_retry_ms(self, peers: list[NodeId]) -> int | None:
         """Return when the first of ``peers`` that does not have a request under way may get one."""
         return min((self._retry_at_ms.get(peer, 0) for peer in peers if peer not in self._in_flight), default=None)

@@ -101,8 +101,12 @@ class Fetchers:
             fetcher.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = [fetcher.next_deadline_ms() for fetcher in self._fetchers.values()]
-        return min([deadline for deadline in deadlines if deadline is not None], default=None)
+        earliest_ms = None
+        for fetcher in self._fetchers.values():
+            deadline_ms = fetcher.next_deadline_ms()
+            if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
+                earliest_ms = deadline_ms
+        return earliest_ms
 
     def _lane_of(self, topic_partition: TopicPartition) -> int:
         return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count

@@ -161,14 +161,11 @@ class IsrManager:
                 self._propose(partition, change)
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = []
         if self._unchecked or self._unlooked:
-            deadlines.append(self._clock.monotonic_ms())
-        elif self._led:
-            deadlines.append(self._next_shrink_check_ms)
-        if self._incomplete:
-            deadlines.append(self._next_expansion_check_ms)
-        sending_ms = self._alter_partition.next_deadline_ms()
-        if sending_ms is not None:
-            deadlines.append(sending_ms)
-        return min(deadlines, default=None)
+            return self._clock.monotonic_ms()
+        earliest_ms = self._alter_partition.next_deadline_ms()
+        if self._led and (earliest_ms is None or self._next_shrink_check_ms < earliest_ms):
+            earliest_ms = self._next_shrink_check_ms
+        if self._incomplete and (earliest_ms is None or self._next_expansion_check_ms < earliest_ms):
+            earliest_ms = self._next_expansion_check_ms
+        return earliest_ms

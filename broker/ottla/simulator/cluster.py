@@ -328,11 +328,12 @@ class Cluster:
             reached = self.by_host.get(self.now_at)
             if reached is not None:
                 self.on_event(reached)
-        for place in list(self.nodes.values()):
+        touched = self._touched
+        for place in self.nodes.values():
             if place.process is not None and not place.is_frozen:
                 if place.stopped:
                     self._end(place)
-                elif place.host in self._touched or place.wake_ms <= now_ms:
+                elif place.wake_ms <= now_ms or place.host in touched:
                     self._tick(place, now_ms)
         for host, client in self._clients.items():
             if host in self._touched or self._client_wake_ms[host] <= now_ms:
@@ -373,12 +374,15 @@ class Cluster:
     def _next_event_ms(self, now_ms: int) -> int:
         if self._touched:
             return now_ms + 1
-        times = [place.wake_ms for place in self.nodes.values() if place.process is not None and not place.is_frozen]
-        times += self._client_wake_ms.values()
-        next_ms = self.events.next_ms()
-        if next_ms is not None:
-            times.append(next_ms)
-        return max(now_ms, min(times, default=now_ms + STEP_MS_MAX))
+        earliest_ms = self.events.next_ms()
+        if earliest_ms is None:
+            earliest_ms = now_ms + STEP_MS_MAX
+        for place in self.nodes.values():
+            if place.wake_ms < earliest_ms and place.process is not None and not place.is_frozen:
+                earliest_ms = place.wake_ms
+        for wake_ms in self._client_wake_ms.values():
+            earliest_ms = min(earliest_ms, wake_ms)
+        return max(now_ms, earliest_ms)
 
     # --- looking
 

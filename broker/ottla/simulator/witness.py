@@ -162,7 +162,7 @@ class Witness:
             log = partition.log
             # A plain tuple, which equals a named one and is made faster: mostly nothing has changed.
             now = (
-                partition.is_leader,
+                partition.leader == place.node_id,
                 partition.leader_epoch,
                 log.high_watermark,
                 log.log_end_offset,
@@ -192,7 +192,8 @@ class Witness:
     def _look_at_quorum(self, place: SimulatedNode, seen: _Seen) -> None:
         raft = seen.process.raft
         state = raft.state
-        now = (isinstance(state, LeaderState), state.epoch, raft.high_watermark or 0, raft.log_end_offset)
+        leads = isinstance(state, LeaderState)
+        now = (leads, state.epoch, raft.high_watermark or 0, raft.log_end_offset)
         if now != seen.quorum:
             before, seen.quorum = seen.quorum, QuorumView(*now)
             for invariant in self.invariants:
