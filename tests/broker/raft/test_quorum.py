@@ -228,9 +228,9 @@ def test_chaos(seed: int, voters: int) -> None:
     reach(quorum)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_voters_change_under_chaos(seed: int) -> None:
-    quorum = SimulatedQuorum(seed, voters=3, standby=3, snapshot_interval_batches=10)
+@pytest.mark.parametrize(("seed", "voters"), [*((seed, 3) for seed in SEEDS), (0, 1), (1, 1)])
+def test_voters_change_under_chaos(seed: int, voters: int) -> None:
+    quorum = SimulatedQuorum(seed, voters=voters, standby=3, snapshot_interval_batches=10)
     quorum.start_all()
     quorum.append_every(25)
 
