@@ -156,7 +156,7 @@ class LogDirectory:
         return {
             partition: log.log_start_offset
             for partition, log in self.logs.items()
-            if log.log_start_offset > log.first_segment_base_offset
+            if log.log_start_offset > log.segments()[0].base_offset
         }
 
     def _write_later(

@@ -1,8 +1,7 @@
 """The log of one partition: an ordered, append-only sequence of record batches, kept in segments on disk.
 
 This file holds the watermarks and decides; the files are `local_log`'s. `recovery` opens a log, `validation` says what
-a leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. One `PartitionLog` has one
-owner, the node's loop: nothing here is thread-safe.
+a leader refuses, `retention` which segments may go, `offset_lookup` finds offsets by time. Nothing is thread-safe.
 
 What a disk refuses ends the log: the first StorageError is reported to the owner, who takes the whole log directory
 offline, and every later change raises it again. A write that failed half-way is never tried a second time.
@@ -202,10 +201,6 @@ class PartitionLog:
     def size_bytes(self) -> int:
         """All segments' records."""
         return self._local.segments.size_bytes
-
-    @property
-    def first_segment_base_offset(self) -> Offset:
-        return self._local.segments.first.base_offset
 
     def segments(self) -> list[Segment]:
         """Return the segments, oldest first: to be looked at, not changed."""

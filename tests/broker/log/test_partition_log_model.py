@@ -182,7 +182,7 @@ class LogAgainstAList(RuleBasedStateMachine):
         offset = start + round((end - start) * part)
         self.log.delete_records_before(offset)
         self.log.apply_retention(NOW_MS)
-        first_offset = self.log.first_segment_base_offset
+        first_offset = self.log.segments()[0].base_offset
         self.batches = [batch for batch in self.batches if parse(batch).base_offset >= first_offset]
         if not self.batches:
             self.empty_at = self.log.log_end_offset
