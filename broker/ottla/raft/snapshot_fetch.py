@@ -101,7 +101,9 @@ class SnapshotFetch(Generic[RecordT]):
         file = self._file
         assert file is not None, "nothing is being loaded"
         snapshot_id = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
-        if partition.error_code or snapshot_id != self._snapshot_id or partition.position != self._position:
+        piece = bytes(partition.unaligned_records or b"")  # type: ignore[arg-type]
+        is_next = snapshot_id == self._snapshot_id and partition.position == self._position and bool(piece)
+        if partition.error_code or not is_next:
             logger.info(
                 "the leader of the metadata quorum does not go on with snapshot %s: %s",
                 self._snapshot_id,
@@ -109,7 +111,6 @@ class SnapshotFetch(Generic[RecordT]):
             )
             self.abandon()
             return False
-        piece = bytes(partition.unaligned_records or b"")  # type: ignore[arg-type]
         try:
             self._position += file.pwritev([piece], self._position)
         except OSError as error:

@@ -17,6 +17,7 @@ from ottla.raft.requests import (
     begin_quorum_epoch_request,
     end_quorum_epoch_request,
     fetch_response,
+    fetch_snapshot_response,
     vote_request,
     vote_response,
 )
@@ -27,6 +28,7 @@ from ottla.simulator.disk import SimulatedDisk
 from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchRequest, PartitionData
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponsePartitionSnapshot
 from ottla.wire.messages.vote import VoteRequest
 from ottla.wire.records import Record, build_batch
 
@@ -204,6 +206,21 @@ def test_a_log_that_a_snapshot_is_to_replace_is_not_committed(follower: Follower
 
     assert follower.committed == []
     assert follower.client.high_watermark is None
+
+
+def test_a_snapshot_of_which_nothing_comes_is_given_up(follower: Follower) -> None:
+    partition = PartitionData(partition_index=0, records=b"")
+    partition.snapshot_id.epoch, partition.snapshot_id.end_offset = 1, 9
+    follower.fetch().answer.complete(fetch_response(partition, Learned(LEADER, 1, ENDPOINTS[LEADER])))
+    (asked,) = follower.channel.take(FetchSnapshotRequest)
+
+    nothing = FetchSnapshotResponsePartitionSnapshot(index=0, size=100, position=0, unaligned_records=b"")
+    nothing.snapshot_id.epoch, nothing.snapshot_id.end_offset = 1, 9
+    asked.answer.complete(fetch_snapshot_response(nothing, Learned(LEADER, 1, ENDPOINTS[LEADER])))
+
+    assert follower.channel.sent == []
+    follower.advance(500)
+    assert follower.asked_at() == (0, 0)
 
 
 def test_a_leader_that_lost_committed_records_is_not_obeyed(follower: Follower) -> None:
