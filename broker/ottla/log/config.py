@@ -4,7 +4,7 @@
 a new `LogConfig` handed to `PartitionLog.update_config`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ottla.errors import ConfigurationError
@@ -78,6 +78,14 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LONG_MAX
 
+    # What follows from these, worked out once: every append asks for it.
+    is_compacted: bool = field(init=False, repr=False, compare=False)
+    is_deleted: bool = field(init=False, repr=False, compare=False)
+    minds_records: bool = field(init=False, repr=False, compare=False)
+    """Whether what the records of a batch say decides about it, besides its header."""
+    offset_index_entries_max: int = field(init=False, repr=False, compare=False)
+    time_index_entries_max: int = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         unknown = self.cleanup_policy - {"delete", "compact"}
         if unknown:
@@ -85,18 +93,13 @@ class LogConfig:
         if not 0 < self.segment_bytes <= SEGMENT_BYTES_MAX:
             raise ConfigurationError(f"segment.bytes is {self.segment_bytes}; it may be 1 to {SEGMENT_BYTES_MAX}")
 
-    @property
-    def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
-
-    @property
-    def is_deleted(self) -> bool:
-        return "delete" in self.cleanup_policy
-
-    @property
-    def offset_index_entries_max(self) -> int:
-        return self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES
-
-    @property
-    def time_index_entries_max(self) -> int:
-        return self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES
+        is_compacted = "compact" in self.cleanup_policy
+        minds_age = self.message_timestamp_before_max_ms != LONG_MAX and self.message_timestamp_type == "CreateTime"
+        for name, value in (
+            ("is_compacted", is_compacted),
+            ("is_deleted", "delete" in self.cleanup_policy),
+            ("minds_records", is_compacted or minds_age),
+            ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
+            ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),
+        ):
+            object.__setattr__(self, name, value)

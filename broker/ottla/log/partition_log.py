@@ -33,7 +33,6 @@ from ottla.log.validation import (
     check_records,
     check_size,
     check_timestamps,
-    must_read_records,
     must_recompress,
     recompress,
 )
@@ -278,7 +277,7 @@ class PartitionLog:
             raise InvalidRecordError("a coordinator appends one batch at a time")
         else:
             check_size(batch.size_bytes, config, self.topic_partition)
-        if must_read_records(batch, config) and not batch.is_control:
+        if config.minds_records and not batch.is_control:
             check_records(batch, config, self.topic_partition, now_ms)
         if batch.producer_id >= 0:
             duplicate = self._check_producer(batch, origin, transaction_version)

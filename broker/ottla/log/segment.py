@@ -197,9 +197,6 @@ class Segment:
             waited_ms = self._waited_ms(max_timestamp_ms, now_ms)
             if waited_ms > config.segment_ms - config.segment_jitter_ms:
                 return True
-        return self._is_index_full(config)
-
-    def _is_index_full(self, config: LogConfig) -> bool:
         # One time index entry is reserved for the roll itself.
         return (
             len(self.offset_index) >= config.offset_index_entries_max

@@ -19,7 +19,7 @@ Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 from dataclasses import dataclass
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
-from ottla.log.config import LONG_MAX, LogConfig
+from ottla.log.config import LogConfig
 from ottla.ports import Buffer
 from ottla.types import LeaderEpoch, Offset, TopicPartition
 from ottla.wire.records import (
@@ -102,7 +102,7 @@ def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartiti
 def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
     """Refuse a producer's batch whose header cannot be right, or whose records are not what it says.
 
-    The records of topics for which `must_read_records` holds are left to `check_records`.
+    The records of topics for which ``minds_records`` holds are left to `check_records`.
 
     Raises:
         CorruptRecordError: the CRC does not match, or the records cannot be decompressed.
@@ -131,7 +131,7 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
             f"topic partition {topic_partition}"
         )
-    if must_read_records(batch, config):
+    if config.minds_records:
         _check_codec(batch.attributes & _COMPRESSION_BITS)
     else:
         data = _plain_records(batch, config, topic_partition)
@@ -223,13 +223,6 @@ def check_assigned_batches(
         next_offset = batch.next_offset
         batches.append(batch)
     return batches
-
-
-def must_read_records(batch: RecordBatch, config: LogConfig) -> bool:
-    """Whether what the records say decides about the batch."""
-    return config.is_compacted or (
-        config.message_timestamp_before_max_ms != LONG_MAX and config.message_timestamp_type == "CreateTime"
-    )
 
 
 def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition, now_ms: int) -> None:

@@ -1,5 +1,7 @@
 """A log's configuration: Kafka's defaults, and values that no log could follow."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.errors import ConfigurationError
@@ -12,6 +14,22 @@ def test_the_defaults_are_kafkas() -> None:
     assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1_073_741_824, 604_800_000, 604_800_000)
     assert (config.max_message_bytes, config.index_interval_bytes) == (1_048_588, 4096)
     assert (config.is_deleted, config.is_compacted) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "minds"),
+    [
+        pytest.param({}, False, id="defaults"),
+        pytest.param({"cleanup_policy": frozenset({"compact"})}, True, id="keys-are-needed"),
+        pytest.param({"message_timestamp_before_max_ms": 1}, True, id="age-is-limited"),
+        pytest.param(
+            {"message_timestamp_before_max_ms": 1, "message_timestamp_type": "LogAppendTime"}, False, id="no-age"
+        ),
+    ],
+)
+def test_records_are_read_where_they_decide(settings: dict[str, object], minds: bool) -> None:
+    assert LogConfig(**settings).minds_records is minds  # type: ignore[arg-type]
+    assert replace(LogConfig(), **settings).minds_records is minds  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

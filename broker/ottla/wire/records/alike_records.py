@@ -11,7 +11,7 @@ from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offs
 
 _ALIKE_MIN: Final = 8
 """So many neighbours must be of one size for their columns to pay."""
-_SIMILAR_MIN: Final = 24
+_SIMILAR_MIN: Final = 40
 """Fewer records whose sizes differ are walked sooner than they are gathered."""
 _EQUAL_ROWS_FACTOR: Final = 16
 """Rows that need no loop cost so much less that more of them are risked."""
@@ -41,7 +41,7 @@ def count_alike(data: bytes, position: int, index: int, record_count: int, rows:
         return 0, position
     step, left = layout.size_bytes, count_rows_left(index, record_count)
     if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:
-        if left < _SIMILAR_MIN:
+        if left < _SIMILAR_MIN or not _may_be_similar(data, position, layout):
             return 0, position
         return _count_similar(data, position, index, min(left, rows), layout)
     count = min(left, rows * _EQUAL_ROWS_FACTOR, (len(data) - position) // step)
@@ -108,6 +108,19 @@ def _count_similar(data: bytes, position: int, index: int, count: int, layout: R
     if sound == count:
         return count, end + suffix
     return sound, position + _sum_sizes(rows, suffix, step, sound, wide=wide)
+
+
+def _may_be_similar(data: bytes, position: int, layout: RecordLayout) -> bool:
+    """Whether the next records seem to have sizes and keys of as many bytes: a look that saves a loop."""
+    wide = len(layout.size) > 1
+    start, end = layout.key_size[0], layout.key_size[-1] + 1
+    key_size = data[position + start : position + end]
+    for _ in range(_ALIKE_MIN):
+        first = data[position]
+        if (first >= 0x80) is not wide or data[position + start : position + end] != key_size:
+            return False
+        position += (data[position + 1] << 6) + (first >> 1) - 62 if wide else (first >> 1) + 1
+    return True
 
 
 def _count_sound(rows: bytes, step: int, suffix: int, count: int, layout: RecordLayout) -> int:

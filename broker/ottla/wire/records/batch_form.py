@@ -13,11 +13,14 @@ from typing import Final, NamedTuple
 from ottla.errors import InvalidRecordError
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
 
-_RECORD_COUNT_MIN: Final = 6
+RECORD_COUNT_MIN: Final = 6
 """Fewer records are walked sooner."""
 _RECORD_COUNT_MAX: Final = 1024
 """What a form must give is ten bytes or so for each record."""
 _FORMS_MAX: Final = 64
+_RECORD_SIZE_BYTES_MIN: Final = 7
+_LATER_BYTES_MAX: Final = 4
+"""By so many bytes the records behind the 64th may be larger: their offset and timestamp deltas are."""
 _TOP_BIT_FLIPPED: Final = bytes(byte ^ 0x80 for byte in range(256))
 
 
@@ -55,7 +58,7 @@ class BatchForms:
 
     def fit(self, data: bytes, record_count: int) -> bool:
         """Whether ``data`` is sound records of one layout; if it is, its form is kept."""
-        if not _RECORD_COUNT_MIN <= record_count <= _RECORD_COUNT_MAX:
+        if not RECORD_COUNT_MIN <= record_count <= _RECORD_COUNT_MAX or not _may_be_equal(data, record_count):
             return False
         place = len(data), record_count
         known = self._forms.get(place)
@@ -71,6 +74,20 @@ class BatchForms:
             del self._forms[next(iter(self._forms))]
         self._forms[place] = made
         return True
+
+
+def _may_be_equal(data: bytes, record_count: int) -> bool:
+    """Whether the records may all have the size of the first: a quick look, which saves a long one."""
+    if len(data) < record_count * _RECORD_SIZE_BYTES_MIN:
+        return False
+    first, second = data[0], data[1]
+    if first < 0x80:
+        step = 1 + (first >> 1)
+    elif second < 0x80:
+        step = (second << 6) + (first >> 1) - 62
+    else:
+        return True
+    return step * record_count <= len(data) <= (step + _LATER_BYTES_MAX) * record_count
 
 
 def make_form(data: bytes, record_count: int) -> BatchForm | None:

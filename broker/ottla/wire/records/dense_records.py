@@ -17,14 +17,14 @@ from typing import Final
 
 from ottla.errors import InvalidRecordError
 from ottla.wire.records.alike_records import count_alike
-from ottla.wire.records.batch_form import BatchForms
+from ottla.wire.records.batch_form import RECORD_COUNT_MIN, BatchForms
 from ottla.wire.records.record import read_size, skip_headers, walk_record
 
 _ROWS_FIRST: Final = 128
 """As many records are tried first; after every success four times as many, so that failures cost little."""
 _ROWS_GROWTH: Final = 4
 _ROWS_MAX: Final = 1024
-_COLUMNS_MIN: Final = 24
+_COLUMNS_MIN: Final = 40
 """Fewer records than that are walked sooner than their columns are found."""
 _PATIENCE_MAX: Final = 256
 """As many records at most are walked between two tries; they get there in two steps."""
@@ -43,6 +43,8 @@ def are_dense(data: bytes, record_count: int) -> bool:
     says that something is wrong, or too unusual to be judged here.
     """
     try:
+        if record_count < RECORD_COUNT_MIN:
+            return _walk(data, 0, 0, record_count) == len(data)
         return _forms.fit(data, record_count) or _end_of_records(data, record_count) == len(data)
     except (IndexError, InvalidRecordError):
         return False
@@ -65,7 +67,7 @@ def _end_of_records(data: bytes, record_count: int) -> int:
         if index < record_count:
             count, position = count_alike(data, position, index, record_count, rows)
             index += count
-            patience = 1 if count >= _COLUMNS_MIN else min(patience * 16, _PATIENCE_MAX)
+            patience = 1 if count >= _COLUMNS_MIN else min(patience * 63, _PATIENCE_MAX)
             rows = min(rows * _ROWS_GROWTH, _ROWS_MAX) if count >= rows else _ROWS_FIRST
     return position
 
@@ -133,11 +135,11 @@ def _walk_plain(data: bytes, position: int, index: int, end_index: int) -> tuple
             position += (more << 6) + (number >> 1) - 62
             if more >= 0x80:
                 break
-        if number & 1 and number != 1:
+        is_wrong = number & 1 and number != 1
+        # Without headers the record ends here.
+        if is_wrong or ((data[position] or position + 1 != end) and skip_headers(data, position, end) != end):
             break
-        position = skip_headers(data, position, end) if data[position] else position + 1
-        if position != end:
-            break
+        position = end
     else:
         return position, end_index
     return start, delta
