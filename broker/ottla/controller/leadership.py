@@ -4,6 +4,7 @@ Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers in
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ottla.controller.configs import ConfigControl
 from ottla.controller.elections import Election, PartitionChange
@@ -17,12 +18,22 @@ from ottla.types import NodeId, Uuid
 NO_BROKER = -1
 
 
+class _Rules(NamedTuple):
+    """What a topic's configuration and the cluster's features say of its elections."""
+
+    min_isr: int
+    elr_enabled: bool
+    election: Election
+
+
 class LeadershipControl:
     """Makes the change records; changes nothing itself."""
 
     def __init__(self, state: ControllerState, configs: ConfigControl) -> None:
         self._state = state
         self._configs = configs
+        self._rules_from = (state.image.configs, state.image.features)
+        self._rules: dict[Uuid, _Rules] = {}
 
     def on_fenced(self, broker_id: NodeId) -> list[MetadataRecord]:
         """Take the broker out of every in-sync set, and elect others where it leads."""
@@ -55,22 +66,40 @@ class LeadershipControl:
         cluster = self._state.image.cluster
         accepts = may_lead or cluster.is_active
 
-        def has_online_directory(broker_id: NodeId) -> bool:
-            broker = cluster.brokers.get(broker_id)
-            if broker is None or broker_id not in partition.replicas:
+        def may_lead_it(broker_id: NodeId) -> bool:
+            if not accepts(broker_id) or broker_id not in partition.replicas:
                 return False
-            return broker.has_online_directory(partition.directory_of(broker_id))
+            broker = cluster.brokers.get(broker_id)
+            return broker is not None and broker.has_online_directory(partition.directory_of(broker_id))
+
+        rules = self._rules_of(topic)
 
         return PartitionChange(
             topic_id=topic.topic_id,
             partition_id=partition_id,
             partition=partition,
-            may_lead=lambda broker_id: accepts(broker_id) and has_online_directory(broker_id),
-            min_isr=self._configs.min_insync_replicas(topic.name),
-            elr_enabled=self._state.image.features.is_elr_enabled,
+            may_lead=may_lead_it,
+            min_isr=rules.min_isr,
+            elr_enabled=rules.elr_enabled,
             default_directory=self._default_directory,
-            election=Election.UNCLEAN if self._configs.unclean_election_enabled(topic.name) else Election.ONLINE,
+            election=rules.election,
         )
+
+    def _rules_of(self, topic: TopicImage) -> "_Rules":
+        """Return the topic's rules, found out once: a broker may have ten thousand partitions, of a few topics."""
+        image = self._state.image
+        has_changed = self._rules_from[0] is not image.configs or self._rules_from[1] is not image.features
+        if has_changed or len(self._rules) > len(image.topics.by_id):
+            self._rules_from = (image.configs, image.features)
+            self._rules = {}
+        rules = self._rules.get(topic.topic_id)
+        if rules is None:
+            rules = self._rules[topic.topic_id] = _Rules(
+                min_isr=self._configs.min_insync_replicas(topic.name),
+                elr_enabled=image.features.is_elr_enabled,
+                election=Election.UNCLEAN if self._configs.unclean_election_enabled(topic.name) else Election.ONLINE,
+            )
+        return rules
 
     def _changes(
         self,

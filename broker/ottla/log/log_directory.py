@@ -56,7 +56,7 @@ class LogDirectory:
         self.recovery_points: dict[TopicPartition, Offset] = {}
         self.log_start_offsets: dict[TopicPartition, Offset] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
-        self._written: dict[str, str] = {}
+        self._written: dict[str, dict[TopicPartition, Offset]] = {}
         self._being_written: set[str] = set()
         self._is_stale = False
         self._is_closed = False
@@ -162,8 +162,7 @@ class LogDirectory:
     def _write_later(
         self, name: str, offsets: dict[TopicPartition, Offset], on_error: Callable[[StorageError], None]
     ) -> None:
-        text = format_offsets(offsets)
-        if name in self._being_written or self._written.get(name) == text:
+        if name in self._being_written or self._written.get(name) == offsets:
             return
         self._being_written.add(name)
 
@@ -174,11 +173,11 @@ class LogDirectory:
             if error is not None:
                 on_error(error)
                 return
-            self._written[name] = text
+            self._written[name] = offsets
             if self._is_stale and name == RECOVERY_POINT_CHECKPOINT:
                 self.checkpoint_recovery_points(on_error)
 
-        write_text_later(self._disk, f"{self.path}/{name}", text, written)
+        write_text_later(self._disk, f"{self.path}/{name}", format_offsets(offsets), written)
 
     # --- the end
 

@@ -99,11 +99,7 @@ class PartitionLog:
         self._on_storage_error = on_storage_error
         self._on_truncated = on_truncated
         self._local = LocalLog(
-            disk=disk,
-            directory=directory,
-            open_files=open_files,
-            loaded=loaded,
-            on_sync_error=self._note_failure,
+            disk=disk, directory=directory, open_files=open_files, loaded=loaded, on_sync_error=self._note_failure
         )
         self.topic_partition = topic_partition
         self.topic_id: Uuid | None = None
@@ -547,8 +543,7 @@ class PartitionLog:
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove the files that left the log file.delete.delay.ms ago."""
-        if self._local.deleted:
-            self._guarded(lambda: self._local.deleted.remove_due(now_ms))
+        self._guarded(lambda: self._local.deleted.remove_due(now_ms))
 
     def flush_when_due(self, now_ms: int) -> None:
         """Start a sync when the oldest unflushed record is older than flush.ms."""

@@ -10,7 +10,7 @@ import pytest
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.log_directory import LOGS_CLOSED_AT_ONCE
-from ottla.log.manager import ITEMS_PER_SLICE, LogManager, LogManagerConfig
+from ottla.log.manager import DELETION_CHECK_INTERVAL_MS, ITEMS_PER_SLICE, LogManager, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, parse_meta_properties, write_meta_properties
 from ottla.simulator.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
@@ -210,6 +210,31 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Node, make_bat
     node.clock.advance(1_000)
     manager.tick(node.clock.monotonic_ms())
     assert not node.disk.exists(f"/a/{name}")
+
+
+def test_many_quiet_logs_let_the_loop_rest(node: Node) -> None:
+    manager = node.start()
+    for partition in range(2 * ITEMS_PER_SLICE):
+        node.create(manager, partition=partition)
+    node.clock.advance(DELETION_CHECK_INTERVAL_MS)
+    now_ms = node.clock.monotonic_ms()
+    manager.tick(now_ms)
+
+    assert manager.next_tick_ms(now_ms) == now_ms + DELETION_CHECK_INTERVAL_MS
+
+
+def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Node, make_batch: MakeBatch) -> None:
+    manager = node.start()
+    append(node.create(manager), make_batch(1))
+    writes = []
+    for _ in range(3):
+        node.clock.advance(node.manager_config.high_watermark_checkpoint_interval_ms)
+        manager.tick(node.clock.monotonic_ms())
+        node.disk.complete_syncs()
+        writes.append(node.disk.operations["rename"])
+
+    assert writes[0] > 0
+    assert writes[1] == writes[2] == writes[0]
 
 
 def test_a_deletion_is_finished_after_a_restart(node: Node) -> None:
