@@ -115,6 +115,10 @@ class NodeConfig:
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_quorum_append_linger_ms: int
+    """Kafka's default unless set; the quorum then waits for nothing."""
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
     controller_quorum_auto_join_enable: bool
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int

@@ -19,6 +19,10 @@ class RaftConfig:
             election; a leader without fetches from a majority for 1.5 times as long resigns.
         request_timeout_ms: controller.quorum.request.timeout.ms.
         retry_backoff_ms: controller.quorum.retry.backoff.ms: before a failed request is sent again.
+        append_linger_ms: controller.quorum.append.linger.ms: how long the leader gathers records before it syncs them;
+            0 here, because syncs that are asked for during one share the next, so that waiting gains little.
+        fetch_size_bytes_max: controller.quorum.fetch.max.bytes: asked for in one fetch of the log.
+        fetch_snapshot_size_bytes_max: controller.quorum.fetch.snapshot.max.bytes: asked for in one piece of a snapshot.
         auto_join: controller.quorum.auto.join.enable: a controller that is no voter asks to become one (KIP-853).
     """
 
@@ -31,4 +35,7 @@ class RaftConfig:
     fetch_timeout_ms: int = 2_000
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
+    append_linger_ms: int = 0
+    fetch_size_bytes_max: int = 1024 * 1024
+    fetch_snapshot_size_bytes_max: int = 1024 * 1024
     auto_join: bool = False

@@ -94,7 +94,8 @@ class FetchService:
         elif validity is Validity.SNAPSHOT:
             answer.snapshot_id.epoch, answer.snapshot_id.end_offset = at.epoch, at.offset
         else:
-            size_bytes_max = min(request.max_bytes, wanted.partition_max_bytes, FETCH_SIZE_BYTES_MAX)
+            # Not the partition's own limit: Kafka's replicas leave that at 0.
+            size_bytes_max = min(request.max_bytes, FETCH_SIZE_BYTES_MAX)
             answer.records = replica.log.read(wanted.fetch_offset, size_bytes_max=max(size_bytes_max, 0))
             self._on_fetch(key, wanted.fetch_offset)
         answer.high_watermark = self._high_watermark

@@ -133,6 +133,7 @@ class Fetching:
             log_end=replica.log.end,
             log_start_offset=replica.log.log.log_start_offset,
             high_watermark=replica.high_watermark,
+            size_bytes_max=replica.config.fetch_size_bytes_max,
         )
 
     def _ask(self, endpoint: Endpoint, request: Message) -> None:

@@ -33,8 +33,11 @@ class Leadership:
         self._replica = replica
         self._requests = PeerRequests(replica)
         self._is_syncing = False
+        self._sync_at_ms: int | None = None
+        """When what is gathered is synced; None while nothing waits."""
 
     def on_transition(self) -> None:
+        self._sync_at_ms = None
         self._requests.forget()
 
     def begin(self) -> None:
@@ -72,6 +75,8 @@ class Leadership:
         if leader.cut_off_at_ms is not None and now_ms >= leader.cut_off_at_ms:
             self._replica.resign("no majority of the voters has fetched from it for too long")
             return
+        if self._sync_at_ms is not None and now_ms >= self._sync_at_ms:
+            self.sync()
         for voter_id in leader.remote_voters():
             if self._needs_to_hear(leader, voter_id, now_ms) and self._requests.is_ready(voter_id, now_ms):
                 self._tell(leader, voter_id, now_ms)
@@ -79,7 +84,7 @@ class Leadership:
     def deadline_ms(self) -> int | None:
         """Return when `poll` is next due."""
         leader = self._leader
-        deadlines = [] if leader.cut_off_at_ms is None else [leader.cut_off_at_ms]
+        deadlines = [due_ms for due_ms in (leader.cut_off_at_ms, self._sync_at_ms) if due_ms is not None]
         for voter_id in leader.remote_voters():
             retry_ms = self._requests.retry_ms(voter_id)
             if retry_ms is not None:
@@ -97,7 +102,11 @@ class Leadership:
         last_offset = self._replica.log.append(data, leader.epoch)
         assert last_offset == batch.last_offset, "the log gave other offsets than the batch has"
         self._replica.keep_appended(batch)
-        self.sync()
+        linger_ms = self._replica.config.append_linger_ms
+        if linger_ms == 0:
+            self.sync()
+        elif self._sync_at_ms is None:
+            self._sync_at_ms = self._replica.now_ms + linger_ms
 
     def append_control(self, leader: LeaderState, messages: Sequence[Message]) -> Offset:
         """Append control records as one batch; the voters in it count at once. Return the last one's offset."""
@@ -125,6 +134,7 @@ class Leadership:
 
     def sync(self) -> None:
         """Have everything appended so far synced; what is appended meanwhile shares the next sync."""
+        self._sync_at_ms = None
         if not self._is_syncing:
             self._is_syncing = True
             self._replica.sync(self._on_synced)
@@ -138,7 +148,7 @@ class Leadership:
         synced_offset = replica.log.log.recovery_point
         if leader.on_synced(synced_offset):
             self._commit(leader)
-        if synced_offset < replica.log.end_offset:
+        if synced_offset < replica.log.end_offset and self._sync_at_ms is None:
             self.sync()
 
     def _commit(self, leader: LeaderState) -> None:

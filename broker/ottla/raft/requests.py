@@ -205,6 +205,7 @@ def fetch_request(
     log_end: OffsetAndEpoch,
     log_start_offset: Offset,
     high_watermark: Offset | None,
+    size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
 ) -> fetch.FetchRequest:
     """Return the request for what follows ``log_end``; the answer waits for news beyond ``high_watermark``."""
     partition = fetch.FetchPartition(
@@ -213,7 +214,7 @@ def fetch_request(
         fetch_offset=log_end.offset,
         last_fetched_epoch=log_end.epoch,
         log_start_offset=log_start_offset,
-        partition_max_bytes=FETCH_SIZE_BYTES_MAX,
+        partition_max_bytes=size_bytes_max,
         replica_directory_id=replica.directory_id,
         high_watermark=-1 if high_watermark is None else high_watermark,
     )
@@ -222,7 +223,7 @@ def fetch_request(
         cluster_id=cluster_id,
         replica_state=fetch.ReplicaState(replica_id=replica.node_id),
         max_wait_ms=FETCH_WAIT_MS,
-        max_bytes=FETCH_SIZE_BYTES_MAX,
+        max_bytes=size_bytes_max,
         topics=[topic],
     )
 
@@ -250,7 +251,13 @@ def fetch_response(partition: fetch.PartitionData, leader: Learned) -> fetch.Fet
 
 
 def fetch_snapshot_request(
-    *, cluster_id: str, replica: ReplicaKey, epoch: LeaderEpoch, snapshot_id: OffsetAndEpoch, position: int
+    *,
+    cluster_id: str,
+    replica: ReplicaKey,
+    epoch: LeaderEpoch,
+    snapshot_id: OffsetAndEpoch,
+    position: int,
+    size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
 ) -> fetch_snapshot.FetchSnapshotRequest:
     """Return the request for the piece of a snapshot that starts at byte ``position``."""
     partition = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
@@ -264,7 +271,7 @@ def fetch_snapshot_request(
     )
     topic = fetch_snapshot.FetchSnapshotRequestTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[partition])
     return fetch_snapshot.FetchSnapshotRequest(
-        cluster_id=cluster_id, replica_id=replica.node_id, max_bytes=FETCH_SIZE_BYTES_MAX, topics=[topic]
+        cluster_id=cluster_id, replica_id=replica.node_id, max_bytes=size_bytes_max, topics=[topic]
     )
 
 

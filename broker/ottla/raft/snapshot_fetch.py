@@ -90,6 +90,7 @@ class SnapshotFetch(Generic[RecordT]):
             epoch=replica.quorum.epoch,
             snapshot_id=self._snapshot_id,
             position=self._position,
+            size_bytes_max=replica.config.fetch_snapshot_size_bytes_max,
         )
 
     def take(self, partition: FetchSnapshotResponsePartitionSnapshot) -> bool:

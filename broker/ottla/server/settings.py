@@ -1,6 +1,7 @@
 """From the node's configuration to what each part is told: one function per part."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.listeners import Listener
@@ -83,6 +84,9 @@ def group_config(config: NodeConfig) -> GroupConfig:
     )
 
 
+APPEND_LINGER: Final = "controller.quorum.append.linger.ms"
+
+
 def raft_config(config: NodeConfig) -> RaftConfig:
     return RaftConfig(
         segment_size_bytes_max=config.metadata_log_segment_bytes,
@@ -94,6 +98,9 @@ def raft_config(config: NodeConfig) -> RaftConfig:
         fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        append_linger_ms=config.controller_quorum_append_linger_ms if APPEND_LINGER in config.originals else 0,
+        fetch_size_bytes_max=config.controller_quorum_fetch_max_bytes,
+        fetch_snapshot_size_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
         auto_join=config.controller_quorum_auto_join_enable,
     )
 

@@ -268,3 +268,33 @@ def test_a_batch_of_an_epoch_that_nobody_led_is_cut_off(replica: Any) -> None:
 
     assert replica.listener.leaders == [(1, 2)]
     assert [record for _, record in replica.listener.records] == [b"kept"]
+
+
+def test_a_leader_that_lingers_gathers_records_for_one_sync(new_replica: Callable[..., Any]) -> None:
+    replica = new_replica(config=RaftConfig(append_linger_ms=25))
+    replica.clock.advance(25)
+    replica.client.tick(replica.clock.monotonic_ms())
+    replica.commit()
+    committed = replica.client.high_watermark
+
+    replica.append(b"a")
+    replica.clock.advance(24)
+    replica.client.tick(replica.clock.monotonic_ms())
+    replica.append(b"b")
+    replica.commit()
+    assert replica.client.high_watermark == committed
+    assert replica.client.next_deadline_ms() == replica.clock.monotonic_ms() + 1
+
+    replica.clock.advance(1)
+    replica.client.tick(replica.clock.monotonic_ms())
+    replica.commit()
+    assert replica.client.high_watermark == committed + 2
+
+
+def test_a_leader_that_does_not_linger_syncs_at_once(replica: Any) -> None:
+    committed = replica.client.high_watermark
+
+    replica.append(b"a")
+    replica.commit()
+
+    assert replica.client.high_watermark == committed + 1

@@ -9,6 +9,7 @@ from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
+from ottla.raft.config import RaftConfig
 from ottla.raft.follower import FollowerState
 from ottla.raft.prospective import ProspectiveState
 from ottla.raft.records import LeaderAndEpoch, ReplicaKey
@@ -27,7 +28,7 @@ from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
 from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
-from ottla.wire.messages.fetch import FetchRequest, PartitionData
+from ottla.wire.messages.fetch import FetchRequest, PartitionData, SnapshotId
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponsePartitionSnapshot
 from ottla.wire.messages.vote import VoteRequest
 from ottla.wire.records import Record, build_batch
@@ -72,7 +73,7 @@ class ScriptedChannel:
 class Follower:
     """Voter 1 of three, following voter 2 in epoch 1."""
 
-    def __init__(self, serde: Any) -> None:
+    def __init__(self, serde: Any, config: RaftConfig | None = None) -> None:
         self.clock = SimulatedClock()
         self.disk = SimulatedDisk()
         self.channel = ScriptedChannel()
@@ -95,6 +96,7 @@ class Follower:
             listener_name="CONTROLLER",
             bootstrap_servers=(),
             is_controller=True,
+            config=config,
             on_failure=self.failures.append,
         )
         self.client.register(self)
@@ -413,3 +415,18 @@ def test_a_log_is_not_cut_below_what_is_committed_by_an_offset_that_looks_harmle
 
     assert follower.client.log_end_offset == 2
     assert "has lost records" in str(follower.failures[0])
+
+
+def test_a_fetch_asks_for_as_much_as_is_configured(bytes_serde: Any) -> None:
+    follower = Follower(bytes_serde, RaftConfig(fetch_size_bytes_max=4_000, fetch_snapshot_size_bytes_max=300))
+
+    asked = follower.channel.sent[-1].request
+    assert isinstance(asked, FetchRequest)
+    assert (asked.max_bytes, asked.topics[0].partitions[0].partition_max_bytes) == (4_000, 4_000)
+
+    follower.answer(snapshot_id=SnapshotId(end_offset=9, epoch=1))
+    follower.advance(1_000)
+
+    (sent,) = follower.channel.take(FetchSnapshotRequest)
+    assert isinstance(sent.request, FetchSnapshotRequest)
+    assert sent.request.max_bytes == 300

@@ -427,3 +427,26 @@ def test_a_snapshot_comes_in_pieces_and_has_an_end(quorum: SimulatedQuorum, lead
     assert piece(0).size == len(content)
     assert piece(len(content)).error_code == ErrorCode.POSITION_OUT_OF_RANGE
     assert piece(-1).error_code == ErrorCode.POSITION_OUT_OF_RANGE
+
+
+def test_a_fetch_is_bounded_as_a_whole_and_not_by_its_partition(
+    quorum: SimulatedQuorum, leader: SimulatedReplica
+) -> None:
+    def size_bytes(max_bytes: int) -> int:
+        request = fetch_request(
+            cluster_id=CLUSTER_ID,
+            replica=OBSERVER,
+            epoch=epoch_of(leader),
+            log_end=OffsetAndEpoch(0, 0),
+            log_start_offset=0,
+            high_watermark=None,
+            size_bytes_max=max_bytes,
+        )
+        request.topics[0].partitions[0].partition_max_bytes = 0  # as Kafka's replicas say
+        answer = leader.client.handle_fetch(request)
+        assert isinstance(answer, FetchResponse)
+        return len(answer.responses[0].partitions[0].records or b"")
+
+    first_batch = size_bytes(1)
+    assert first_batch > 1
+    assert size_bytes(1 << 20) > first_batch

@@ -1,9 +1,9 @@
-"""What the gateway is told: how much memory requests may hold, and which doors are outside that bound."""
+"""What the parts are told: how much memory requests may hold, and which doors are outside that bound."""
 
 import pytest
 
 from ottla.config.node_config import NodeConfig
-from ottla.server.settings import gateway_config
+from ottla.server.settings import gateway_config, raft_config
 from ottla.simulator.single_node import PROPERTIES
 
 MIB = 1024 * 1024
@@ -39,3 +39,20 @@ def test_the_door_between_brokers_is_privileged_only_where_clients_have_another(
 
     assert gateway_config(alone).privileged_listeners == {"CONTROLLER"}
     assert gateway_config(beside).privileged_listeners == {"CONTROLLER", "INSIDE"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "linger_ms"),
+    [
+        pytest.param({}, 0, id="the-quorum-waits-only-when-told"),
+        pytest.param({"controller.quorum.append.linger.ms": "25"}, 25, id="told-kafka-s-default"),
+        pytest.param({"controller.quorum.append.linger.ms": "0"}, 0, id="told-not-to"),
+    ],
+)
+def test_the_quorum_gathers_records_only_where_it_is_told_to(changes: dict[str, str], linger_ms: int) -> None:
+    sizes = {"controller.quorum.fetch.max.bytes": "7", "controller.quorum.fetch.snapshot.max.bytes": "8"}
+    config = raft_config(NodeConfig.from_properties({**PROPERTIES, **sizes, **changes}))
+
+    assert config.append_linger_ms == linger_ms
+    assert (config.fetch_size_bytes_max, config.fetch_snapshot_size_bytes_max) == (7, 8)
+    assert NodeConfig.from_properties({**PROPERTIES, **sizes, **changes}).warnings == ()

@@ -7,8 +7,9 @@ controller.performance.always.log.threshold.ms LONG 2000 0.. ms read-only known 
     Kafka's log of slow controller events.
 controller.performance.sample.period.ms LONG 60000 100.. ms read-only known unlisted
     Kafka's log of slow controller events.
-controller.quorum.append.linger.ms INT 25 0.. ms read-only known
-    How long the leader gathers metadata records before it writes them.
+controller.quorum.append.linger.ms INT 25 0.. ms read-only acted-on
+    How long the leader gathers metadata records before it syncs them. Without the key it waits for nothing: what is
+    asked for during one sync shares the next.
 controller.quorum.auto.join.enable BOOLEAN false - - read-only acted-on
     A controller that is no voter asks to become one when it starts.
 controller.quorum.bootstrap.servers LIST "" list - read-only acted-on
@@ -17,9 +18,9 @@ controller.quorum.election.backoff.max.ms INT 1000 0.. ms read-only acted-on
     Longest rest after a lost election.
 controller.quorum.election.timeout.ms INT 1000 0.. ms read-only acted-on
     How long an election may take.
-controller.quorum.fetch.max.bytes INT 1048576 1.. bytes read-only known
+controller.quorum.fetch.max.bytes INT 1048576 1.. bytes read-only acted-on
     Most bytes in one fetch of the metadata log.
-controller.quorum.fetch.snapshot.max.bytes INT 1048576 1.. bytes read-only known
+controller.quorum.fetch.snapshot.max.bytes INT 1048576 1.. bytes read-only acted-on
     Most bytes in one piece of a snapshot.
 controller.quorum.fetch.timeout.ms INT 2000 0.. ms read-only acted-on
     Silence of the leader after which a voter stands for election.
