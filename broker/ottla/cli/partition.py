@@ -12,6 +12,7 @@ from ottla.cli.lazy import ExampleCommand
 from ottla.cli.moves import described_partitions, emit_moves, moving_row, planned_row, start_moves, wait_for_moves
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
 from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
+from ottla.cli.throttles import clear_throttles, set_throttles
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
@@ -35,6 +36,8 @@ def partition() -> None:
         "ottla partition reassign flights -r 2 --yes                  # another replication factor",
         "ottla partition reassign flights-0=3,1,2 flights-1=1,2,3",
         "ottla partition reassign --file moves.json                   # as kafka-reassign-partitions has it",
+        "ottla partition reassign flights --brokers 4,5,6 --throttle 10000000 --wait",
+        "ottla partition reassign flights --verify                    # lifts the throttle when all has moved",
         "ottla partition reassign --status                            # what is on the move",
         "ottla partition reassign flights --cancel",
     ],
@@ -48,7 +51,15 @@ def partition() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="JSON with a list `partitions` of topic, partition, replicas.",
 )
+@click.option(
+    "--throttle",
+    "rate_bytes_per_s",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Let each broker copy at most so many bytes per second for it; lifted by --wait, --verify and --cancel.",
+)
 @click.option("--status", "shows_status", is_flag=True, help="Show what is on the move; change nothing.")
+@click.option("--verify", is_flag=True, help="As --status; what does not move is not throttled any more.")
 @click.option("--cancel", is_flag=True, help="Stop moves: replicas are again those from before.")
 @click.option("--wait", is_flag=True, help="Return when everything has moved, or after --timeout.")
 @output_option()
@@ -62,7 +73,9 @@ def reassign(
     brokers_text: str | None,
     factor: int | None,
     file: Path | None,
+    rate_bytes_per_s: int | None,
     shows_status: bool,
+    verify: bool,
     cancel: bool,
     wait: bool,
     output: str,
@@ -73,13 +86,15 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers: plan, make, watch and cancel it.
 
-    With --status, and with --wait, it ends with 0 when nothing is on the move, with --status else with 10.
+    With --status and --verify it ends with 0 when nothing is on the move, else with 10; with --wait, 0 says the same.
     """
-    if shows_status or cancel:
-        if brokers_text or factor or file or (shows_status and cancel):
-            raise click.UsageError("--status and --cancel take topics and partitions only")
+    if shows_status or verify or cancel:
+        if brokers_text or factor or file or rate_bytes_per_s or shows_status + verify + cancel > 1:
+            raise click.UsageError("--status, --verify and --cancel take topics and partitions only")
         where = (bootstrap, timeout_s)
-        return _cancel(arguments, where, yes=yes, dry_run=dry_run) if cancel else _status(arguments, where, output)
+        if cancel:
+            return _cancel(arguments, where, yes=yes, dry_run=dry_run)
+        return _status(arguments, where, output, clears=verify)
     brokers = _broker_ids(brokers_text) if brokers_text else None
     if not arguments and file is None:
         raise click.UsageError("say what to move: topics, partitions, TOPIC-N=BROKER,... or --file")
@@ -101,18 +116,39 @@ def reassign(
         return ExitCode.OK
     confirm(f"Move {len(targets)} partition(s)?", yes=yes)
 
-    async def move(admin: "AdminClient") -> ExitCode:
-        await start_moves(admin, targets)
-        talk(f"{len(targets)} partition(s) on the move")
-        return await wait_for_moves(admin, list(targets), timeout_s=timeout_s) if wait else ExitCode.OK
-
-    return ask_brokers(bootstrap, timeout_s, move)
+    moves = {it: (known[it].replicas, target) for it, target in targets.items()}
+    return ask_brokers(
+        bootstrap, timeout_s, lambda admin: _move(admin, moves, rate_bytes_per_s, wait_s=timeout_s if wait else None)
+    )
 
 
-def _status(arguments: Sequence[str], where: tuple[str, float], output: str) -> int:
+async def _move(
+    admin: "AdminClient",
+    moves: "Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]",
+    rate_bytes_per_s: int | None,
+    *,
+    wait_s: float | None,
+) -> ExitCode:
+    """Start moves (replicas before and after), and wait for their end if there is time for that."""
+    if rate_bytes_per_s is not None:
+        await set_throttles(admin, moves, rate_bytes_per_s)
+    await start_moves(admin, {it: target for it, (_, target) in moves.items()})
+    talk(f"{len(moves)} partition(s) on the move")
+    if wait_s is None:
+        return ExitCode.OK
+    code = await wait_for_moves(admin, list(moves), timeout_s=wait_s)
+    if code is ExitCode.OK and rate_bytes_per_s is not None:
+        await clear_throttles(admin, {it.topic for it in moves})
+    return code
+
+
+def _status(arguments: Sequence[str], where: tuple[str, float], output: str, *, clears: bool) -> int:
     async def look(admin: "AdminClient") -> list[dict[str, Any]]:
-        chosen = _chosen(arguments, await described_partitions(admin)) if arguments else None
+        known = await described_partitions(admin) if arguments or clears else {}
+        chosen = _chosen(arguments, known) if arguments else None
         moving = await admin.list_partition_reassignments(chosen)
+        if clears:
+            await clear_throttles(admin, {it.topic for it in chosen or known})
         return [moving_row(it, moving[it]) for it in sorted(moving)]
 
     rows = ask_brokers(*where, look)
@@ -132,7 +168,12 @@ def _cancel(arguments: Sequence[str], where: tuple[str, float], *, yes: bool, dr
         talk("" if moving else "nothing is on the move")
         return ExitCode.OK
     confirm(f"Cancel {len(moving)} move(s)?", yes=yes)
-    ask_brokers(*where, lambda admin: start_moves(admin, dict.fromkeys(moving)))
+
+    async def cancel(admin: "AdminClient") -> None:
+        await start_moves(admin, dict.fromkeys(moving))
+        await clear_throttles(admin, {it.topic for it in moving})
+
+    ask_brokers(*where, cancel)
     talk(f"{len(moving)} move(s) cancelled")
     return ExitCode.OK
 

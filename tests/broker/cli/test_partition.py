@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.partition import _explicit
+from ottla.cli.throttles import throttled_replicas
 from ottla.types import TopicPartition
 
 
@@ -26,6 +27,9 @@ def test_partition_that_is_where_it_shall_be_does_not_move(ottla: Any, topic: st
         pytest.param(["flights=1"], id="no-partition"),
         pytest.param(["--status", "--cancel"], id="two-things"),
         pytest.param(["flights", "--status", "--brokers", "1"], id="status-and-brokers"),
+        pytest.param(["flights", "--status", "--verify"], id="status-and-verify"),
+        pytest.param(["flights", "--verify", "--throttle", "9"], id="verify-and-throttle"),
+        pytest.param(["flights-0=1", "--throttle", "0"], id="no-throttle-at-all"),
     ],
 )
 def test_wrong_usage(ottla: Any, arguments: list[str]) -> None:
@@ -79,6 +83,31 @@ def test_nothing_on_the_move_is_healthy(ottla: Any, topic: str) -> None:
     assert ottla("partition", "reassign", "--status").code == 0
     assert ottla("partition", "reassign", topic, "--status").code == 0
     assert ottla("partition", "reassign", "--cancel").code == 0
+
+
+def test_verify_lifts_the_throttle_of_what_does_not_move(ottla: Any, topic: str) -> None:
+    assert ottla("topic", "alter", topic, "--set", "leader.replication.throttled.replicas=0:1").code == 0
+
+    ran = ottla("partition", "reassign", topic, "--verify")
+
+    assert (ran.code, f"throttle of {topic} lifted" in ran.err) == (0, True)
+    assert "throttle" not in ottla("partition", "reassign", topic, "--verify").err
+
+
+def test_sources_are_throttled_as_leaders_and_new_replicas_as_followers() -> None:
+    moves = {
+        TopicPartition("t", 1): ((2, 1), (1, 3)),
+        TopicPartition("t", 0): ((1, 2), (4, 3)),
+        TopicPartition("u", 0): ((1, 2), (1,)),
+    }
+
+    assert throttled_replicas(moves) == {
+        "t": {
+            "leader.replication.throttled.replicas": "0:1,0:2,1:1,1:2",
+            "follower.replication.throttled.replicas": "0:3,0:4,1:3",
+        },
+        "u": {"leader.replication.throttled.replicas": "0:1,0:2"},
+    }
 
 
 def test_moves_are_read_as_kafkas_tool_writes_them(tmp_path: Path) -> None:
