@@ -68,7 +68,7 @@ class Durability:
         self._synced_epochs = 0
         self._unflushed_records = 0
         self._first_unflushed_ms = LONG_MAX
-        # Never written to, and made by this process: if it were lost, it would be made anew just the same.
+        # Never written to: if it were lost, it would be made anew just the same.
         self._is_blank = is_blank
         self._is_flushing = False
         self._generation = 0

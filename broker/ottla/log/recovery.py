@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ottla.errors import CorruptRecordError, StorageError
-from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT, TEMPORARY_SUFFIX, EpochEntry
+from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, TEMPORARY_SUFFIX, EpochEntry
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
     CLEANED_SUFFIX,
@@ -48,6 +48,10 @@ from ottla.wire.records import RecordBatch
 
 logger = logging.getLogger(__name__)
 
+_SEGMENT_FILES = frozenset(f"{0:020d}{suffix}" for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+_BLANK_FILES = _SEGMENT_FILES | {PARTITION_METADATA}
+"""All that a log has to which nothing was ever written."""
+
 
 class DamagedLogError(StorageError):
     """What is in the files below the recovery point is not what was written: one log's fault, not its directory's."""
@@ -59,7 +63,7 @@ class LoadedLog:
 
     ``truncated_bytes`` counts what recovery had to cut off, 0 after a clean stop; ``has_changed_files`` tells whether
     files were made that the directory may lose; ``was_recovered`` whether indexes were made anew; ``is_blank`` whether
-    there was nothing, so that it would be made the same if it were lost.
+    nothing was ever written, so that it would be made the same if it were lost.
     """
 
     segments: Segments
@@ -122,9 +126,10 @@ class LogLoader:
             raise DamagedLogError(f"the compacted segment is damaged: {error}") from error
         self._find_segments(names)
         epochs_are_sound = self._load_epochs()
-        is_blank = not self._segments and self._log_start_offset == 0
-        if not self._segments:
+        is_new, is_blank = not self._segments, self._is_blank(names)
+        if is_new:
             self._segments.add(self._new_segment(self._log_start_offset))
+        if is_new or is_blank:
             end_offset = self._log_start_offset
             self._state.clear(end_offset)
         else:
@@ -211,6 +216,18 @@ class LogLoader:
             self._disk, self._directory, (offset for offset in snapshots if offset is not None)
         )
         self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+
+    def _is_blank(self, names: set[str]) -> bool:
+        """Whether no record was ever appended: whoever appends one leaves the file of epochs, whatever he cuts off."""
+        if self._log_start_offset > 0 or not names <= _BLANK_FILES:
+            return False
+        if not self._segments:
+            return True
+        try:
+            sizes = [self._disk.size_bytes(f"{self._directory}/{name}") for name in sorted(names & _SEGMENT_FILES)]
+        except OSError as error:
+            raise StorageError(f"cannot look into {self._directory}: {error}") from error
+        return not any(sizes)
 
     def _remove_orphaned_indexes(self, names: Iterable[str], base_offsets: set[Offset]) -> None:
         for name in sorted(names):

@@ -281,6 +281,49 @@ def test_a_damaged_transaction_index_is_made_anew(
     assert disk.contents(path) == before
 
 
+def test_a_log_that_was_never_written_to_needs_no_recovery_and_no_sync(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    open_log()
+    disk.kill()
+    opened = disk.operations["open"]
+    log = open_log()
+    opened = disk.operations["open"] - opened
+    log.close()
+
+    assert disk.operations["sync"] == 0
+    assert opened == 2, "the epochs and partition.metadata, which might be there"
+    log = open_log()
+    append(log, make_batch(2))
+    log.close()
+    disk.crash()
+    assert open_log(was_clean_shutdown=True).log_end_offset == 2
+
+
+@pytest.mark.parametrize("kept", ["index", "epochs", "all"])
+def test_an_empty_log_that_was_written_to_is_recovered(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, kept: str
+) -> None:
+    log = open_log(index_interval_bytes=1)
+    append(log, make_batch(2))
+    append(log, make_batch(2))
+    log.close()
+    epochs = f"{DIRECTORY}/leader-epoch-checkpoint"
+    disk.open(f"{DIRECTORY}/{0:020d}.log").truncate(0)
+    if kept == "index":
+        disk.remove(epochs)
+    elif kept == "epochs":
+        disk.open(f"{DIRECTORY}/{0:020d}.index").truncate(0)
+    disk.kill()
+    syncs = disk.operations["sync"]
+    log = open_log()
+    log.close()
+
+    assert log.log_end_offset == 0
+    assert disk.operations["sync"] > syncs
+    assert disk.size_bytes(f"{DIRECTORY}/{0:020d}.index") == 0
+
+
 def test_indexes_without_a_log_are_removed(open_log: OpenLog, disk: SimulatedDisk) -> None:
     open_log().close()
     orphan = f"{DIRECTORY}/00000000000000000007.index"
