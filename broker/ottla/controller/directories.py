@@ -11,7 +11,7 @@ from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.records import MetadataRecord
-from ottla.types import NodeId, Uuid
+from ottla.types import Uuid
 from ottla.wire.messages import assign_replicas_to_dirs as api
 
 
@@ -64,15 +64,8 @@ class DirectoryControl:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if broker.broker_id not in partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        is_active = self._state.image.cluster.is_active
-        is_online = broker.has_online_directory(directory)
-
-        def may_lead(broker_id: NodeId) -> bool:
-            return is_active(broker_id) and (is_online or broker_id != broker.broker_id)
-
-        change = self._leadership.change(topic, partition_id, may_lead)
-        change.directories = {broker.broker_id: directory}
-        if not is_online:
+        change = self._leadership.change(topic, partition_id, directories={broker.broker_id: directory})
+        if not broker.has_online_directory(directory):
             change.isr = [replica for replica in partition.isr if replica != broker.broker_id]
         record = change.to_record(self._state.image.features.record_versions)
         records += [] if record is None else [record]

@@ -3,7 +3,7 @@
 Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers in Apache Kafka 4.3.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.controller.configs import ConfigControl
@@ -59,18 +59,28 @@ class LeadershipControl:
         return self._changes(concerned, leaving=broker_id)
 
     def change(
-        self, topic: TopicImage, partition_id: int, may_lead: Callable[[NodeId], bool] | None = None
+        self,
+        topic: TopicImage,
+        partition_id: int,
+        may_lead: Callable[[NodeId], bool] | None = None,
+        *,
+        directories: Mapping[NodeId, Uuid] | None = None,
     ) -> PartitionChange:
-        """Return a change of one partition that, as it is, only elects a leader where one is needed."""
+        """Return a change of one partition that, as it is, only elects a leader where one is needed.
+
+        ``directories`` are those of replicas, by broker, that are known now; an election goes by them already.
+        """
         partition = topic.partitions[partition_id]
         cluster = self._state.image.cluster
         accepts = may_lead or cluster.is_active
+        known = directories or {}
 
         def may_lead_it(broker_id: NodeId) -> bool:
             if not accepts(broker_id) or broker_id not in partition.replicas:
                 return False
             broker = cluster.brokers.get(broker_id)
-            return broker is not None and broker.has_online_directory(partition.directory_of(broker_id))
+            directory = known.get(broker_id) or partition.directory_of(broker_id)
+            return broker is not None and broker.has_online_directory(directory)
 
         rules = self._rules_of(topic)
 
@@ -83,6 +93,7 @@ class LeadershipControl:
             elr_enabled=rules.elr_enabled,
             default_directory=self._default_directory,
             election=rules.election,
+            directories=known,
         )
 
     def _rules_of(self, topic: TopicImage) -> "_Rules":

@@ -33,6 +33,7 @@ from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.quota import ReplicationQuota
+from ottla.replication.truncation import cut_unknown_epochs
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.codec import Message
 
@@ -435,6 +436,7 @@ class ReplicaManager:
                 config=self._config_of_topic(topic_partition.topic),
                 directory_id=directory_id if directory_id >= RESERVED_DIRECTORIES_END else None,
             )
+            cut_unknown_epochs(log, local.partition.leader_epoch)
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)

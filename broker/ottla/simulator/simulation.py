@@ -23,6 +23,7 @@ from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRe
 from ottla.simulator.plan import Plan, TopicPlan, draw_plan
 from ottla.simulator.producer import Producer
 from ottla.simulator.quorum_keeper import QuorumKeeper
+from ottla.simulator.quorum_promises import QuorumCommitsItsOwnEpoch
 from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
@@ -33,7 +34,7 @@ RECOVERY_LIMIT_MS = 120_000
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
 ADMINISTRATION_PAUSE_MS = 4_000
-EVERY_INVARIANT = (*INVARIANTS, FollowersKnowLess, OnlyUnwantedRecordsAreDeleted)
+EVERY_INVARIANT = (*INVARIANTS, QuorumCommitsItsOwnEpoch, FollowersKnowLess, OnlyUnwantedRecordsAreDeleted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,22 @@ def test_a_failed_directory_takes_its_replicas_out(node: Any) -> None:
     assert partition(node).leader == -1
 
 
+def test_a_last_known_leader_with_a_new_disk_leads_as_soon_as_its_directory_is_known(node: Any) -> None:
+    """Found by the simulator (seed 5096): it led only after the next broker had come or gone."""
+    node.create_topic("t")
+    node.clock.advance(SESSION_MS)
+    node.controller.tick(node.clock.monotonic_ms())
+    node.commit()
+    new = Uuid(b"n" * 16)
+    node.ask(node.registration(1, log_dirs=[new]))
+    node.ask(node.heartbeat(1))
+    before = partition(node).leader
+
+    assert node.put("t", 1, new) == ErrorCode.NONE
+
+    assert (before, partition(node).leader, partition(node).directories) == (-1, 1, (new,))
+
+
 def test_without_eligible_leader_replicas_the_last_in_sync_replica_stays(new_controller: Callable[..., Any]) -> None:
     node = new_controller(features={"eligible.leader.replicas.version": 0})
     node.add_brokers(1)

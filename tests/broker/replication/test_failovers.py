@@ -165,6 +165,26 @@ def test_a_new_replica_starts_within_a_batch_where_the_leaders_log_does(pair: An
     assert pair.controller.partition().isr == (1, 2)
 
 
+@pytest.mark.parametrize("is_alone", [False, True], ids=["not-the-first-batch", "the-only-batch"])
+def test_a_replica_with_a_batch_of_an_epoch_that_was_never_led_cuts_it_off(pair: Any, is_alone: bool) -> None:
+    """Found by the simulator (seed 5084): a flipped bit; no leader could say where the two logs part."""
+    if not is_alone:
+        pair[1].produce(b"a")
+    pair[1].produce(b"b")
+    pair.settle()
+    pair.stop(2)
+    path = next(path for path in pair[2].disk.paths() if path.endswith("/t-0/00000000000000000000.log"))
+    # The batches are of one size.
+    at = 0 if is_alone else len(pair[2].disk.contents(path)) // 2
+    pair[2].disk.corrupt(path, at + 13, b"\x40")
+
+    pair.start(2)
+    pair.run(1_500)
+
+    assert pair[2].log_bytes() == pair[1].log_bytes()
+    assert pair.controller.partition().isr == (1, 2)
+
+
 def test_a_follower_without_a_log_copies_everything(pair: Any) -> None:
     pair[1].produce(b"a")
     pair[1].produce(b"b")

@@ -18,23 +18,27 @@ from ottla.log import producer_state
 from ottla.log.partition_log import PartitionLog
 from ottla.raft import quorum_state_file, unattached
 from ottla.raft.leader import LeaderState
+from ottla.replication import replica_fetcher
 from ottla.replication.neighbours import Brokers
 from ottla.replication.partition import Partition
+from ottla.replication.remote_replica import RemoteReplica
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.server.node import Node
 from ottla.simulator.disk import SimulatedFile
 from ottla.simulator.simulation import Outcome, Simulation
 
 RUN_MS = 20_000
+SEEDS_MAX = 60
+"""Where a mutation says nothing else."""
 
 SetAttribute = Callable[[Any, str, Any], None]
 
 
 class Mutation(NamedTuple):
-    """``seeds_max``: within how many seeds, from 1 on, it has to be found."""
+    """``seeds_max``: within how many seeds, from 1 on, it has to be found; None where a scenario has to find it."""
 
     name: str
-    seeds_max: int
+    seeds_max: int | None
     apply: Callable[[SetAttribute], None]
 
 
@@ -42,7 +46,7 @@ MUTATIONS: list[Mutation] = []
 
 
 def mutation(
-    name: str, *, seeds_max: int
+    name: str, *, seeds_max: int | None
 ) -> Callable[[Callable[[SetAttribute], None]], Callable[[SetAttribute], None]]:
     def register(apply: Callable[[SetAttribute], None]) -> Callable[[SetAttribute], None]:
         MUTATIONS.append(Mutation(name, seeds_max, apply))
@@ -98,6 +102,26 @@ def _truncate_to_high_watermark(set_attribute: SetAttribute) -> None:
         return is_news
 
     set_attribute(Partition, "follow", truncating)
+
+
+@mutation("a diverged follower cuts its log at the high watermark that it knows", seeds_max=None)
+def _cut_at_known_high_watermark(set_attribute: SetAttribute) -> None:
+    set_attribute(replica_fetcher, "truncation_offset", lambda log, diverging: log.high_watermark)
+
+
+@mutation("what is known of followers outlives the leader's epoch", seeds_max=None)
+def _keep_what_is_known(set_attribute: SetAttribute) -> None:
+    begin_epoch = RemoteReplica.begin_epoch
+
+    def forgetting_nothing(self: RemoteReplica, *, is_new_leader: bool, **how: Any) -> None:
+        begin_epoch(self, is_new_leader=False, **how)
+
+    set_attribute(RemoteReplica, "begin_epoch", forgetting_nothing)
+
+
+@mutation("fetches of every leader epoch are served", seeds_max=None)
+def _serve_every_epoch(set_attribute: SetAttribute) -> None:
+    set_attribute(Partition, "require_epoch", lambda self, current_leader_epoch: None)
 
 
 @mutation("repeated batches of idempotent producers are appended again", seeds_max=20)
@@ -200,6 +224,21 @@ def _commit_alone(set_attribute: SetAttribute) -> None:
     set_attribute(LeaderState, "_advance", advance)
 
 
+@mutation("the quorum counts replicas of records of earlier epochs", seeds_max=60)
+def _commit_by_count(set_attribute: SetAttribute) -> None:
+    def advance(self: LeaderState) -> bool:
+        voters = self.voters.voters.values()
+        own = self.local.node_id
+        offsets = sorted(self.synced_offset if each.node_id == own else self.offset_of(each.key) for each in voters)
+        candidate = offsets[(len(offsets) - 1) // 2]
+        if candidate <= (self.high_watermark or 0):
+            return False
+        self.high_watermark = candidate
+        return True
+
+    set_attribute(LeaderState, "_advance", advance)
+
+
 @mutation("a voter votes for everybody who asks", seeds_max=100)
 def _vote_twice(set_attribute: SetAttribute) -> None:
     def grants(leader_id: Any, voted_key: Any, candidate: Any, *, is_log_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -255,7 +294,7 @@ def applied(change: Mutation) -> Any:
 def hunt(change: Mutation) -> Outcome | None:
     """Run seeds from 1 on until one fails; return how, or None when none did."""
     with applied(change):
-        for seed in range(1, change.seeds_max + 1):
+        for seed in range(1, (change.seeds_max or SEEDS_MAX) + 1):
             outcome = Simulation(seed).run(RUN_MS)
             if outcome.failure is not None:
                 return outcome
@@ -272,7 +311,7 @@ def main() -> None:
         outcome = hunt(change)
         seconds = time.process_time() - started
         if outcome is None or outcome.failure is None:
-            print(f"| {change.name} | NOT FOUND in {change.seeds_max} | | {seconds:.1f} |", flush=True)
+            print(f"| {change.name} | NOT FOUND in {change.seeds_max or SEEDS_MAX} | | {seconds:.1f} |", flush=True)
         else:
             by = outcome.failure.partition(":")[0]
             print(f"| {change.name} | {outcome.seed} | {by} | {seconds:.1f} |", flush=True)

@@ -1,0 +1,198 @@
+"""Worst moments on purpose, which chance hits too seldom: each holds as the broker is, and breaks under a mutation."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.metadata.topics import PartitionRegistration
+from ottla.replication.partition import Partition
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.internet import Weather
+from ottla.simulator.invariants import INVARIANTS
+from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.witness import Witness
+from ottla.simulator.workload import batch_of, create_topic, produce
+from ottla.types import NodeId, TopicPartition
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+PARTITION = TopicPartition("t", 0)
+CONTROLLER = "node1"
+
+
+def _load_catalog() -> ModuleType:
+    path = Path(__file__).with_name("catalog.py")
+    spec = importlib.util.spec_from_file_location("simulator_mutations_of_scenarios", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+catalog = _load_catalog()
+
+
+class Links(Weather):
+    """Links that are cut or slow, one way each, as the scenario says."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.cut: set[tuple[str, str]] = set()
+        self.slow: dict[tuple[str, str], int] = {}
+
+    def travel_ms(self, source: str, target: str) -> int | None:
+        return None if (source, target) in self.cut else 1 + self.slow.get((source, target), 0)
+
+
+class Stage:
+    """One controller and three brokers with one partition, whose replicas are ``a`` (the leader), ``b`` and ``c``."""
+
+    def __init__(self) -> None:
+        self.links = Links()
+        self.cluster = Cluster(5, controllers=1, combined=False, weather=self.links)
+        self.witness = Witness(self.cluster)
+        self.witness.invariants = [invariant(self.witness) for invariant in INVARIANTS]
+        self.cluster.before_start = self.witness.before_start
+        self.cluster.on_event = self.witness.look
+        self.cluster.start()
+        self.cluster.run_until_ready()
+        create_topic(self.cluster.connect(2), "t", replicas=3)
+        self.cluster.run_until(lambda: "t" in self.witness.image.topics.by_name)
+        self.a, self.b, self.c = self.registration.replicas
+        self.produce(self.a, acks=-1)
+        self.cluster.run(1_000)
+
+    @property
+    def registration(self) -> PartitionRegistration:
+        return self.witness.image.topics.by_name["t"].partitions[0]
+
+    def replica(self, node_id: NodeId) -> Partition:
+        process = self.cluster.nodes[node_id].process
+        assert process is not None
+        return process.replicas.get(*PARTITION)
+
+    def end(self, node_id: NodeId) -> int:
+        return self.replica(node_id).log.log_end_offset
+
+    def host(self, node_id: NodeId) -> str:
+        return self.cluster.nodes[node_id].host
+
+    def produce(self, node_id: NodeId, *, acks: int = 1) -> None:
+        client = self.cluster.connect(node_id)
+        assert produce(client, "t", batch_of(client, [b"x"]), acks=acks).error_code == ErrorCode.NONE
+
+    def produce_later(self, node_id: NodeId) -> None:
+        """Send a record with acks=all, and wait for nothing."""
+        client = self.cluster.connect(node_id)
+        data = PartitionProduceData(index=0, records=batch_of(client, [b"x"]))
+        topic = TopicProduceData(name="t", partition_data=[data])
+        client.send(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic]), 9)
+
+    def leads(self, node_id: NodeId) -> bool:
+        place = self.cluster.nodes[node_id]
+        return place.process is not None and self.replica(node_id).is_leader
+
+    def prefer(self, *replicas: NodeId) -> None:
+        """Put the replicas into another order, and elect the first one."""
+        client = self.cluster.connect(self.c)
+        wanted = ReassignablePartition(partition_index=0, replicas=list(replicas))
+        topics = [ReassignableTopic(name="t", partitions=[wanted])]
+        move = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5_000)
+        assert client.ask(move, AlterPartitionReassignmentsResponse, 0).error_code == 0
+        place = TopicPartitions(topic="t", partitions=[0])
+        elect = ElectLeadersRequest(election_type=0, topic_partitions=[place], timeout_ms=5_000)
+        assert client.ask(elect, ElectLeadersResponse, 2).error_code == 0
+
+
+def a_follower_that_has_diverged_leads_next() -> None:
+    """What a follower has and acknowledged, but has not heard to be committed, survives a divergence behind it."""
+    stage = Stage()
+    a, b, c = stage.a, stage.b, stage.c
+    acknowledged = stage.end(a) + 1
+    stage.links.slow[stage.host(a), stage.host(b)] = 300
+    stage.produce_later(a)
+    stage.cluster.run(50)
+    stage.produce(a)
+    stage.cluster.run_until(lambda: stage.replica(a).log.high_watermark == acknowledged)
+    assert (stage.end(b), stage.end(c)) == (acknowledged, acknowledged + 1)
+    assert stage.replica(c).log.high_watermark < acknowledged
+    stage.cluster.kill(a)
+    stage.cluster.run_until(lambda: stage.leads(b))
+
+    stage.cluster.run_until(lambda: stage.end(c) <= acknowledged)
+    stage.cluster.kill(b)
+    stage.cluster.run_until(lambda: stage.leads(c))
+
+
+def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> None:
+    """What it knows of a follower, or hears late from one, is of before the epoch that it missed."""
+    stage = Stage()
+    a, b, c = stage.a, stage.b, stage.c
+    links = stage.links
+    start = stage.end(a)
+    links.cut.add((stage.host(a), stage.host(b)))
+    for _ in range(2):
+        stage.produce(a)
+        stage.cluster.run(20)
+    stage.produce_later(a)
+    stage.cluster.run_until(lambda: stage.end(a) == start + 3)
+    if cuts_answers:
+        links.cut.add((stage.host(c), stage.host(a)))
+    stage.cluster.run(20)
+    assert (stage.end(a), stage.end(b), stage.end(c)) == (start + 3, start, start + 3)
+
+    apart = {CONTROLLER, stage.host(a)}
+    links.cut |= {(CONTROLLER, stage.host(a)), (stage.host(a), CONTROLLER)}
+    stage.cluster.internet.reset_connections(lambda source, target: {source, target} == apart)
+    stage.prefer(b, a, c)
+    stage.cluster.run_until(lambda: stage.leads(b) and stage.end(c) == start)
+    stage.produce(b)
+    stage.cluster.run_until(lambda: stage.end(c) == start + 1)
+    assert stage.leads(a), "nobody has told it"
+    stage.cluster.kill(b)
+    stage.cluster.run_until(lambda: stage.registration.leader == a)
+
+    links.cut -= {(CONTROLLER, stage.host(a)), (stage.host(a), CONTROLLER)}
+    stage.cluster.internet.release()
+    stage.cluster.run_until(lambda: stage.replica(a).leader_epoch == stage.registration.leader_epoch)
+    links.cut.clear()
+    stage.cluster.internet.release()
+    stage.cluster.run_until(lambda: stage.end(c) == stage.end(a) == stage.replica(a).log.high_watermark)
+
+
+def a_leader_goes_on_from_what_it_knew() -> None:
+    a_leader_that_missed_an_epoch_leads_again(cuts_answers=False)
+
+
+def a_fetch_of_an_epoch_that_is_over_arrives_late() -> None:
+    a_leader_that_missed_an_epoch_leads_again(cuts_answers=True)
+
+
+SCENARIOS: dict[Callable[[], None], str] = {
+    a_follower_that_has_diverged_leads_next: "a diverged follower cuts its log at the high watermark that it knows",
+    a_leader_goes_on_from_what_it_knew: "what is known of followers outlives the leader's epoch",
+    a_fetch_of_an_epoch_that_is_over_arrives_late: "fetches of every leader epoch are served",
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_all_is_well_without_a_mutation(scenario: Callable[[], None]) -> None:
+    scenario()
+
+
+@pytest.mark.parametrize(("scenario", "name"), SCENARIOS.items(), ids=SCENARIOS.values())
+def test_a_mutation_is_caught(scenario: Callable[[], None], name: str) -> None:
+    mutation = next(each for each in catalog.MUTATIONS if each.name == name)
+    with catalog.applied(mutation), pytest.raises(InvariantViolation):
+        scenario()
