@@ -175,6 +175,12 @@ class TestBrokerConfigs:
 
         assert "InvalidRequestException: Cannot update these configs dynamically: [log.dirs]" in refused.stderr
 
+    def test_only_its_own_directories_are_cordoned(self, run: Callable[..., Any]) -> None:
+        refused = run("--alter", "--add-config", "cordoned.log.dirs=/nope", code=1)
+
+        assert "must be present in log.dirs or log.dir. Missing entries : /nope" in refused.stderr
+        assert "InvalidRequestException" in refused.stderr
+
     @pytest.mark.parametrize(
         ("change", "why"),
         [

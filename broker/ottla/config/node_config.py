@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.cordon import cordoned_directories
 from ottla.config.key import parse_value
 from ottla.config.listeners import Listener, QuorumVoter
 from ottla.config.properties import parse_properties
@@ -46,6 +47,8 @@ class NodeConfig:
     controller_quorum_bootstrap_servers: tuple[Endpoint, ...]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
+    cordoned_log_dirs: tuple[str, ...]
+    """As configured; `cordoned_directories` are meant."""
 
     # Ottla's own.
     ottla_acks_fsync: bool
@@ -168,6 +171,15 @@ class NodeConfig:
     @property
     def is_controller(self) -> bool:
         return CONTROLLER_ROLE in self.process_roles
+
+    @property
+    def cordoned_directories(self) -> tuple[str, ...]:
+        """The log directories that take no new replicas.
+
+        Raises:
+            InvalidConfigError: a dynamic value names one that is not there.
+        """
+        return cordoned_directories(self.cordoned_log_dirs, self.log_dirs)
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:

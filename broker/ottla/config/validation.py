@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.cordon import cordoned_directories
 from ottla.config.key import ConfigValue, InvalidConfigError, Standing, parse_value
 from ottla.config.layers import find_broker_key
 from ottla.config.listeners import (
@@ -260,6 +261,10 @@ def _read_quorum(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
 def _read_directories(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     log_dirs = _words(values, "log.dirs") or _words(values, "log.dir")
     metadata_log_dir = values["metadata.log.dir"]
+    try:
+        cordoned_directories(_words(values, "cordoned.log.dirs"), log_dirs)
+    except InvalidConfigError as error:
+        raise ConfigurationError(error.message or "") from error
     return {
         "log_dirs": log_dirs,
         "metadata_log_dir": log_dirs[0] if metadata_log_dir is None else str(metadata_log_dir),

@@ -70,6 +70,7 @@ class BrokerLifecycle:
         metadata_offset: returns the offset of the last metadata record that this broker has applied.
         directory_ids: returns the ids of the online log directories.
         offline_directory_ids: returns the ids of the log directories that failed.
+        cordoned_directory_ids: returns the ids of the log directories that shall take no new replicas.
         previous_broker_epoch: of the clean-shutdown markers, -1 without them.
         on_state: told of every new state.
         on_failure: told, in a sentence, why the broker cannot enter the cluster; the node is to stop.
@@ -94,6 +95,7 @@ class BrokerLifecycle:
         metadata_offset: Callable[[], Offset],
         directory_ids: Callable[[], list[Uuid]],
         offline_directory_ids: Callable[[], list[Uuid]],
+        cordoned_directory_ids: Callable[[], list[Uuid]] = list,
         previous_broker_epoch: int = -1,
         config: BrokerLifecycleConfig | None = None,
         on_state: Callable[[BrokerState], None] | None = None,
@@ -108,6 +110,8 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._directory_ids = directory_ids
         self._offline_directory_ids = offline_directory_ids
+        self._cordoned_directory_ids = cordoned_directory_ids
+        self._shown_cordoned: list[Uuid] = []
         self._previous_broker_epoch = previous_broker_epoch
         self._config = config or BrokerLifecycleConfig()
         self._on_state = on_state
@@ -154,7 +158,14 @@ class BrokerLifecycle:
         if shown is not None and shown.incarnation_id != self.incarnation_id and 0 <= self.broker_epoch < shown.epoch:
             self._fail(REPLACED)
             return
+        if shown is not None:
+            self._shown_cordoned = sorted(shown.cordoned_directories)
         self.on_metadata_applied()
+
+    def on_cordoned(self) -> None:
+        """Say that other directories are cordoned: the controller need not wait for the next heartbeat to hear it."""
+        if self.state is BrokerState.RUNNING:
+            self._ask_soon()
 
     def begin_controlled_shutdown(self) -> Delayed[None]:
         """Ask the controller to move leaders away; complete when it says that the broker may go.
@@ -209,6 +220,7 @@ class BrokerLifecycle:
         )
 
     def _heartbeat(self) -> Message:
+        cordoned = sorted(self._cordoned_directory_ids())
         return BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self.broker_epoch,
@@ -216,6 +228,7 @@ class BrokerLifecycle:
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=sorted(self._offline_directory_ids()),
+            cordoned_log_dirs=None if cordoned == self._shown_cordoned else cordoned,
         )
 
     # --- being answered

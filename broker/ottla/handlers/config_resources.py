@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias, TypeVar
 
 from ottla.config.alter import check_thread_counts
-from ottla.config.key import InvalidConfigError
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.cordon import cordoned_directories
+from ottla.config.key import InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
@@ -76,8 +78,12 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
             )
 
 
-def _check_steps(context: RequestContext, resource: ResourceT, values_after: ValuesAfter[ResourceT]) -> None:
-    """Refuse steps of this broker's thread counts that are too large; a controller takes any, as Kafka's does."""
+def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_after: ValuesAfter[ResourceT]) -> None:
+    """Refuse what does not fit this broker as it runs; a controller takes it, as Kafka's does.
+
+    Raises:
+        KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that are not there.
+    """
     if resource.resource_type != ConfigResourceType.BROKER or context.connection.role is not ListenerRole.BROKER:
         return
     before = broker_layers(context)
@@ -90,6 +96,12 @@ def _check_steps(context: RequestContext, resource: ResourceT, values_after: Val
         # Not a change at all; the controller says why.
         return
     check_thread_counts(before, after)
+    try:
+        entries = parse_value(BROKER_KEYS["cordoned.log.dirs"], after.text("cordoned.log.dirs"))
+        assert isinstance(entries, tuple)
+        cordoned_directories(entries, context.services.config.log_dirs)
+    except InvalidConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
 def pass_on_alterable(
@@ -118,7 +130,7 @@ def pass_on_alterable(
     for index, resource in enumerate(resources):
         try:
             check_alterable(context, resource.resource_type, resource.resource_name)
-            _check_steps(context, resource, values_after)
+            _check_for_this_broker(context, resource, values_after)
         except KafkaError as error:
             refused[index] = answer_type(
                 error_code=error.code,

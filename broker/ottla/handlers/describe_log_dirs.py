@@ -33,7 +33,12 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
             space = logs.space_of(path)
         except StorageError:
             continue  # it is among the offline ones now
-        result = DescribeLogDirsResult(log_dir=path, total_bytes=space.total_bytes, usable_bytes=space.usable_bytes)
+        result = DescribeLogDirsResult(
+            log_dir=path,
+            total_bytes=space.total_bytes,
+            usable_bytes=space.usable_bytes,
+            is_cordoned=logs.is_cordoned(path),
+        )
         topics: dict[str, DescribeLogDirsTopic] = {}
         for log in by_directory.get(path, []):
             topic, partition = log.topic_partition

@@ -126,6 +126,7 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
         self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
+        self._cordoned: frozenset[str] = frozenset()
         self._deleted: deque[_Removal] = deque()
         now_ms = clock.monotonic_ms()
         self._duties = self._make_duties(now_ms)
@@ -269,7 +270,8 @@ class LogManager:
                 # It may be the wanted one: a log made elsewhere would be empty, and its records taken for lost.
                 raise StorageError(f"{directory.path}, which may hold {topic_partition}, has been offline all the time")
         self._require_one()
-        return min(self._online(), key=lambda directory: len(directory.logs))
+        open_ones = [directory for directory in self._online() if directory.path not in self._cordoned]
+        return min(open_ones or self._online(), key=lambda directory: len(directory.logs))
 
     def logs(self) -> Iterator[PartitionLog]:
         """Every online log, by topic and partition."""
@@ -338,6 +340,17 @@ class LogManager:
         self._config = replace(self._config, producer_id_expiration_ms=expiration_ms)
 
     # --- directories
+
+    def cordon(self, paths: Iterable[str]) -> None:
+        """Put no new log into the directories ``paths`` while there are others."""
+        self._cordoned = frozenset(paths)
+
+    def is_cordoned(self, path: str) -> bool:
+        return path in self._cordoned
+
+    def cordoned_directory_ids(self) -> list[Uuid]:
+        """directory.id of each online directory that is cordoned: for the broker's heartbeats."""
+        return sorted(directory_id for path, directory_id in self.directory_ids().items() if self.is_cordoned(path))
 
     def directory_ids(self) -> Mapping[str, Uuid]:
         """directory.id of each online directory, by path: what a broker registration carries."""

@@ -171,6 +171,7 @@ class Node:
             metadata_offset=lambda: self._loader.applied_offset,
             directory_ids=lambda: sorted(self.logs.directory_ids().values()),
             offline_directory_ids=self.logs.offline_directory_ids,
+            cordoned_directory_ids=self.logs.cordoned_directory_ids,
             previous_broker_epoch=self.logs.previous_broker_epoch(),
             config=settings.lifecycle_config(config),
             on_state=self._on_broker_state,
@@ -193,6 +194,7 @@ class Node:
             config=settings.log_manager_config(config),
             on_directory_failure=self._on_directory_failure,
         )
+        self.logs.cordon(config.cordoned_directories)
         self.logs.start(config_of_topic=self._topic_config)
         if config.metadata_log_dir in self.logs.offline_directories():
             raise StorageError(f"log directory {config.metadata_log_dir} failed, and with it the metadata log")
@@ -333,6 +335,9 @@ class Node:
 
     def _use_config(self, config: NodeConfig) -> None:
         """Take settings that were changed while the node runs."""
+        self.logs.cordon(config.cordoned_directories)
+        if self._lifecycle is not None:
+            self._lifecycle.on_cordoned()
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)

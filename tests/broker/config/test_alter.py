@@ -124,7 +124,7 @@ def test_bad_broker_config_is_refused(values: dict[str, str], message: str) -> N
 
 def test_broker_config_that_would_be_ignored_is_refused() -> None:
     with pytest.raises(KafkaError, match="refused"):
-        validate_broker_config({"cordoned.log.dirs": "/a"}, per_broker=True)
+        validate_broker_config({"principal.builder.class": "com.example.Mine"}, per_broker=True)
 
 
 def test_unknown_broker_config_is_taken_for_a_plugins() -> None:

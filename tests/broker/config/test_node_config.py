@@ -86,6 +86,22 @@ def test_directories_follow_kafkas_rules(
     assert (config.log_dirs, config.metadata_log_dir) == (log_dirs, metadata_log_dir)
 
 
+@pytest.mark.parametrize(
+    ("entries", "cordoned"),
+    [("", ()), ("/b", ("/b",)), ("*", ("/a", "/b"))],
+    ids=["none", "one", "all"],
+)
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+def test_directories_are_cordoned_by_name_or_all(entries: str, cordoned: tuple[str, ...], is_dynamic: bool) -> None:
+    change = {"cordoned.log.dirs": entries}
+    config = NodeConfig.from_properties({**COMBINED, "log.dirs": "/a,/b", **({} if is_dynamic else change)})
+    if is_dynamic:
+        config = config.with_dynamic(change)
+
+    assert config.cordoned_directories == cordoned
+    assert config.warnings == ()
+
+
 def test_broker_id_stands_for_node_id() -> None:
     properties = {**COMBINED, "broker.id": "5"}
     del properties["node.id"]
@@ -119,6 +135,10 @@ def test_broker_id_stands_for_node_id() -> None:
         pytest.param({"controller.quorum.bootstrap.servers": None}, "where the quorum is", id="no-quorum"),
         pytest.param({"controller.quorum.voters": "2@h:1"}, "must be included", id="not-among-its-voters"),
         pytest.param({"log.dirs": ""}, "must not be empty", id="no-directory"),
+        pytest.param(
+            {"log.dirs": "/a,/b", "cordoned.log.dirs": "/a,/c"}, "Missing entries : /c", id="cordons-what-is-not-there"
+        ),
+        pytest.param({"cordoned.log.dirs": "*,/a"}, "must not contain other values", id="cordons-all-and-one"),
         pytest.param({"replica.lag.time.max.ms": "499"}, r"replica\.fetch\.wait\.max\.ms=500", id="wait-above-lag"),
         pytest.param({"broker.heartbeat.interval.ms": "4501"}, "at most half", id="heartbeat-above-half-session"),
         pytest.param({"replica.selector.class": "com.example.Mine"}, "would not ask", id="somebody-elses-selector"),

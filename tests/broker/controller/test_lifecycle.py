@@ -47,6 +47,7 @@ class LivingBroker:
     def __init__(self, node: Any, previous_broker_epoch: int = -1, cluster_id: str = "4L6g3nShT-eMCtK--X86sw") -> None:
         self.node = node
         self.failures: list[str] = []
+        self.cordoned: list[Uuid] = []
         self.channel = Channel(node)
         self.states: list[BrokerState] = []
         self.lifecycle = BrokerLifecycle(
@@ -60,6 +61,7 @@ class LivingBroker:
             metadata_offset=lambda: node.loader.applied_offset,
             directory_ids=lambda: [Uuid(b"d" * 16)],
             offline_directory_ids=list,
+            cordoned_directory_ids=lambda: self.cordoned,
             previous_broker_epoch=previous_broker_epoch,
             config=BrokerLifecycleConfig(heartbeat_interval_ms=HEARTBEAT_MS, initial_registration_timeout_ms=1_000),
             on_state=self.states.append,
@@ -111,6 +113,28 @@ def test_it_registers_catches_up_and_is_let_in(broker: LivingBroker) -> None:
 def test_it_beats_when_the_interval_is_over_and_not_before(running: LivingBroker) -> None:
     assert running.tick(HEARTBEAT_MS - 1) == []
     assert running.tick(1) == [BrokerHeartbeatRequest]
+
+
+def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: LivingBroker) -> None:
+    def show() -> list[list[Uuid] | None]:
+        sent = [each for each in running.channel.sent if isinstance(each, BrokerHeartbeatRequest)]
+        running.lifecycle.publish(MetadataDelta(running.node.image), running.node.image)
+        return [each.cordoned_log_dirs for each in sent]
+
+    for cordoned in ([Uuid(b"d" * 16)], []):
+        running.cordoned = cordoned
+        running.lifecycle.on_cordoned()
+        running.lifecycle.tick(running.node.clock.monotonic_ms())
+        running.node.commit()
+        assert show() == [cordoned]
+        assert list(running.node.image.cluster.brokers[1].cordoned_directories) == cordoned
+        running.channel.take()
+
+        running.node.clock.advance(HEARTBEAT_MS)
+        running.lifecycle.tick(running.node.clock.monotonic_ms())
+        running.node.commit()
+        assert show() == [None]
+        running.channel.take()
 
 
 def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> None:

@@ -31,6 +31,7 @@ from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.registry import ApiKey, response_type
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -187,6 +188,62 @@ def test_another_broker_s_settings_are_refused_and_the_rest_is_changed(
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
     assert changed.error_code == ErrorCode.NONE
     assert node.node.metadata.topic_config("t")["segment.ms"] == "9"
+
+
+def cordon(node: RunningNode, *entries: str) -> Any:
+    config = incremental.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value=",".join(entries))
+    resource = incremental.AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
+    return ask(node, incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
+
+
+def test_directories_are_cordoned_from_the_start(world: World) -> None:
+    node = world.start_node(**{"cordoned.log.dirs": "*"})
+    node.run(100)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+
+    (answer,) = ask(node, CreateTopicsRequest(topics=[topic]), 7).topics
+
+    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "all their log directories cordoned" in answer.error_message
+
+
+def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas(running: RunningNode) -> None:
+    def create(name: str) -> ErrorCode:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        return ErrorCode(ask(running, CreateTopicsRequest(topics=[topic]), 7).topics[0].error_code)
+
+    def shown(version: int) -> list[bool]:
+        answer = ask(running, DescribeLogDirsRequest(topics=None), version)
+        return [each.is_cordoned for each in answer.results]
+
+    assert cordon(running, "*").error_code == ErrorCode.NONE
+    running.run(100)
+
+    assert create("refused") == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert (shown(5), shown(4)) == ([True], [False])
+
+    assert cordon(running).error_code == ErrorCode.NONE
+    running.run(100)
+
+    assert create("taken") == ErrorCode.NONE
+    assert shown(5) == [False]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (
+            ["/nope"],
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : /nope",
+        ),
+        (["*", "/data"], "When cordoned.log.dirs is set to *, it must not contain other values"),
+    ],
+    ids=["not-there", "all-and-one"],
+)
+def test_only_the_broker_s_own_directories_are_cordoned(running: RunningNode, entries: list[str], message: str) -> None:
+    refused = cordon(running, *entries)
+
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
 
 
 @pytest.mark.parametrize("name", ["1", ""], ids=["one-broker", "default"])

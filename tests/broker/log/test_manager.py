@@ -155,6 +155,30 @@ def test_a_log_goes_to_the_directory_with_the_fewest(node: Node) -> None:
     assert directories == ["/a/topic-0", "/b/topic-1", "/a/topic-2", "/b/topic-3"]
 
 
+@pytest.mark.parametrize(
+    ("cordoned", "directories"),
+    [
+        pytest.param(("/a",), ["/b/topic-0", "/b/topic-1"], id="the-other"),
+        pytest.param(("/a", "/b"), ["/a/topic-0", "/b/topic-1"], id="all-are-as-good"),
+    ],
+)
+def test_a_new_log_goes_past_cordoned_directories(
+    node: Node, cordoned: tuple[str, ...], directories: list[str]
+) -> None:
+    manager = node.start()
+    manager.cordon(cordoned)
+
+    assert [node.create(manager, partition=partition).directory for partition in range(2)] == directories
+    assert manager.cordoned_directory_ids() == [{"/a": A_ID, "/b": B_ID}[path] for path in cordoned]
+
+
+def test_a_cordoned_directory_takes_the_log_that_the_metadata_puts_there(node: Node) -> None:
+    manager = node.start()
+    manager.cordon(["/a"])
+
+    assert node.create(manager, directory_id=A_ID).directory == "/a/topic-0"
+
+
 def test_a_log_goes_where_the_metadata_says(node: Node) -> None:
     manager = node.start()
 

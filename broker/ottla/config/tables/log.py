@@ -15,8 +15,8 @@ compression.zstd.level INT 3 -131072..22 - cluster-wide acted-on
     Level for zstd where the broker compresses.
 controller.socket.timeout.ms INT 30000 - ms read-only known
     Kafka's wait for answers of controller channels.
-cordoned.log.dirs LIST "" list - per-broker refused
-    Directories that take no new replicas; this release would still place replicas there.
+cordoned.log.dirs LIST "" list - per-broker acted-on
+    Those of log.dirs that take no new replicas, * for all; a broker without another is passed over by new topics.
 default.replication.factor INT 1 - - read-only acted-on
     Replicas of a topic that is made without saying how many.
 delete.records.purgatory.purge.interval.requests INT 1 - - read-only known
