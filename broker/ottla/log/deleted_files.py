@@ -6,8 +6,6 @@ removed when the log is opened again.
 Source: LocalLog.deleteSegmentFiles of Kafka.
 """
 
-from collections import deque
-
 from ottla.errors import StorageError
 from ottla.log.file_names import DELETED_SUFFIX
 from ottla.ports import Disk
@@ -20,7 +18,8 @@ class DeletedFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._waiting: deque[tuple[int, str]] = deque()
+        # Most logs never have any: an empty list is small.
+        self._waiting: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,7 +47,7 @@ class DeletedFiles:
         """
         count = 0
         while self._waiting and self._waiting[0][0] <= now_ms:
-            _, path = self._waiting.popleft()
+            _, path = self._waiting.pop(0)
             try:
                 self._disk.remove(path)
             except FileNotFoundError:
@@ -60,4 +59,4 @@ class DeletedFiles:
 
     def move_to(self, source: str, target: str) -> None:
         """Follow the files to the directory ``target``, into which ``source`` has been renamed."""
-        self._waiting = deque((due_ms, path.replace(source, target, 1)) for due_ms, path in self._waiting)
+        self._waiting = [(due_ms, path.replace(source, target, 1)) for due_ms, path in self._waiting]

@@ -122,6 +122,11 @@ class LogManager:
         self._on_directory_failure = on_directory_failure
         self.on_log_start_raised: Callable[[TopicPartition], None] | None = None
         self._directories = {path: LogDirectory(disk, path) for path in log_directories}
+        # Shared by a directory's thousands of logs.
+        self._on_storage_error = {path: partial(self._fail, each) for path, each in self._directories.items()}
+        self._on_truncated = {
+            path: partial(self._checkpoint_recovery_points, each) for path, each in self._directories.items()
+        }
         self._open_files = OpenFiles(self._config.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
@@ -210,8 +215,8 @@ class LogManager:
             was_clean_shutdown=was_clean_shutdown,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             open_files=self._open_files,
-            on_storage_error=lambda error: self._fail(directory, error),
-            on_truncated=lambda: self._checkpoint_recovery_points(directory),
+            on_storage_error=self._on_storage_error[directory.path],
+            on_truncated=self._on_truncated[directory.path],
         )
         self._logs[partition] = directory.logs[partition] = log
         return log

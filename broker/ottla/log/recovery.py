@@ -221,10 +221,10 @@ class LogLoader:
         """Whether no record was ever appended: whoever appends one leaves the file of epochs, whatever he cuts off."""
         if self._log_start_offset > 0 or not names <= _BLANK_FILES:
             return False
-        if not self._segments:
-            return True
+        if not self._segments or not names >= _SEGMENT_FILES:
+            return not self._segments
         try:
-            sizes = [self._disk.size_bytes(f"{self._directory}/{name}") for name in sorted(names & _SEGMENT_FILES)]
+            sizes = [self._disk.size_bytes(f"{self._directory}/{name}") for name in sorted(_SEGMENT_FILES)]
         except OSError as error:
             raise StorageError(f"cannot look into {self._directory}: {error}") from error
         return not any(sizes)

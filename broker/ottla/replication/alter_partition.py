@@ -5,6 +5,7 @@ controller has answered it, or its leader has dropped it. Source: DefaultAlterPa
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -109,6 +110,7 @@ class AlterPartitionManager:
             return
         assert isinstance(answer, AlterPartitionResponse)
         answers = {(topic.topic_id, data.partition_index): data for topic in answer.topics for data in topic.partitions}
+        refused: Counter[str] = Counter()
         for key, proposal in sent.items():
             data = answers.get(key)
             if data is None:
@@ -117,8 +119,12 @@ class AlterPartitionManager:
             if self._proposals.get(key) is proposal:
                 del self._proposals[key]
             if data.error_code != ErrorCode.NONE:
-                self.failed_updates += 1
+                refused[ErrorCode(data.error_code).name] += 1
             proposal.answered(data)
+        self.failed_updates += refused.total()
+        for name, count in sorted(refused.items()):
+            # Once for all: after a restart there may be thousands.
+            logger.info("the controller refused %d of %d changes of ISRs: %s", count, len(sent), name)
         self._all_answered()
 
 

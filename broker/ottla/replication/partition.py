@@ -412,7 +412,7 @@ class Partition:
     def _on_isr_refused(self, change: IsrChange, code: ErrorCode) -> IsrOutcome:
         if code in _NOT_CARRIED_OUT:
             self.pending = None
-            logger.info("%s: the controller refused the ISR %s: %s", self.topic_partition, change.isr, code.name)
+            logger.debug("%s: the controller refused the ISR %s: %s", self.topic_partition, change.isr, code.name)
             return IsrOutcome.REFUSED
         if code in _METADATA_WILL_SAY:
             return IsrOutcome.AWAITS_METADATA

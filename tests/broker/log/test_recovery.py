@@ -300,6 +300,15 @@ def test_a_log_that_was_never_written_to_needs_no_recovery_and_no_sync(
     assert open_log(was_clean_shutdown=True).log_end_offset == 2
 
 
+def test_an_index_that_a_crash_took_from_an_empty_log_is_made_anew(open_log: OpenLog, disk: SimulatedDisk) -> None:
+    open_log()
+    disk.remove(f"{DIRECTORY}/{0:020d}.index")
+    disk.kill()
+    open_log()
+
+    assert disk.exists(f"{DIRECTORY}/{0:020d}.index")
+
+
 @pytest.mark.parametrize("kept", ["index", "epochs", "all"])
 def test_an_empty_log_that_was_written_to_is_recovered(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, kept: str
