@@ -148,6 +148,31 @@ def test_a_broker_that_is_killed_is_replaced_within_a_second(cluster: Cluster, i
     assert cluster.clock.monotonic_ms() - killed_at_ms < 1_000
 
 
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_whenever_the_quorums_leader_dies_its_partitions_have_other_leaders_within_half_a_second(seed: int) -> None:
+    """Its successor knows no broken heartbeat connection: it asks every broker as soon as it is active."""
+    cluster = Cluster(seed=seed)
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", partitions=3, replicas=3)
+    cluster.run_until(lambda: leader_of(cluster) >= 0)
+    partitions = [TopicPartition("t", index) for index in range(3)]
+    took_ms = []
+    for calm_ms in (1_500, 1_741, 2_000, 2_503):
+        cluster.run(calm_ms)
+        victim = cluster.leader_id()
+        assert victim is not None
+        cluster.kill(victim)
+        killed_at_ms = cluster.clock.monotonic_ms()
+        gone = {victim, -1}
+        cluster.run_until(lambda gone=gone: not gone & {leader_of(cluster, each) for each in partitions})  # type: ignore[misc]
+        took_ms.append(cluster.clock.monotonic_ms() - killed_at_ms)
+        cluster.start(victim)
+        cluster.run_until_ready()
+
+    assert max(took_ms) < 500, took_ms
+
+
 def metadata_of(client: Client) -> MetadataResponse:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
     return client.ask(request, MetadataResponse, 12)
