@@ -2,21 +2,20 @@
 
 A frame is an int32 size and as many bytes. The driver asks `receive_buffer` where to read to and tells `received` how
 much came; complete frames are handed to ``on_frame`` as views that are valid only during that call, so that records go
-from the socket's buffer to the log without a copy. One request is in hand at a time, as in Kafka: while one waits,
-reading is paused and later frames stay where they are.
+from the socket's buffer to the log without a copy. While the pipeline says so, reading is paused and later frames stay
+where they are.
 
 Whatever stays (a frame that has not arrived wholly, bytes behind a request in hand) is held in the node's
 `RequestMemory`; a frame for which there is no room waits, and nothing is read meanwhile.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo
 from ottla.ports import Buffer
-from ottla.purgatory import Delayed
 from ottla.server.buffer_pool import BufferPool, allocated_bytes
+from ottla.server.due_answers import DueAnswers
 from ottla.server.request_memory import RequestMemory
 
 SIZE_BYTES = 4
@@ -29,9 +28,9 @@ _HEADER_FIRST_BYTES = 64 * 1024
 class Connection:
     """The framing state of one connection.
 
-    ``is_blocked`` is set by the pipeline while a request is in hand or its answer is not on its way. ``is_waiting`` is
-    true while a frame waits for memory; the driver must not read then. ``awaited`` is the answer to the request in hand
-    while it is not there yet; nobody waits for it once the connection is closed.
+    ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
+    the peer does not take what was sent. ``is_waiting`` is true while a frame waits for memory; the driver must not
+    read then. ``due`` are the answers that are not there yet; nobody waits for them once the connection is closed.
     """
 
     __slots__ = (
@@ -48,12 +47,13 @@ class Connection:
         "_pool",
         "_scratch",
         "_waiting",
-        "awaited",
+        "due",
         "frame_size_bytes_max",
         "frames_begun",
         "info",
         "is_blocked",
         "is_closed",
+        "is_full",
         "is_waiting",
         "last_active_ms",
     )
@@ -73,6 +73,7 @@ class Connection:
         self.frame_size_bytes_max = frame_size_bytes_max
         self.is_blocked = False
         self.is_closed = False
+        self.is_full = False
         self.is_waiting = False
         self.frames_begun = 0
         self.last_active_ms = now_ms
@@ -83,7 +84,7 @@ class Connection:
         self._parked_bytes = 0
         self._waiting = (0, 0, False)
         self._on_frame = on_frame
-        self.awaited: Delayed[Any] | None = None
+        self.due: DueAnswers | None = None
         self._carry = b""
         self._body: memoryview | None = None
         self._body_filled = 0
@@ -166,9 +167,8 @@ class Connection:
 
     def close(self) -> None:
         self.is_closed = True
-        if self.awaited is not None:
-            self.awaited.abandon()
-            self.awaited = None
+        if self.due is not None:
+            self.due.abandon()
         if self.is_waiting:
             self.is_waiting = False
             self._memory.forget(self)

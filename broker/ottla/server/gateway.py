@@ -164,7 +164,7 @@ class Gateway:
 
     def _close_idle(self, oldest_ms: int) -> None:
         for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
-            if not state.is_blocked and not state.is_waiting:
+            if not state.is_blocked and not state.is_waiting and not state.due:
                 logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
                 self._end(state)
 

@@ -1,8 +1,9 @@
 """A frame's way to its handler and back: header, version rules, decode, handle, encode, send.
 
-One request of a connection is in hand at a time; while its answer is a `Delayed`, or the peer does not take what was
-sent, the connection is blocked and not read. Whatever cannot be answered closes the connection with one log line that
-names the peer and the reason, and concerns nobody else.
+Answers leave in the order of the requests. While one is a `Delayed`, or the peer does not take what was sent, the
+connection is blocked and not read; only produces that wait for their followers let others be served (`due_answers`).
+Whatever cannot be answered closes the connection with one log line that names the peer and the reason, and concerns
+nobody else.
 
 Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 for ApiVersions.
 """
@@ -20,6 +21,7 @@ from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
 from ottla.server.connection import Connection
+from ottla.server.due_answers import DueAnswers
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import read_uvarint
@@ -113,9 +115,9 @@ class Pipeline:
             # A defect of ours must not take the node down, and must not leave the client waiting.
             logger.exception("%s v%d from %s failed", route.api_name, version, connection.info.peer)
             answer = self._error_response(connection, route, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-        if isinstance(answer, Message):
+        if isinstance(answer, Message) and not connection.due:
             self._respond(connection, route, context, answer)
-        elif isinstance(answer, Delayed):
+        elif isinstance(answer, Message | Delayed):
             self._await(connection, route, context, answer)
         elif answer is not None:
             self._on_close(connection, answer.reason)
@@ -150,26 +152,38 @@ class Pipeline:
         _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
         self._send(connection, [out])
 
-    def _await(self, connection: Connection, route: Route, context: RequestContext, answer: "Delayed[Message]") -> None:
-        if not answer.is_complete:
+    def _await(
+        self, connection: Connection, route: Route, context: RequestContext, answer: "Message | Delayed[Message]"
+    ) -> None:
+        """Send the answer when it is there and those before it have left."""
+        if isinstance(answer, Message):
+            answer = Delayed.of(answer)
+        due = connection.due
+        if due is None:
+            due = connection.due = DueAnswers()
+        due.add(
+            answer,
+            lambda response: self._respond(connection, route, context, response),
+            holds_up=context.api_key != ApiKey.PRODUCE,
+        )
+        if due.hold_up:
             connection.is_blocked = True
-            connection.awaited = answer
             self._network.pause_reading(connection.info.connection)
+        answer.on_complete(lambda _: self._answer_due(connection, due))
 
-        def on_answer(response: Message) -> None:
-            connection.awaited = None
-            if not connection.is_closed:
-                was_blocked, connection.is_blocked = connection.is_blocked, False
-                self._respond(connection, route, context, response)
-                if was_blocked and not connection.is_blocked:
-                    self._go_on(connection)
-
-        answer.on_complete(on_answer)
+    def _answer_due(self, connection: Connection, due: DueAnswers) -> None:
+        while not connection.is_closed and due.send_next():
+            pass
+        if connection.is_blocked and not connection.is_full and not connection.is_closed and not due.hold_up:
+            connection.is_blocked = False
+            self._go_on(connection)
 
     def drained(self, connection: Connection) -> None:
         """The peer has taken what was queued for it: serve it again."""
-        connection.is_blocked = False
-        self._go_on(connection)
+        connection.is_full = False
+        if connection.due is None or not connection.due.hold_up:
+            connection.is_blocked = False
+            self._go_on(connection)
 
     def _go_on(self, connection: Connection) -> None:
         """Serve what arrived meanwhile, then read again unless that blocked the connection anew."""
@@ -202,7 +216,7 @@ class Pipeline:
 
     def _send(self, connection: Connection, chunks: list) -> None:  # type: ignore[type-arg]
         if not self._network.send(connection.info.connection, chunks):
-            connection.is_blocked = True
+            connection.is_blocked = connection.is_full = True
             self._network.pause_reading(connection.info.connection)
 
     def _error_response(self, connection: Connection, route: Route, error: KafkaError) -> Message | None:
