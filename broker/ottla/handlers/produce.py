@@ -46,7 +46,6 @@ def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     waiting: _Waiting = []
     for topic in request.topic_data:
         response.responses.append(_append_topic(context, request, response, topic, waiting))
-    context.services.replicas.announce_appends()
     if request.acks == 0:
         return _answer_nothing(response)
     if not waiting:

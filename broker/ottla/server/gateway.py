@@ -135,6 +135,8 @@ class Gateway:
             state.received(size_bytes)
         except ProtocolError as error:
             self._close(state, str(error))
+        # What came together goes to the followers together.
+        self._services.replicas.announce_appends()
 
     def drained(self, connection: ConnectionId) -> None:
         state = self._connections.get(connection)

@@ -191,6 +191,7 @@ class Pipeline:
             connection.resume()
         except ProtocolError as error:
             self._on_close(connection, str(error))
+        self._services.replicas.announce_appends()
         if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 

@@ -290,7 +290,9 @@ class Broker:
         self.replicas.publish(delta, image)
 
     def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
+        """Serve one request that came alone, as the node's gateway does."""
         self.cluster.serve(self.services, request, version).on_complete(done)
+        self.replicas.announce_appends()
 
     def ask(self, request: Message, version: int) -> list[Any]:
         """Ask as a client would; return a list that the answer will be in."""

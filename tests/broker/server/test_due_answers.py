@@ -1,4 +1,4 @@
-"""Produces that wait for their followers do not hold up those behind them, and answers keep the order of the requests."""
+"""Produces that wait for their followers do not hold up those behind them, and answers keep the requests' order."""
 
 import pytest
 
@@ -67,6 +67,20 @@ def test_what_a_client_sends_ahead_is_appended_at_once_and_answered_in_order(lea
     assert end_offset(leader) == 5
     assert leader.take_frame() is None
     assert take_correlation_ids(leader, 5) == [1, 2, 3, 4, 5]
+
+
+def test_what_came_together_goes_to_the_followers_together(leader: Client) -> None:
+    """One round trip for all: the first answer and the last leave at the same moment."""
+    leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
+    for _ in range(1_000):
+        leader.node.run(1)
+        frames = []
+        while (frame := leader.take_frame()) is not None:
+            frames.append(frame)
+        if frames:
+            break
+
+    assert len(frames) == 5
 
 
 def test_another_request_behind_waiting_produces_is_answered_behind_them(leader: Client) -> None:
