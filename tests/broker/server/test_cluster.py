@@ -1,5 +1,6 @@
 """Several whole nodes over a simulated network: they form a cluster, replicate, and survive the loss of one."""
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from ottla.controller.lifecycle import BrokerState
 from ottla.errors import ErrorCode
 from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
-from ottla.simulator.cluster import Cluster
+from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.single_node import Client
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.types import TopicPartition
@@ -274,3 +275,46 @@ def test_a_cluster_survives_power_loss_and_the_restart_of_all(cluster: Cluster) 
 
     assert all(place.node.state is BrokerState.RUNNING for place in cluster.nodes.values())
     assert cluster.nodes[1].node.metadata.topic("t") is not None
+
+
+def test_a_broker_that_comes_back_has_no_replicas_before_its_metadata_is_as_new_as_its_process() -> None:
+    """S1 of the simulator (seed 19): older metadata calls it the leader of what its last process led, in that epoch."""
+    cluster = Cluster(seed=1, controllers=1, brokers=1, combined=False)
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(2), "t")
+    cluster.run(1_000)
+    cluster.kill(2)
+    seen: list[tuple[BrokerState, bool, int]] = []
+
+    def look(place: SimulatedNode) -> None:
+        node = place.process
+        if place.node_id == 2 and node is not None:
+            seen.append((node.state, node.metadata.partition(P) is not None, len(list(node.replicas))))
+
+    cluster.on_event = look
+    cluster.start(2)
+    cluster.run_until_ready()
+
+    before = {(knows_topic, replicas) for state, knows_topic, replicas in seen if state is BrokerState.STARTING}
+    assert before == {(False, 0), (True, 0)}, "it had the metadata of its last process for a while"
+    assert seen[-1] == (BrokerState.RUNNING, True, 1)
+
+
+def test_a_log_directory_that_fails_while_logs_are_loaded_costs_its_own_replicas_only() -> None:
+    """S2 of the simulator (seed 31): the failure was told to parts of the node that were not made yet."""
+    cluster = Cluster(seed=1, brokers=1, overrides={"log.dirs": "/data,/data2"})
+    place = cluster.nodes[1]
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", partitions=2)
+    cluster.run(1_000)
+    cluster.kill(1)
+    place.disk.fail_next("list", errno.EIO, path_part="/data2/t-")
+
+    cluster.start()
+    cluster.run_until_ready()
+
+    assert place.node.logs.offline_directories() == ["/data2"]
+    led = [place.node.metadata.partition(TopicPartition("t", index)).leader for index in range(2)]  # type: ignore[union-attr]
+    assert sorted(led) == [-1, 1]
