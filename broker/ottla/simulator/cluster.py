@@ -275,6 +275,22 @@ class Cluster:
         place = self.nodes[node_id]
         place.disk = place.new_disk()
 
+    def replace_machine(self, node_id: NodeId) -> SimulatedNode:
+        """Put another machine, with an empty disk and its own address, in the place of a broker's; return the old one.
+
+        What runs on the old one goes on as a stale incarnation; it is in ``nodes`` under the negative id from now on.
+        """
+        old = self.nodes[node_id]
+        assert not old.is_controller, "a voter is found by its address"
+        place = SimulatedNode(self, node_id, old.roles, self.random.uuid())
+        place.host = f"{old.host}-new"
+        place.clock, place.overrides, place.sync_ms = old.clock, old.overrides, old.sync_ms
+        old.node_id = -node_id
+        self.nodes[node_id], self.nodes[-node_id] = place, old
+        self.by_host[place.host] = place
+        self.format(node_id, joins=True)
+        return old
+
     # --- time
 
     def touch(self, host: str) -> None:
