@@ -30,7 +30,6 @@ from pathlib import Path
 
 from benchmarks import frames, measure, steady_load, three_nodes
 from benchmarks.three_nodes import NODE_IDS, Cluster, View
-from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 PARTITIONS = 6
@@ -189,21 +188,16 @@ def read_debug(kill: Kill, outcome: steady_load.Outcome) -> None:
             kill.note("told", at_s)
 
 
-def start_again(cluster: Cluster, admin: AdminClient, view: View, topic: str, node: int) -> None:
+def start_again(cluster: Cluster, view: View, topic: str, node: int) -> None:
     """Bring the node back, wait until it is in sync, and give every partition its preferred leader again."""
     cluster.start(node)
     view.wait_until_in_sync(topic, PARTITIONS, 3)
-    partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
-    three_nodes.wait_until(
-        "leaders are spread", lambda: len({leader for leader, _ in view.partitions(topic).values()}) == len(NODE_IDS)
-    )
+    view.spread_leaders(topic, PARTITIONS)
 
 
 def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
     chance = random.Random(arguments.seed)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0})
-    view = View(admin)
+    view = View(AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0}))
     cluster.create_topic("kills", partitions=PARTITIONS, replicas=3)
     view.wait_until_in_sync("kills", PARTITIONS, 3)
     kills: list[Kill] = []
@@ -216,7 +210,7 @@ def run(cluster: Cluster, arguments: argparse.Namespace) -> list[Kill]:
         measure.progress(f"{kill.line(number)}; load average {os.getloadavg()[0]:.1f}")
         if kill.stall_s > arguments.tell_above_s:
             measure.progress("\n".join(sorted(kill.notes, key=lambda note: float(note[:7]))))
-        start_again(cluster, admin, view, "kills", victim)
+        start_again(cluster, view, "kills", victim)
     return kills
 
 

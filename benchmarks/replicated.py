@@ -36,9 +36,10 @@ CALM_S = 2
 class Session:
     """A cluster under measurement, and the figures so far."""
 
-    def __init__(self, cluster: Cluster, megabytes: int) -> None:
+    def __init__(self, cluster: Cluster, megabytes: int, kills: int) -> None:
         self.cluster = cluster
         self.megabytes = megabytes
+        self.kills = kills
         self.figures: list[Figure] = []
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_server, "log_level": 0})
         self.view = View(admin)
@@ -94,21 +95,27 @@ def measure_latency(session: Session) -> None:
 
 
 def measure_stalls(session: Session) -> None:
-    """Kill a node that leads partitions, then one that leads the quorum as well; both come back afterwards."""
+    """Kill nodes that lead partitions, then such as lead the quorum as well; each comes back afterwards."""
     for who in ("a broker", "the quorum's leader"):
         topic = session.topic(f"stall-{who[-6:].strip()}")
-        leader = session.cluster.quorum_leader()
-        victim = leader if who.startswith("the") else next(node for node in NODE_IDS if node != leader)
-        with _load(session, topic) as load:
-            time.sleep(CALM_S)
-            killed = time.perf_counter()
-            session.cluster.kill(victim)
-            session.view.wait_until_led_without(victim, topic)
-            time.sleep(CALM_S)
-            outcome = load.stop()
-        session.add(f"kill -9 of {who}: longest stall", outcome.longest_wait_s(killed - 1), "s")
-        session.add(f"kill -9 of {who}: records that failed", len(outcome.errors), "records")
-        session.start_again(victim, topic)
+        stalls_s, failed = [], 0
+        for number in range(session.kills):
+            leader = session.cluster.quorum_leader()
+            victim = leader if who.startswith("the") else next(node for node in NODE_IDS if node != leader)
+            with _load(session, topic) as load:
+                # Clients look after their partitions once a second: not always at the same moment of it.
+                time.sleep(CALM_S + number / session.kills)
+                killed = time.perf_counter()
+                session.cluster.kill(victim)
+                session.view.wait_until_led_without(victim, topic)
+                time.sleep(CALM_S)
+                outcome = load.stop()
+            stalls_s.append(outcome.longest_wait_s(killed - 1))
+            failed += len(outcome.errors)
+            session.start_again(victim, topic)
+            session.view.spread_leaders(topic, PARTITIONS)
+        session.add(f"kill -9 of {who}: longest stall of {session.kills}", max(stalls_s), "s")
+        session.add(f"kill -9 of {who}: records that failed", failed, "records")
 
 
 def measure_roll(session: Session) -> None:
@@ -167,7 +174,7 @@ def run_round(system: str, parts: list[str], arguments: argparse.Namespace) -> l
             directory.mkdir(parents=True)
         nodes = three_nodes.running(system, directory, arguments.port_base, arguments.kafka_command)
         with nodes as (cluster, took_s):
-            session = Session(cluster, arguments.megabytes)
+            session = Session(cluster, arguments.megabytes, arguments.kills)
             session.add("three nodes from start to ready", took_s, "s")
             session.add("memory of three nodes at the start", cluster.rss_mib(), "MiB")
             for part in parts:
@@ -195,6 +202,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--megabytes", type=int, default=300, help="how much to produce of each record size")
+    options.add_argument("--kills", type=int, default=3, help="how often each kind of node is killed")
     options.add_argument("--only", choices=["ottla", "kafka"], help="measure one system, and write no results")
     options.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     options.add_argument("--port-base", type=int, default=27400)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import frames, measure
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 NODE_IDS = (1, 2, 3)
@@ -207,6 +207,15 @@ class View:
             return len(now) == partitions and all(leader > 0 and len(isr) == replicas for leader, isr in now.values())
 
         wait_until(f"every replica of {topic} is in sync", in_sync)
+
+    def spread_leaders(self, topic: str, partitions: int) -> None:
+        """Give every partition its preferred leader again, and wait until every node leads some."""
+        wanted = [TopicPartition(topic, partition) for partition in range(partitions)]
+        self.admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+        wait_until(
+            f"every node leads partitions of {topic}",
+            lambda: len({leader for leader, _ in self.partitions(topic).values()}) == len(NODE_IDS),
+        )
 
     def wait_until_led_without(self, node: int, topic: str) -> None:
         def led() -> bool:
