@@ -13,6 +13,7 @@ from ottla.errors import CorruptRecordError, ErrorCode, KafkaError
 from ottla.handlers.api import Answer, ListenerRole, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.partition_log import LogSlice
+from ottla.purgatory import Delayed
 from ottla.replication.fetch_session import NO_SESSION, FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
@@ -31,16 +32,30 @@ _FIRST_VERSION_WITH_RACK = 11
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_REPLICA_STATE = 15
 _FIRST_VERSION_WITH_NODE_ENDPOINTS = 16
+_FIRST_VERSION_OF_THE_QUORUM = 17
 _READ_COMMITTED = 1
 _CONSUMER = -1
 _AWAITED_WAIT_MS_MAX = 10
+
+
+def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answer:
+    """Ask the quorum; where its voters are is said from v17 on, as by Kafka's."""
+    answer = context.services.raft.handle_fetch(request)
+    if context.api_version >= _FIRST_VERSION_OF_THE_QUORUM:
+        return answer
+
+    def without_endpoints(response: FetchResponse) -> FetchResponse:
+        response.node_endpoints = []
+        return response
+
+    return answer.then(without_endpoints) if isinstance(answer, Delayed) else without_endpoints(answer)
 
 
 @serves(api_key=1, versions=range(4, 19))
 def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     """Read now; wait for more unless there is enough, an error, or no time."""
     if context.connection.role is ListenerRole.CONTROLLER:
-        return context.services.raft.handle_fetch(request)
+        return _fetch_metadata_log(context, request)
     has_state = context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE
     replica_id = request.replica_state.replica_id if has_state else request.replica_id
     try:

@@ -22,7 +22,7 @@ from ottla.raft.requests import (
     fetched_snapshot,
 )
 from ottla.types import Offset, OffsetAndEpoch
-from ottla.wire.messages.fetch import FetchableTopicResponse, FetchPartition, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotRequestPartitionSnapshot,
@@ -59,9 +59,9 @@ class FetchService:
         wanted = self._replica.checked(request.cluster_id, fetched_partition(request))
         if isinstance(wanted, ErrorCode):
             return FetchResponse(error_code=wanted)
-        if min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch) < 0:
-            # From a version that is older than the quorum, perhaps: it has no room for who leads.
-            return FetchResponse(responses=[FetchableTopicResponse(partitions=[_refusal(ErrorCode.INVALID_REQUEST)])])
+        least = min(request.max_wait_ms, wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch)
+        if least < 0 or wanted.last_fetched_epoch > wanted.current_leader_epoch:
+            return self._refuse(ErrorCode.INVALID_REQUEST)
         key = ReplicaKey(max(request.replica_id, request.replica_state.replica_id), wanted.replica_directory_id)
         response, is_final = self._answer(request, wanted, key)
         if is_final or request.max_wait_ms == 0:
@@ -105,7 +105,14 @@ class FetchService:
         return fetch_response(answer, replica.known()), is_final
 
     def _refuse(self, error: ErrorCode) -> FetchResponse:
-        return fetch_response(_refusal(error), self._replica.known())
+        refusal = PartitionData(
+            partition_index=0,
+            error_code=error,
+            high_watermark=-1,
+            log_start_offset=self._replica.log.log.log_start_offset,
+            records=b"",
+        )
+        return fetch_response(refusal, self._replica.known())
 
     @property
     def _high_watermark(self) -> Offset:
@@ -161,7 +168,3 @@ class FetchService:
         except OSError as error:
             raise StorageError(f"cannot read snapshot {path}: {error}") from error
         return None
-
-
-def _refusal(error: ErrorCode) -> PartitionData:
-    return PartitionData(partition_index=0, error_code=error, high_watermark=-1, log_start_offset=-1, records=b"")

@@ -233,7 +233,8 @@ def fetched_partition(request: fetch.FetchRequest) -> fetch.FetchPartition | Non
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
-    is_metadata = topic.topic == CLUSTER_METADATA_TOPIC or topic.topic_id == CLUSTER_METADATA_TOPIC_ID
+    # By its id, as Kafka's quorum has it: the name alone is what a request before version 13 says, and no replica's.
+    is_metadata = topic.topic_id == CLUSTER_METADATA_TOPIC_ID
     return topic.partitions[0] if is_metadata and topic.partitions[0].partition == 0 else None
 
 

@@ -5,6 +5,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.simulator.single_node import Client, RunningNode
 from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request, produce, records_in
+from ottla.types import CLUSTER_METADATA_TOPIC_ID
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 UNKNOWN_ID = bytes(range(16))
@@ -183,3 +184,59 @@ def test_a_session_that_is_not_known_so_is_refused(client: Client, shift: int, e
     answer = client.ask(session_request(full.session_id ^ shift, epoch), FetchResponse, 12)
 
     assert ErrorCode(answer.error_code) is code
+
+
+# --- the metadata log, from a controller's listener; the answers are those of Kafka 4.3.1
+
+
+def fetch_metadata_log(running: RunningNode, version: int, **wanted: int) -> FetchResponse:
+    asked = {"current_leader_epoch": 1, "partition_max_bytes": 0} | wanted
+    if version >= 12:
+        asked.setdefault("last_fetched_epoch", 0)
+    partition = FetchPartition(partition=0, fetch_offset=0, **asked)
+    topic = FetchTopic(topic="__cluster_metadata", topic_id=CLUSTER_METADATA_TOPIC_ID, partitions=[partition])
+    if version < 9:
+        partition.current_leader_epoch = -1
+    request = FetchRequest(max_bytes=1 << 20, topics=[topic])
+    return running.connect("CONTROLLER").ask(request, FetchResponse, version)
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_a_version_without_topic_ids_is_refused_by_the_quorum(running: RunningNode, version: int) -> None:
+    answer = fetch_metadata_log(running, version)
+
+    assert answer.error_code == (ErrorCode.INVALID_REQUEST if version >= 7 else ErrorCode.NONE)
+    assert answer.responses == []
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+def test_the_quorum_answers_with_its_leader_and_from_v17_on_with_where_that_is(
+    running: RunningNode, version: int
+) -> None:
+    answer = fetch_metadata_log(running, version)
+
+    (partition,) = answer.responses[0].partitions
+    assert (partition.error_code, partition.current_leader.leader_id) == (ErrorCode.NONE, 1)
+    assert partition.records
+    assert len(answer.node_endpoints) == (version >= 17)
+
+
+@pytest.mark.parametrize("version", [13, 16, 17])
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [
+        pytest.param({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH, id="older-epoch"),
+        pytest.param({"current_leader_epoch": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH, id="newer-epoch"),
+        pytest.param({"current_leader_epoch": -1}, ErrorCode.INVALID_REQUEST, id="no-epoch"),
+        pytest.param({"last_fetched_epoch": 2}, ErrorCode.INVALID_REQUEST, id="read-beyond-the-epoch"),
+    ],
+)
+def test_the_quorum_refuses_and_says_who_leads(
+    running: RunningNode, version: int, wanted: dict[str, int], error: ErrorCode
+) -> None:
+    answer = fetch_metadata_log(running, version, **wanted)
+
+    (partition,) = answer.responses[0].partitions
+    assert (partition.error_code, partition.current_leader.leader_id) == (error, 1)
+    assert (partition.high_watermark, partition.log_start_offset) == (-1, 0)
+    assert len(answer.node_endpoints) == (version >= 17)
