@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ottla.handlers import fetch
 from ottla.log.config import LogConfig
 from ottla.replication.fetch_session import FetchedPartition, FetchSession
 from ottla.types import ZERO_UUID, TopicPartition
@@ -72,3 +73,26 @@ def test_a_waiting_fetch_looks_again_once_when_many_in_sync_sets_grow(new_cluste
     topic = cluster.controller.image.topics.by_name["t"]
     assert [partition.isr for partition in topic.partitions.values()] == [(1, 2)] * COUNT
     assert 0 < len(looks) < COUNT // 5
+
+
+def test_fetches_look_at_the_partitions_that_changed_and_at_no_others(
+    new_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = new_cluster(2)
+    cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
+    cluster.run(2_000)
+    looked_at: list[int] = []
+    find = fetch._Round._partition_of
+
+    def noted(round_: Any, key: Any) -> Any:
+        looked_at.append(key[2])
+        return find(round_, key)
+
+    monkeypatch.setattr(fetch._Round, "_partition_of", noted)
+    cluster.run(2_000)
+    quiet = list(looked_at)
+    cluster[1].produce(b"a", index=7)
+    cluster.run(2_000)
+
+    assert quiet == []
+    assert set(looked_at) == {7}
