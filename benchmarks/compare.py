@@ -33,6 +33,7 @@ BENCHMARKS = {
     "librdkafka": ["throughput", "--client", "librdkafka", "--megabytes", "500"],
     "frames": ["throughput", "--client", "frames", "--megabytes", "1000"],
     "java": ["throughput", "--client", "java", "--megabytes", "500"],
+    "java-defaults": ["throughput", "--client", "java-defaults", "--megabytes", "300"],
     "small": ["small_requests", "--seconds", "4"],
     "latency": ["latency", "--seconds", "5"],
     "startup": ["startup", "--rounds", "3"],
@@ -165,8 +166,9 @@ def arguments_of(options: argparse.ArgumentParser) -> argparse.Namespace:
     arguments.commands = {arguments.system: commands[arguments.system]} if arguments.system else commands
     if None in arguments.commands.values():
         options.error("--kafka-command or OTTLA_KAFKA_COMMAND must say how to run one node of JVM Kafka")
-    if "java" in arguments.chosen and not os.environ.get("OTTLA_KAFKA_LIBS"):
-        arguments.chosen.remove("java")
+    java = [name for name in arguments.chosen if name.startswith("java")]
+    if java and not os.environ.get("OTTLA_KAFKA_LIBS"):
+        arguments.chosen = [name for name in arguments.chosen if name not in java]
         measure.progress("OTTLA_KAFKA_LIBS is not set: nothing is measured with the Java client")
     return arguments
 

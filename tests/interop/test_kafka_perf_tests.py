@@ -33,8 +33,7 @@ def test_an_idempotent_java_producer_with_acks_all_is_served(
     produced = kafka(
         "kafka-producer-perf-test",
         *("--topic", topic, "--num-records", "2000", "--record-size", "100", "--throughput", "-1"),
-        *("--command-property", "acks=all", "--command-property", "enable.idempotence=true"),
-        *("--command-property", "compression.type=lz4", "--command-property", "linger.ms=0"),
+        *("--command-property", "acks=all", "enable.idempotence=true", "compression.type=lz4", "linger.ms=0"),
     )
 
     assert produced.lines[-1].startswith("2000 records sent, ")
