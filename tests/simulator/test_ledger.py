@@ -35,6 +35,15 @@ def test_a_value_of_an_idempotent_producer_is_there_once() -> None:
         ledger.add(batch(1, b"once-1", producer_id=7))
 
 
+def test_what_is_deleted_is_not_known_to_every_replica_and_may_be_repeated() -> None:
+    """Seed 49: a replica that starts behind it has never seen it; so it is in Kafka."""
+    ledger = PartitionLedger(KEY)
+    ledger.add(batch(0, b"once-1", producer_id=7))
+    ledger.deleted_to = 1
+    ledger.add(batch(1, b"once-1", producer_id=7))
+    assert ledger.end == 2
+
+
 def test_others_may_repeat_themselves() -> None:
     ledger = PartitionLedger(KEY)
     ledger.add(batch(0, b"any-1"))

@@ -76,7 +76,8 @@ class PartitionLedger:
         for record in read_records(batch, size_bytes_max=_DECOMPRESSED_BYTES_MAX):
             value = bytes(record.value or b"")
             before = self.offset_of_value.get(value)
-            if before is not None and batch.has_producer_id and value.startswith(b"once"):
+            is_known = before is not None and before >= self.deleted_to  # replicas made later know no deleted batches
+            if is_known and batch.has_producer_id and value.startswith(b"once"):
                 raise InvariantViolation(
                     f"IdempotentProducersNeverDuplicate: {self.key} has {value!r} at {before} and {record.offset}"
                 )

@@ -13,7 +13,7 @@ from ottla.peers.channel import PeerAnswer
 from ottla.simulator.client_host import ClientHost, Target
 from ottla.simulator.ledger import InvariantViolation, PartitionKey
 from ottla.simulator.witness import Witness
-from ottla.types import Offset, Uuid
+from ottla.types import Endpoint, Offset, Uuid
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.records import Record, build_batch
@@ -48,6 +48,7 @@ class _Line:
     next_sequence: int = 0
     not_before_ms: int = 0
     is_waiting: bool = False
+    sent_to: Endpoint | None = None
     topic_id: Uuid | None = None
 
     @property
@@ -148,6 +149,9 @@ class Producer:
             if target is None:
                 self._pump_later(line, RETRY_BACKOFF_MS)
                 return
+            if line.in_flight and line.sent_to != target.endpoint:
+                # A new leader that knows nothing of this producer would take any sequence for the first.
+                return
             self._send(line, line.unsent.popleft(), target)
 
     def _pump_later(self, line: _Line, delay_ms: int) -> None:
@@ -170,6 +174,7 @@ class Producer:
             line.next_sequence += len(batch.values)
         batch.attempts += 1
         line.in_flight.append(batch)
+        line.sent_to = target.endpoint
         data = PartitionProduceData(index=line.partition, records=self._encode(batch))
         topic = TopicProduceData(name=self.topic, topic_id=target.key.topic_id, partition_data=[data])
         request = ProduceRequest(acks=self._acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[topic])
