@@ -176,7 +176,12 @@ class Controller:
             await self._set_finalizer(document, topic, present=topic.deletes_topic)
         await self._accept(document)
         claimed_by = older_claim(topic, self._topics.values())
-        outcome = await self._with_brokers(topic, lambda broker: reconcile_topic(topic, broker, claimed_by=claimed_by))
+        outcome = await self._with_brokers(
+            topic,
+            lambda broker, cluster: reconcile_topic(
+                topic, broker, claimed_by=claimed_by, brokers_to_come=cluster.brokers
+            ),
+        )
         await self._write_status(document, outcome)
         return outcome
 
@@ -185,7 +190,7 @@ class Controller:
             return Pass(Reached("Released", "somebody else's finalizer is waited for"), {})
         reason = retained(topic)
         outcome = (
-            await self._with_brokers(topic, lambda broker: delete_topic(topic, broker))
+            await self._with_brokers(topic, lambda broker, _: delete_topic(topic, broker))
             if reason is None
             else Pass(reason, {})
         )
@@ -196,7 +201,7 @@ class Controller:
         await self._write_status(document, outcome)
         return outcome
 
-    async def _with_brokers(self, topic: Topic, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+    async def _with_brokers(self, topic: Topic, work: Callable[[BrokerAdmin, Cluster], Awaitable[Pass]]) -> Pass:
         namespace = topic.metadata.namespace
         cluster = await self._api.get("Cluster", namespace, topic.cluster)
         if cluster is None or cluster["metadata"].get("deletionTimestamp"):
@@ -207,7 +212,7 @@ class Controller:
             return Pass(Waiting("ClusterNotReady", f"Cluster {topic.cluster} has no address yet"), {})
         try:
             async with self._connect(bootstrap) as broker:
-                return await work(broker)
+                return await work(broker, Cluster.parse(cluster))
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
 

@@ -4,7 +4,7 @@ It uses the nodes' own `PeerClient`, which agrees on versions and finds out abou
 do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.peers.channel import PeerAnswer
@@ -48,9 +48,14 @@ class ClientChannel(PeerClient):
 
 
 class ClientHost:
-    """See the module. Everything that runs on it shares its connections, each ``lane`` one per node."""
+    """See the module. Everything that runs on it shares its connections, each ``lane`` one per node.
 
-    def __init__(self, cluster: Cluster, name: str, random: SeededRandom) -> None:
+    ``bootstrap`` is where it begins to ask; by default at any broker of those that there are.
+    """
+
+    def __init__(
+        self, cluster: Cluster, name: str, random: SeededRandom, *, bootstrap: Sequence[Endpoint] | None = None
+    ) -> None:
         self.cluster = cluster
         self.name = name
         self.random = random
@@ -62,7 +67,7 @@ class ClientHost:
             config=PeerClientConfig(client_id=name, connection_setup_timeout_ms=REQUEST_TIMEOUT_MS),
         )
         self._network.attach(self, [])
-        self._bootstrap = [
+        self._bootstrap = bootstrap or [
             Endpoint(place.host, CLIENT_PORT) for place in cluster.nodes.values() if "broker" in place.roles
         ]
         self._endpoints: dict[NodeId, Endpoint] = {}

@@ -148,6 +148,10 @@ class Cluster:
         return sum(pool.nodes for pool in self.pools)
 
     @property
+    def brokers(self) -> int:
+        return sum(pool.nodes for pool in self.pools if pool.is_broker)
+
+    @property
     def controller_ids(self) -> tuple[int, ...]:
         return tuple(sorted(number for pool in self.pools if pool.is_controller for number in pool.node_ids))
 

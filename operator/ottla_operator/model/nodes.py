@@ -213,8 +213,7 @@ def _server_properties(
 
 def _replication(cluster: Cluster) -> Mapping[str, str]:
     """Return how often records are kept unless the spec says otherwise: three times where there are three brokers."""
-    brokers = sum(pool.nodes for pool in cluster.pools if pool.is_broker)
-    factor = str(min(_REPLICATION_FACTOR, brokers))
+    factor = str(min(_REPLICATION_FACTOR, cluster.brokers))
     return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
 

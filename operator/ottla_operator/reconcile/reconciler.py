@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
+from ottla.errors import ErrorCode
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.hosts.host import Host
 from ottla_operator.model.conditions import Reached, Refused, Verdict, Waiting, conditions
@@ -19,7 +20,7 @@ from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_clu
 from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import ClusterStep, Step, TopicStep
 from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
-from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
 from ottla_operator.reconcile.view import ClusterView
 
 _ROUNDS_MAX = 3
@@ -56,9 +57,17 @@ def status(document: Document, outcome: Pass, *, now: str) -> Document:
 
 
 async def reconcile_topic(
-    topic: Topic, broker: BrokerAdmin, *, claimed_by: ObjectKey | None = None, dry_run: bool = False
+    topic: Topic,
+    broker: BrokerAdmin,
+    *,
+    claimed_by: ObjectKey | None = None,
+    brokers_to_come: int = 0,
+    dry_run: bool = False,
 ) -> Pass:
-    """Make the topic as its manifest asks, as far as brokers allow."""
+    """Make the topic as its manifest asks, as far as brokers allow.
+
+    ``brokers_to_come`` is how many the Cluster asks for: what too few brokers refuse is waited for until all are there.
+    """
     done: tuple[Step, ...] = ()
     observed: ObservedTopic | None = None
     for _ in range(_ROUNDS_MAX):
@@ -67,7 +76,7 @@ async def reconcile_topic(
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {}, done)
         facts = _topic_facts(topic, observed)
-        plan = plan_topic(topic, observed, claimed_by=claimed_by)
+        plan = plan_topic(topic, observed, claimed_by=claimed_by, brokers_to_come=brokers_to_come)
         if plan.obstacle is not None:
             return Pass(plan.obstacle, facts, done)
         if not plan.steps:
@@ -77,9 +86,26 @@ async def reconcile_topic(
         execution = await execute_on_brokers(cast(tuple[TopicStep, ...], plan.steps), broker)
         done += execution.done
         if execution.stopped is not None:
-            return Pass(execution.stopped, facts, done)
+            verdict = await _unless_brokers_come(execution.stopped, topic, broker, brokers_to_come)
+            return Pass(verdict, facts, done)
     message = f"brokers took the changes of topic {topic.topic_name} and do not show all of them yet"
     return Pass(Waiting("MetadataNotPropagated", message), _topic_facts(topic, observed), done)
+
+
+async def _unless_brokers_come(
+    verdict: Waiting | Refused, topic: Topic, broker: BrokerAdmin, brokers_to_come: int
+) -> Waiting | Refused:
+    """Return ``verdict``, but wait where a replication factor was refused by a cluster that is still coming up."""
+    if isinstance(verdict, Waiting) or verdict.reason != camel_case(ErrorCode.INVALID_REPLICATION_FACTOR.name):
+        return verdict
+    try:
+        live = len((await broker.observe(topics=())).live_brokers)
+    except EXPECTED_ERRORS:
+        live = 0
+    is_late = topic.replication_factor is not None and topic.replication_factor <= live
+    if live >= brokers_to_come and not is_late:
+        return verdict
+    return Waiting("BrokersMissing", f"{verdict.message} ({live} of {brokers_to_come} brokers are there)")
 
 
 async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:

@@ -33,20 +33,27 @@ class ObservedTopic:
     """The brokers and this topic's partitions; None where no replica is missing and none has to move."""
 
 
-def plan_topic(topic: Topic, observed: ObservedTopic | None, *, claimed_by: ObjectKey | None = None) -> Plan:
+def plan_topic(
+    topic: Topic,
+    observed: ObservedTopic | None,
+    *,
+    claimed_by: ObjectKey | None = None,
+    brokers_to_come: int = 0,
+) -> Plan:
     """Return the steps that make the topic what ``topic`` asks.
 
     Args:
         topic: the manifest.
         observed: the topic of that name; None when there is none.
         claimed_by: an older Topic object that has the same topic name in the same cluster; it wins.
+        brokers_to_come: how many brokers the Cluster asks for; not all of them may be there yet.
     """
     if claimed_by is not None:
         message = f"topic {topic.topic_name} belongs to {claimed_by}, which is older; delete one of the two objects"
         return Plan(obstacle=Refused("TopicClaimedElsewhere", message))
     if observed is None:
         return Plan((CreateTopic(topic.topic_name, topic.partitions, topic.replication_factor, topic.config),))
-    refusal = _refusal(topic, observed)
+    refusal = _refusal(topic, observed, brokers_to_come)
     if refusal is not None:
         return Plan(obstacle=refusal)
     steps = _changes(topic, observed)
@@ -78,7 +85,7 @@ def retained(topic: Topic) -> Reached | None:
     return None
 
 
-def _refusal(topic: Topic, observed: ObservedTopic) -> Refused | None:
+def _refusal(topic: Topic, observed: ObservedTopic, brokers_to_come: int) -> Refused | None:
     if topic.partitions < observed.partitions:
         return Refused(
             "PartitionsCannotDecrease",
@@ -86,11 +93,12 @@ def _refusal(topic: Topic, observed: ObservedTopic) -> Refused | None:
             f"Kafka cannot remove partitions: set spec.partitions to {observed.partitions} or more",
         )
     factor, view = topic.replication_factor, observed.view
-    if factor is not None and view is not None and factor > len(view.brokers):
+    brokers = 0 if view is None else max(len(view.brokers), brokers_to_come)
+    if factor is not None and view is not None and factor > brokers:
         return Refused(
             "ReplicationFactorTooLarge",
-            f"the spec asks for {factor} replicas of topic {topic.topic_name}, and there are {len(view.brokers)} "
-            f"brokers; set spec.replicationFactor to {len(view.brokers)} or less, or ask for more nodes",
+            f"the spec asks for {factor} replicas of topic {topic.topic_name}, and there are {brokers} "
+            f"brokers; set spec.replicationFactor to {brokers} or less, or ask for more nodes",
         )
     return None
 

@@ -1,0 +1,191 @@
+"""Nodes as processes of simulated machines: the `Host` port for the simulator.
+
+What is on the machines (`HostState`) outlives the operator, as files and processes do; `SimulatedHost` is what one
+operator process has of it. It does what `hosts.local` does, in the same order: a kill between two parts leaves the same
+halves behind.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from ottla.errors import OttlaError
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.machines import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Machines, host_of
+from ottla.types import NodeId
+from ottla_operator.errors import HostError
+from ottla_operator.model.manifest import Cluster, Pool
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster, node_of_name
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+
+ADMIN_PORT = 8080
+FORMAT_S, SPAWN_S, POLL_S = 0.1, 0.05, 0.02
+PROBE_S, PROBE_TIMEOUT_S = 0.001, 2.0
+STOP_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A process as it was started."""
+
+    node_id: NodeId
+    revision: str
+    properties: str
+
+
+@dataclass
+class HostState:
+    """What is on the machines, by node name. ``properties`` is what is published, ``runs`` who was started last."""
+
+    machines: Machines
+    properties: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+    def is_running(self, name: str) -> bool:
+        run = self.runs.get(name)
+        return run is not None and self.machines.is_running(run.node_id)
+
+    def is_ready(self, name: str) -> bool:
+        return self.is_running(name) and self.machines.readiness(self.runs[name].node_id) == []
+
+    def is_outdated(self, name: str) -> bool:
+        """Tell whether the process was started with other properties than are published."""
+        return self.is_running(name) and self.runs[name].properties != self.properties[name]
+
+    def name_of(self, node_id: NodeId) -> str | None:
+        return next((name for name, run in self.runs.items() if run.node_id == node_id), None)
+
+
+class SimulatedHost:
+    """See the module."""
+
+    def __init__(self, state: HostState, loop: SimulatedEventLoop) -> None:
+        self._state = state
+        self._machines = state.machines
+        self._loop = loop
+
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
+        return desired_cluster(cluster, place_of, leaving=leaving)
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return desired.bootstrap_servers
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        prefix = f"{desired.cluster.name}-"
+        names = [name for name in sorted(self._state.properties) if name.startswith(prefix)]
+        seen = [await self._observe_node(name) for name in names]
+        return ObservedCluster(
+            outdated=tuple(node.name for node in desired.nodes if not self._is_published(node)),
+            nodes={node.name: node for node in seen},
+        )
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        for node in desired.nodes:
+            if node.name in outdated:
+                await asyncio.sleep(FORMAT_S)
+                await self._do(lambda node=node: self._publish(desired, node))  # type: ignore[misc]
+
+    async def start_node(self, node: DesiredNode) -> None:
+        """Start the process and return when it runs; readiness comes later.
+
+        Raises:
+            HostError: it ended at once, with its last words.
+        """
+        await asyncio.sleep(SPAWN_S)
+        await self._do(lambda: self._start(node))
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        await self.stop_node(node.name)
+        await self.start_node(node)
+
+    async def stop_node(self, name: str) -> None:
+        if not self._state.is_running(name):
+            return
+        node_id = self._state.runs[name].node_id
+        process = self._machines.cluster.nodes[node_id].process
+        await self._do(lambda: self._machines.terminate(node_id))
+        deadline_s = self._loop.time() + STOP_GRACE_S
+        while self._machines.cluster.nodes[node_id].process is process:
+            if self._loop.time() >= deadline_s:
+                await self._do(lambda: self._machines.kill(node_id))
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _observe_node(self, name: str) -> ObservedNode:
+        run = self._state.runs.get(name)
+        await asyncio.sleep(PROBE_S)
+        if run is None or not self._state.is_running(name):
+            return ObservedNode(name=name, state=NodeState.STOPPED)
+        reasons = self._machines.readiness(run.node_id)
+        if reasons is None:
+            await asyncio.sleep(PROBE_TIMEOUT_S)
+            reasons = ["it does not answer yet"]
+        if not reasons:
+            return ObservedNode(name=name, state=NodeState.READY, revision=run.revision)
+        return ObservedNode(
+            name=name,
+            state=NodeState.STARTING,
+            revision=run.revision,
+            reason="NodeNotReady",
+            message="; ".join(reasons),
+        )
+
+    def _is_published(self, node: DesiredNode) -> bool:
+        return self._state.properties.get(node.name) == node.properties
+
+    def _publish(self, desired: DesiredCluster, node: DesiredNode) -> None:
+        option, *values = node.format_arguments
+        initial = values[0] if option == "--initial-controllers" else None
+        try:
+            self._machines.format(node.properties, desired.cluster.cluster_id, initial_controllers=initial)
+        except OttlaError as error:
+            raise HostError("FormatFailed", str(error)) from error
+        self._state.properties[node.name] = node.properties
+
+    def _start(self, node: DesiredNode) -> None:
+        if self._machines.is_running(node.node_id):
+            return
+        properties = self._state.properties[node.name]
+        self._state.runs[node.name] = Run(node.node_id, node.revision, properties)
+        try:
+            self._machines.start(node.node_id, properties)
+        except (OttlaError, OSError) as error:
+            raise HostError("NodeExited", f"node {node.name} ended: {error}") from error
+
+    async def _do(self, action: Callable[[], object]) -> None:
+        """Have ``action`` happen as an event of the simulation, of nobody's process."""
+        done = self._loop.create_future()
+
+        def happen() -> None:
+            error: HostError | None = None
+            try:
+                action()
+            except HostError as caught:
+                error = caught
+            if done.done():
+                return  # whoever waited for it was killed
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self._machines.cluster.events.after(0, happen)
+        await done
+
+
+def node_id_of(cluster: Cluster, name: str) -> NodeId:
+    found = node_of_name(cluster, name)
+    assert found is not None, f"{name} is of no pool"
+    return found[0].first_node_id + found[1]
+
+
+def place_of(_pool: Pool, _ordinal: int, node_id: int) -> Place:
+    return Place(
+        listen_host=host_of(node_id),
+        client_host=host_of(node_id),
+        client_port=CLIENT_PORT,
+        controller_port=CONTROLLER_PORT,
+        admin_port=ADMIN_PORT,
+        log_directory=DIRECTORY,
+    )

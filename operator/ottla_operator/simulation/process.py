@@ -1,0 +1,57 @@
+"""One operator process in a simulation: the real controller with its queue, workers and resync, on simulated time."""
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla_operator.clients import ottla_admin
+from ottla_operator.controller import Controller
+from ottla_operator.model.document import Document
+from ottla_operator.simulation.host import HostState, SimulatedHost
+from ottla_operator.simulation.steps import Steps, WatchedHost, watched
+from ottla_operator.simulation.store import Store
+
+WORKERS = 2
+RESYNC_S = 30.0
+NOW = "2026-01-01T00:00:00Z"
+
+
+class OperatorProcess:
+    """See the module. It knows nothing but what it reads from ``store``, the host and the brokers."""
+
+    def __init__(self, loop: SimulatedEventLoop, state: HostState, store: Store, steps: Steps) -> None:
+        host = WatchedHost(SimulatedHost(state, loop), steps)
+        self._loop = loop
+        self._controller = Controller(
+            store, lambda _: host, watched(ottla_admin.connector(), steps), now=lambda: NOW
+        )
+        self._parts = [self._start(self._resync)]
+        self._parts += [
+            self._start(lambda: self._controller.queue.work(self._controller.reconcile)) for _ in range(WORKERS)
+        ]
+
+    def seen(self, document: Document) -> None:
+        """An event of a watch: the object was made or changed."""
+        self._loop.call_soon(self._controller.seen, document)
+
+    def child_seen(self, cluster: str) -> None:
+        """An event of a watch: a node of the cluster came or went."""
+        self._loop.call_soon(self._controller.child_seen, "", cluster)
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        self._loop.kill()
+
+    def failure(self) -> BaseException | None:
+        """Return why a part of it has ended by itself; None while all run."""
+        return next(
+            (part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None
+        )
+
+    def _start(self, part: Callable[[], "asyncio._CoroutineLike[None]"]) -> "asyncio.Task[None]":
+        return self._loop.create_task(part())
+
+    async def _resync(self) -> None:
+        while True:
+            await self._controller.resync()
+            await asyncio.sleep(RESYNC_S)

@@ -1,0 +1,279 @@
+"""What must hold of every change that the operator makes, whatever fails: one small class per promise.
+
+They look at the truth (processes, the newest metadata, the quorum's leader), not at what the operator was told. Where
+something else has just disturbed the cluster, the operator cannot know of it yet: then only those are strict that need
+no news.
+"""
+
+from dataclasses import dataclass, field
+
+from ottla.metadata.image import MetadataImage
+from ottla.simulator.cluster import Cluster, SimulatedNode
+from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.witness import Invariant, Witness
+from ottla.types import NodeId
+from ottla_operator.model.conditions import ready_condition
+from ottla_operator.model.document import Document
+from ottla_operator.simulation.host import HostState
+from ottla_operator.simulation.steps import Kind, StepTaken
+
+QUIET_MS = 20_000
+"""So long after a fault the operator may have looked before it, and replicas may not have caught up yet."""
+
+
+@dataclass
+class Situation:
+    """What the promises look at. ``min_in_sync`` is the least that each topic asks for."""
+
+    cluster: Cluster
+    witness: Witness
+    state: HostState
+    min_in_sync: dict[str, int]
+    disturbed_ms: int = -QUIET_MS
+    going_on: int = 0
+    """How many faults have begun and not ended."""
+    crashed: set[NodeId] = field(default_factory=set)
+    """Nodes that have not caught up again since."""
+
+    def disturb(self, *, begins: int = 0) -> None:
+        """Note that a fault strikes, or begins (1), or ends (-1)."""
+        self.disturbed_ms = self.cluster.clock.monotonic_ms()
+        self.going_on += begins
+
+    @property
+    def is_calm(self) -> bool:
+        """Tell whether whoever looks now, or has looked a while ago, sees no trace of any fault."""
+        self.crashed = {node_id for node_id in self.crashed if not self.is_whole(node_id)}
+        if self.going_on or self.crashed:
+            self.disturb()
+        return self.cluster.clock.monotonic_ms() - self.disturbed_ms >= QUIET_MS
+
+    def runs(self, node_id: NodeId) -> bool:
+        place = self.cluster.nodes.get(node_id)
+        return place is not None and place.process is not None
+
+    def serves(self, node_id: NodeId) -> bool:
+        return self.runs(node_id) and self.cluster.nodes[node_id].is_ready
+
+    def voters(self) -> tuple[NodeId, ...]:
+        """Return the quorum's voters, as its leader knows them; none while it has no leader."""
+        leader_id = self.cluster.leader_id()
+        process = None if leader_id is None else self.cluster.nodes[leader_id].process
+        return () if process is None else tuple(sorted(process.raft.voters.node_ids))
+
+    def is_whole(self, node_id: NodeId) -> bool:
+        """Tell whether the node serves, and every replica that it holds is in sync."""
+        image = self.witness.image
+        broker = image.cluster.brokers.get(node_id)
+        partitions = [it for topic in image.topics.by_id.values() for it in topic.partitions.values()]
+        return (
+            self.serves(node_id)
+            and (broker is None or not broker.is_fenced)
+            and all(node_id in it.isr for it in partitions if node_id in it.replicas)
+        )
+
+    def holds(self, node_id: NodeId) -> list[str]:
+        """Return the partitions that are assigned to the node."""
+        return [
+            f"{topic.name}-{index}"
+            for topic in self.witness.image.topics.by_id.values()
+            for index, partition in topic.partitions.items()
+            if node_id in partition.replicas
+        ]
+
+    def needed(self, topic: str, replicas: int) -> int:
+        """Return how many replicas of a partition must stay in sync: never all, for then none could ever stop."""
+        return min(self.min_in_sync.get(topic, 1), replicas - 1)
+
+
+class PlannerPromise(Invariant):
+    """A promise of the planner's; raises `InvariantViolation`."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation.witness)
+        self.situation = situation
+
+    def on_step(self, step: StepTaken) -> None:
+        """The operator is about to make a change."""
+
+    def on_node(self, place: SimulatedNode) -> None:
+        """Something happened to a node."""
+
+    def on_stopped(self, place: SimulatedNode) -> None:
+        """A process has ended in order."""
+
+    def on_status(self, document: Document) -> None:
+        """The status of an object was written."""
+
+    def fail(self, what: str) -> InvariantViolation:
+        return InvariantViolation(f"{type(self).__name__}: {what}")
+
+
+class OneNodeAtATime(PlannerPromise):
+    """While a node is down by the planner's doing, or has not caught up again, no other one is stopped."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._down: dict[NodeId, str] = {}
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind not in (Kind.RESTART, Kind.STOP) or not self.situation.serves(step.node_id):
+            return
+        self._forget_whole()
+        others = [what for node_id, what in self._down.items() if node_id != step.node_id]
+        if others:
+            raise self.fail(f"{step}, and {', '.join(others)} has not caught up again")
+        if self.situation.holds(step.node_id) or step.node_id in self.situation.voters():
+            self._down[step.node_id] = str(step)
+
+    def on_node(self, place: SimulatedNode) -> None:
+        if place.node_id in self._down:
+            self._forget_whole()
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if self._down:
+            self._forget_whole()
+
+    def _forget_whole(self) -> None:
+        for node_id in [each for each in self._down if self._is_back(each)]:
+            del self._down[node_id]
+
+    def _is_back(self, node_id: NodeId) -> bool:
+        name = self.situation.state.name_of(node_id)
+        is_old = name is not None and self.situation.state.is_outdated(name)
+        return self.situation.is_whole(node_id) and not is_old
+
+
+class EnoughInSync(PlannerPromise):
+    """No partition is below its ``min.insync.replicas`` by the planner's doing."""
+
+    def on_step(self, step: StepTaken) -> None:
+        situation = self.situation
+        if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.is_calm or not situation.serves(step.node_id):
+            return
+        for topic in situation.witness.image.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                left = [each for each in partition.isr if each != step.node_id and situation.serves(each)]
+                needed = situation.needed(topic.name, len(partition.replicas))
+                if step.node_id in partition.isr and len(left) < needed:
+                    raise self.fail(f"{step}: {topic.name}-{index} would have {left} in sync, and needs {needed}")
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if not self.situation.is_calm or now.topics is before.topics:
+            return
+        for topic in now.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                needed = self.situation.needed(topic.name, len(partition.replicas))
+                old = before.topics.by_id.get(topic.topic_id)
+                had = old.partitions.get(index) if old is not None else None
+                # A topic that is made while brokers come up has those in sync that are up.
+                if had is not None and len(partition.isr) < min(needed, len(had.isr)):
+                    raise self.fail(f"{topic.name}-{index} has {partition.isr} in sync, and needs {needed}")
+
+
+class QuorumKeepsItsMajority(PlannerPromise):
+    """No voter is stopped or taken out while the others are not enough."""
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind not in (Kind.RESTART, Kind.STOP, Kind.REMOVE_VOTER) or not self.situation.is_calm:
+            return
+        voters = self.situation.voters()
+        if step.node_id not in voters:
+            return
+        others = [each for each in voters if each != step.node_id]
+        left = [each for each in others if self.situation.runs(each)]
+        needed = min(len(voters) // 2 + 1, len(others))
+        if len(left) < needed:
+            raise self.fail(f"{step}: of the voters {voters} only {left} would run, and {needed} are needed")
+
+
+class RollInOrder(PlannerPromise):
+    """Controllers are restarted first and the active one last of them, then brokers; each once for one change."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._restarted: dict[tuple[str, str], int] = {}
+
+    def on_step(self, step: StepTaken) -> None:
+        state = self.situation.state
+        if step.kind is not Kind.RESTART or not self.situation.is_calm or not self.situation.serves(step.node_id):
+            return
+        nodes = self.situation.cluster.nodes
+        waiting = [
+            run.node_id
+            for name, run in state.runs.items()
+            if run.node_id != step.node_id and state.is_outdated(name) and nodes[run.node_id].is_controller
+        ]
+        is_active = self.situation.cluster.leader_id() == step.node_id
+        if waiting and (is_active or not nodes[step.node_id].is_controller):
+            what = "leads the quorum" if is_active else "is no controller"
+            raise self.fail(f"{step}, which {what}; controllers {waiting} are still to be restarted")
+        key = (step.what, state.properties[step.what])
+        self._restarted[key] = self._restarted.get(key, 0) + 1
+        if self._restarted[key] > 2:
+            raise self.fail(f"{step} for the third time")
+
+
+class DrainedFirst(PlannerPromise):
+    """Who is stopped for good, or unregistered, holds no replica and does not vote; strict at all times."""
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind not in (Kind.STOP, Kind.UNREGISTER):
+            return
+        held = self.situation.holds(step.node_id)
+        if held:
+            raise self.fail(f"{step}, and it holds {', '.join(held)}")
+        if step.kind is Kind.STOP and step.node_id in self.situation.voters():
+            raise self.fail(f"{step}, and it votes")
+        if step.kind is Kind.UNREGISTER and self.situation.serves(step.node_id):
+            raise self.fail(f"{step}, and it serves")
+
+
+class LeadershipMovedAway(PlannerPromise):
+    """Who is stopped in order leads nothing any more that somebody else could lead."""
+
+    def on_stopped(self, place: SimulatedNode) -> None:
+        if not self.situation.is_calm:
+            return
+        led = [
+            f"{topic.name}-{index}"
+            for topic in self.situation.witness.image.topics.by_id.values()
+            for index, partition in topic.partitions.items()
+            if partition.leader == place.node_id and len(partition.isr) > 1
+        ]
+        if led:
+            raise self.fail(f"node {place.node_id} has stopped, and leads {', '.join(led)}")
+
+
+class StatusSaysWhatItWaitsFor(PlannerPromise):
+    """Whoever is not ready says in words for whom or what it waits."""
+
+    def on_status(self, document: Document) -> None:
+        ready = ready_condition(document)
+        if ready is None or ready["status"] == "True" or ready["reason"] == "Accepted":
+            return
+        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum")
+        if not ready["reason"] or not any(word in ready["message"] for word in words):
+            raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
+
+
+class NothingIsRefused(PlannerPromise):
+    """What can be done is never refused: a spec that works does not need another one."""
+
+    def on_status(self, document: Document) -> None:
+        for condition in document["status"].get("conditions", []):
+            if condition["type"] == "Stalled" and condition["status"] == "True":
+                raise self.fail(f"{document['metadata']['name']}: {condition['reason']}: {condition['message']}")
+
+
+PROMISES: tuple[type[PlannerPromise], ...] = (
+    OneNodeAtATime,
+    EnoughInSync,
+    QuorumKeepsItsMajority,
+    RollInOrder,
+    DrainedFirst,
+    LeadershipMovedAway,
+    StatusSaysWhatItWaitsFor,
+    NothingIsRefused,
+)
+

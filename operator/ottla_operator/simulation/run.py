@@ -1,0 +1,421 @@
+"""`PlannerRun`: one scenario from one seed: operators one after the other, a cluster that they run, and its clients.
+
+First the cluster becomes what the scenario begins with. Then its users ask for the change, and whatever was ordered
+strikes: the operator is killed at a step, a node crashes at a step, or troubles come from everywhere for a while.
+After every event the promises of the cluster and those of the planner are checked. Then everything has to become as
+asked, in bounded time, and stay so: one more operator finds nothing to do.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.client_host import ClientHost
+from ottla.simulator.cluster import CLIENT_PORT, Cluster, SimulatedNode
+from ottla.simulator.consumer import Consumer
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.invariants import INVARIANTS
+from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.machines import Machines, host_of
+from ottla.simulator.producer import Producer
+from ottla.simulator.trace import Trace
+from ottla.simulator.weather import Storm
+from ottla.simulator.witness import Witness
+from ottla.types import Endpoint
+from ottla_operator.model.document import Document
+from ottla_operator.model.nodes import desired_cluster
+from ottla_operator.simulation.host import HostState, place_of
+from ottla_operator.simulation.process import OperatorProcess
+from ottla_operator.simulation.promises import PROMISES, PlannerPromise, Situation
+from ottla_operator.simulation.scenarios import CLUSTER, Scenario
+from ottla_operator.simulation.steps import Moment, Steps, StepTaken
+from ottla_operator.simulation.store import Store
+from ottla_operator.simulation.troubles import Troubles
+
+OPERATOR_HOST = "operator"
+BEGIN_LIMIT_MS = 120_000
+CHANGE_LIMIT_MS = 600_000
+CLIENTS_LIMIT_MS = 120_000
+IDLE_MS = 40_000
+"""Longer than from one resync of the operator to the next."""
+TROUBLES_MS = 25_000
+CHECK_INTERVAL_MS = 250
+AWAY_MS_MAX = 2_000
+CRASH_DELAY_MS_MAX = 400
+PACE_MS = 200
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
+    "leader.imbalance.check.interval.seconds": "3600",
+}
+"""Of every node: short timeouts, so that much happens in little time; leaders move back by the operator's doing only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to strike. ``crash_at`` is the step at which some node crashes, a little after it began."""
+
+    kill_at: tuple[int, Moment] | None = None
+    crash_at: int | None = None
+    troubles: bool = False
+
+    def __str__(self) -> str:
+        said = []
+        if self.kill_at is not None:
+            said.append(f"--kill {self.kill_at[0]}:{self.kill_at[1].value}")
+        if self.crash_at is not None:
+            said.append(f"--crash {self.crash_at}")
+        if self.troubles:
+            said.append("--troubles")
+        return " ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. ``failure`` is None when every promise held."""
+
+    scenario: str
+    seed: int
+    order: Order
+    failure: str | None
+    steps: tuple[StepTaken, ...]
+    """Of the change."""
+    simulated_ms: int
+    change_ms: int
+    """From the change of the spec until all was as asked."""
+    digest: int
+    acknowledged: int
+    operators: int
+    troubles: dict[str, int]
+    last_events: list[str]
+
+    @property
+    def replay_command(self) -> str:
+        return f"python -m ottla_operator.simulation {self.scenario} --seed {self.seed} {self.order}".rstrip()
+
+    def report(self) -> str:
+        """Return what a person needs to know of a run that failed."""
+        events = "\n".join(self.last_events[-80:])
+        return f"{events}\n\n{self.failure}\n\nrepeat it with: {self.replay_command}"
+
+
+class PlannerRun:
+    """See the module."""
+
+    def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:  # noqa: B008 - immutable
+        self.scenario = scenario
+        self.seed = seed
+        self.order = order
+        self._random = SeededRandom(seed * 4 + 2)
+        self._storm = Storm(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
+        self.cluster = Cluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
+        self.trace = Trace(self.cluster.clock)
+        self.cluster.internet.on_bytes = self.trace.on_bytes
+        self.witness = Witness(self.cluster)
+        self.state = HostState(Machines(self.cluster, self._prepare))
+        self.situation = Situation(self.cluster, self.witness, self.state, scenario.min_in_sync)
+        self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
+        self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.promises]
+        self.cluster.before_start = self.witness.before_start
+        self.cluster.on_event = self._on_event
+        self.cluster.on_stopped = self._on_stopped
+        self.store = Store(self._on_status)
+        self.steps = Steps(self.cluster.events.after)
+        self.steps.on_step = self._on_step
+        self.steps.kill = self.replace_operator
+        self.troubles = Troubles(
+            self.situation,
+            self._storm,
+            SeededRandom(seed * 4 + 3),
+            operator_host=OPERATOR_HOST,
+            kill_operator=self.replace_operator,
+            on_crash=self._look,
+            note=lambda what: self.trace.note("troubles", what),
+        )
+        self._failure: BaseException | None = None
+        self._seen: dict[int, tuple[bool, bool]] = {}
+        self._operators = 0
+        self._operator: OperatorProcess | None = None
+        self._change_begins = 0
+        self._crashes_at: int | None = None
+        self._is_crash_due = False
+        self._change_ms = 0
+        self._producers: list[Producer] = []
+        self._consumers: list[Consumer] = []
+
+    # --- the operator, and what it sees
+
+    def start_operator(self) -> None:
+        assert self._operator is None, "one operator at a time"
+        self._operators += 1
+        loop = SimulatedEventLoop(self.cluster, OPERATOR_HOST)
+        self._operator = OperatorProcess(loop, self.state, self.store, self.steps)
+        self.trace.note("operator", f"operator {self._operators} begins")
+
+    def replace_operator(self) -> None:
+        """Kill the operator; a new one starts soon."""
+        if self._operator is not None:
+            self.trace.note("operator", f"operator {self._operators} is killed")
+            self._operator.kill()
+            self._operator = None
+            self.cluster.events.after(1 + self._random.randrange(AWAY_MS_MAX), self.start_operator)
+
+    def _ask(self, documents: tuple[Document, ...]) -> None:
+        for document in documents:
+            asked = self.store.put(document)
+            if self._operator is not None:
+                self._operator.seen(asked)
+
+    def _on_step(self, step: StepTaken) -> None:
+        self.trace.note("operator", str(step))
+        number = len(self.steps.taken) - 1
+        if number == self._crashes_at:
+            self._crashes_at = None
+            self._is_crash_due = True
+            self.cluster.events.after(self._random.randrange(CRASH_DELAY_MS_MAX), self._crash)
+        self._check(lambda promise: promise.on_step(step))
+
+    def _crash(self) -> None:
+        self._is_crash_due = False
+        self.trace.note("troubles", f"crash: {self.troubles.crash()}")
+
+    def _on_status(self, document: Document) -> None:
+        ready = next(it for it in document["status"]["conditions"] if it["type"] == "Ready")
+        self.trace.note("operator", f"{document['metadata']['name']}: {ready['reason']}: {ready['message']}")
+        self._check(lambda promise: promise.on_status(document))
+
+    def _check(self, look: Callable[[PlannerPromise], object]) -> None:
+        """Look at every promise. Who calls this may be the operator, which would catch what is raised: it is kept."""
+        for promise in self.promises:
+            try:
+                look(promise)
+            except InvariantViolation as violation:
+                self._failure = self._failure or violation
+
+    # --- the nodes
+
+    def _prepare(self, place: SimulatedNode) -> None:
+        place.sync_ms = 1
+
+    def _on_event(self, place: SimulatedNode) -> None:
+        self.witness.look(place)
+        self._look(place)
+        for promise in self.promises:
+            promise.on_node(place)
+
+    def _on_stopped(self, place: SimulatedNode, reason: str | None) -> None:
+        self.trace.note(place.host, f"has stopped: {reason or 'in order'}")
+        self._look(place)
+        for promise in self.promises if reason is None else ():
+            promise.on_stopped(place)
+
+    def _look(self, place: SimulatedNode) -> None:
+        """Tell the operator's watch of nodes that came or went."""
+        now = (place.process is not None, place.is_ready)
+        if self._seen.get(place.node_id) != now:
+            self._seen[place.node_id] = now
+            if self._operator is not None:
+                self._operator.child_seen(CLUSTER)
+
+    # --- running
+
+    def run(self) -> Outcome:
+        """Run the scenario; return how it ended."""
+        failure: str | None = None
+        with self.trace.of_logs(lambda: self.cluster.now_at or "simulator"), self._of_operator_logs(), _seeded(self.seed):
+            try:
+                self._begin()
+                self._change()
+                self._end()
+            except InvariantViolation as violation:
+                failure = str(violation)
+            except Exception as error:
+                failure = f"NothingRaises: {self.cluster.now_at}: {type(error).__name__}: {error}"
+                logging.getLogger("ottla").debug("the simulation ends", exc_info=True)
+                self.trace.note("simulator", _where(error))
+            finally:
+                if self._operator is not None:
+                    self._operator.kill()
+        return Outcome(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            order=self.order,
+            failure=failure,
+            steps=tuple(self.steps.taken[self._change_begins :]),
+            simulated_ms=self.cluster.clock.monotonic_ms(),
+            change_ms=self._change_ms,
+            digest=self.trace.digest,
+            acknowledged=sum(producer.acknowledged_count for producer in self._producers),
+            operators=self._operators,
+            troubles=self.troubles.counts,
+            last_events=self.trace.last(),
+        )
+
+    def _begin(self) -> None:
+        self.start_operator()
+        if self.scenario.before:
+            self._ask(self.scenario.before)
+            self._until("the first objects are ready", self.store.is_settled, BEGIN_LIMIT_MS)
+            self._start_clients()
+
+    def _start_clients(self) -> None:
+        bootstrap = [Endpoint(place.host, CLIENT_PORT) for place in self.cluster.nodes.values() if "broker" in place.roles]
+        host = ClientHost(self.cluster, "clients", self._random, bootstrap=bootstrap)
+        for topic in self.scenario.topics:
+            name = topic.topic_name
+            self._producers.append(
+                Producer(host, self.witness, f"{name}p", name, acks=-1, is_idempotent=True, pace_ms=PACE_MS)
+            )
+            self._consumers.append(Consumer(host, self.witness, f"{name}c", name))
+        for client in (*self._producers, *self._consumers):
+            client.start()
+        self._pass(2_000)
+
+    def _change(self) -> None:
+        self._change_begins = len(self.steps.taken)
+        began_ms = self.cluster.clock.monotonic_ms()
+        if self.order.kill_at is not None:
+            number, moment = self.order.kill_at
+            self.steps.kill_at = (self._change_begins + number, moment)
+        if self.order.crash_at is not None:
+            self._crashes_at = self._change_begins + self.order.crash_at
+        self._ask(self.scenario.after)
+        if self.order.troubles:
+            self.troubles.start()
+            self._pass(TROUBLES_MS)
+            self.trace.note("simulator", "troubles stop")
+            self.troubles.stop()
+        self._until("everything is as asked", self._is_as_asked, CHANGE_LIMIT_MS)
+        self._change_ms = self.cluster.clock.monotonic_ms() - began_ms
+
+    def _end(self) -> None:
+        """All clients get done, and neither this operator nor the next finds anything to do."""
+        for producer in self._producers:
+            producer.finish()
+            producer.send_to_all()
+        self._until(
+            "every producer is rid of what it had",
+            lambda: all(producer.is_done for producer in self._producers),
+            CLIENTS_LIMIT_MS,
+        )
+        self._until(
+            "every consumer has read all", lambda: all(consumer.is_done for consumer in self._consumers), CLIENTS_LIMIT_MS
+        )
+        count = len(self.steps.taken)
+        self.replace_operator()
+        self._pass(IDLE_MS)
+        if len(self.steps.taken) > count or not self._is_as_asked():
+            more = "; ".join(map(str, self.steps.taken[count:])) or self._differences()
+            raise InvariantViolation(f"NothingIsLeftToDo: all was as asked, and one more operator did: {more}")
+
+    def _is_as_asked(self) -> bool:
+        return self.store.is_settled() and not self._is_crash_due and not self._differences()
+
+    def _differences(self) -> str:
+        """Return what is not as the spec asks, in words; empty when all is."""
+        wanted = self.scenario.wanted
+        ids = {number: it for it in wanted.pools for number in it.node_ids}
+        ready = {number for number, place in self.cluster.nodes.items() if place.process is not None and place.is_ready}
+        registered = {
+            number for number, broker in self.witness.image.cluster.brokers.items() if not broker.is_fenced
+        } | {-1 for broker in self.witness.image.cluster.brokers.values() if broker.is_fenced}
+        desired = desired_cluster(wanted, place_of)
+        said = [
+            f"{what} {sorted(there)} instead of {sorted(asked)}"
+            for what, there, asked in (
+                ("ready nodes", ready, set(ids)),
+                ("brokers", registered, {number for number, it in ids.items() if it.is_broker}),
+                ("voters", set(self.situation.voters()), {number for number, it in ids.items() if it.is_controller}),
+                ("running", {n for n, it in self.cluster.nodes.items() if it.process is not None}, set(ids)),
+            )
+            if there != asked
+        ]
+        said += [
+            f"node {node.name} has old properties"
+            for node in desired.nodes
+            if node.name in self.state.runs and self.state.runs[node.name].properties != node.properties
+        ]
+        for topic in self.witness.image.topics.by_id.values():
+            for index, it in topic.partitions.items():
+                if sorted(it.isr) != sorted(it.replicas) or it.leader != it.replicas[0] or not set(it.replicas) <= set(ids):
+                    said.append(f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}")
+        return "; ".join(said)
+
+    def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
+        """Let time pass until ``condition`` holds.
+
+        Raises:
+            InvariantViolation: it does not in time, or a promise was broken.
+        """
+        end_ms = self.cluster.clock.monotonic_ms() + limit_ms
+        while not condition():
+            if self.cluster.clock.monotonic_ms() >= end_ms:
+                raise InvariantViolation(
+                    f"PlanEnds: not within {limit_ms} ms: {what}; {self.store.describe()}; {self._differences()}; "
+                    f"{self.cluster.describe()}"
+                )
+            self._pass(CHECK_INTERVAL_MS)
+
+    def _pass(self, milliseconds: int) -> None:
+        self.cluster.run(milliseconds)
+        failure = self._failure or (self._operator.failure() if self._operator is not None else None)
+        if failure is not None:
+            raise failure
+
+    @contextmanager
+    def _of_operator_logs(self) -> Iterator[None]:
+        """Take what the operator calls an unexpected error for the failure that it is."""
+        handler = _Failures(lambda failure: setattr(self, "_failure", self._failure or failure))
+        logger = logging.getLogger("ottla_operator")
+        before = logger.propagate
+        logger.addHandler(handler)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.propagate = before
+
+
+class _Failures(logging.Handler):
+    """Hands over the exceptions that are logged."""
+
+    def __init__(self, found: Callable[[BaseException], object]) -> None:
+        super().__init__(logging.ERROR)
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._found(error or RuntimeError(record.getMessage()))
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Have Python's own chance, which spreads the client's retries, follow from ``seed``."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
+def _where(error: BaseException) -> str:
+    """Return the innermost places of a traceback, as one line."""
+    places = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno} {code.co_name}")
+        traceback = traceback.tb_next
+    return " > ".join(places[-8:])
+
+
+__all__ = ["Order", "Outcome", "PlannerRun", "host_of"]

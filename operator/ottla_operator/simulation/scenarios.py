@@ -1,0 +1,104 @@
+"""What users ask for in a simulation: objects as they are at first, and as they are to become."""
+
+from dataclasses import dataclass
+
+from ottla_operator.model.document import API_VERSION, Document
+from ottla_operator.model.manifest import Cluster, Topic
+
+CLUSTER = "c"
+
+
+def pool(name: str, nodes: int, roles: str = "broker controller", first: int = 0) -> Document:
+    """Return one pool of a Cluster's spec."""
+    storage = {"size": "1Gi"}
+    return {"name": name, "nodes": nodes, "roles": roles.split(), "firstNodeId": first, "storage": storage}
+
+
+def cluster(*pools: Document, **config: str) -> Document:
+    """Return a Cluster; keys of ``config`` have underscores for dots."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    spec = {"pools": list(pools), "config": settings}
+    return {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": CLUSTER}, "spec": spec}
+
+
+def topic(name: str, partitions: int, replicas: int, min_in_sync: int) -> Document:
+    """Return a Topic of that cluster."""
+    spec = {
+        "clusterRef": {"name": CLUSTER},
+        "partitions": partitions,
+        "replicationFactor": replicas,
+        "config": {"min.insync.replicas": str(min_in_sync)},
+    }
+    return {"apiVersion": API_VERSION, "kind": "Topic", "metadata": {"name": name}, "spec": spec}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """From ``before``, which is there when the simulation begins to look, to ``after``."""
+
+    name: str
+    before: tuple[Document, ...]
+    after: tuple[Document, ...]
+
+    @property
+    def topics(self) -> list[Topic]:
+        """The topics that are there all the time, and have users."""
+        return [Topic.parse(it) for it in self.before if it["kind"] == "Topic"]
+
+    @property
+    def min_in_sync(self) -> dict[str, int]:
+        """By topic: the least that is ever asked for."""
+        found: dict[str, int] = {}
+        for it in (*self.before, *self.after):
+            if it["kind"] == "Topic":
+                asked = Topic.parse(it)
+                least = int(asked.config["min.insync.replicas"])
+                found[asked.topic_name] = min(least, found.get(asked.topic_name, least))
+        return found
+
+    @property
+    def wanted(self) -> Cluster:
+        return Cluster.parse(next(it for it in reversed((*self.before, *self.after)) if it["kind"] == "Cluster"))
+
+
+def _main(nodes: int) -> Document:
+    return pool("main", nodes)
+
+
+def _more(nodes: int) -> Document:
+    return pool("more", nodes, "broker", 10)
+
+
+_QUORUM = pool("quorum", 3, "controller", 20)
+_FLIGHTS = topic("flights", 3, 3, 2)
+_CHANGED = {"log_retention_hours": "24"}
+
+SCENARIOS = (
+    Scenario("create", (), (cluster(_main(3)), _FLIGHTS)),
+    Scenario("create-apart", (), (cluster(_QUORUM, pool("main", 3, "broker")), _FLIGHTS)),
+    Scenario("roll", (cluster(_main(3)), _FLIGHTS), (cluster(_main(3), **_CHANGED),)),
+    Scenario(
+        "roll-apart",
+        (cluster(_QUORUM, pool("main", 3, "broker")), _FLIGHTS),
+        (cluster(_QUORUM, pool("main", 3, "broker"), **_CHANGED),),
+    ),
+    Scenario("grow", (cluster(_main(3), _more(0)), _FLIGHTS), (cluster(_main(3), _more(1)), topic("later", 4, 3, 2))),
+    Scenario(
+        "shrink",
+        (cluster(_main(3), _more(1)), _FLIGHTS, topic("delays", 4, 2, 1)),
+        (cluster(_main(3), _more(0)),),
+    ),
+    Scenario("shrink-combined", (cluster(_main(4)), _FLIGHTS, topic("delays", 4, 2, 1)), (cluster(_main(3)),)),
+    Scenario("more-voters", (cluster(_main(1)), topic("flights", 2, 1, 1)), (cluster(_main(3)),)),
+    Scenario("fewer-voters", (cluster(_main(3)), topic("flights", 2, 1, 1)), (cluster(_main(1)),)),
+    Scenario("more-replicas", (cluster(_main(3)), topic("flights", 3, 1, 1)), (topic("flights", 3, 3, 1),)),
+    Scenario("fewer-replicas", (cluster(_main(3)), topic("flights", 3, 3, 1)), (topic("flights", 3, 2, 1),)),
+    Scenario(
+        "shrink-and-roll",
+        (cluster(_main(3), _more(2)), _FLIGHTS, topic("delays", 4, 2, 1)),
+        (cluster(_main(3), _more(1), **_CHANGED), topic("delays", 4, 3, 1)),
+    ),
+)
+"""Every kind of change that a Cluster and a Topic know."""
+
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,0 +1,224 @@
+"""Every change that the operator makes passes here: it is counted, looked at, and may be the operator's last.
+
+`WatchedHost` and `WatchedBrokers` are the planner's two ports with that in between.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.types import Endpoint, NodeId, TopicPartition
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, TopicDescription
+from ottla_operator.hosts.host import Host
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.simulation.host import node_id_of
+
+
+class Kind(Enum):
+    """What a step does."""
+
+    PUBLISH = "publish"
+    START = "start"
+    RESTART = "restart"
+    STOP = "stop"
+    REASSIGN = "reassign"
+    ELECT = "elect"
+    UNREGISTER = "unregister"
+    ADD_VOTER = "add voter"
+    REMOVE_VOTER = "remove voter"
+    TOPIC = "topic"
+
+
+class StepTaken(NamedTuple):
+    """One change; ``node_id`` is -1 where it is not about one node."""
+
+    kind: Kind
+    node_id: NodeId
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.what}"
+
+
+class Moment(Enum):
+    """When, about a step, the operator is killed."""
+
+    BEFORE = "before"
+    DURING = "during"
+    """Its first part is done, or on its way."""
+    AFTER = "after"
+
+
+class Steps:
+    """The steps of all operators of a run.
+
+    Attributes:
+        taken: in order, those that a kill prevented included.
+        kill_at: at which step, by its place in ``taken``, and when about it the operator is to be killed.
+        on_step: called before each step is taken.
+        kill: ends the operator, as soon as it lets go.
+    """
+
+    DURING_MS = 3
+
+    def __init__(self, later: Callable[[int, Callable[[], object]], object]) -> None:
+        self.taken: list[StepTaken] = []
+        self.kill_at: tuple[int, Moment] | None = None
+        self.on_step: Callable[[StepTaken], object] = lambda _: None
+        self.kill: Callable[[], object] = lambda: None
+        self._later = later
+
+    async def take(self, step: StepTaken, call: Callable[[], Awaitable[None]]) -> None:
+        number = len(self.taken)
+        self.taken.append(step)
+        if self._dies_at(number, Moment.BEFORE):
+            await self._die()
+        self.on_step(step)
+        if self._dies_at(number, Moment.DURING):
+            self._later(self.DURING_MS, self.kill)
+        await call()
+        if self._dies_at(number, Moment.AFTER):
+            await self._die()
+
+    def _dies_at(self, number: int, moment: Moment) -> bool:
+        if self.kill_at != (number, moment):
+            return False
+        self.kill_at = None
+        return True
+
+    async def _die(self) -> None:
+        self._later(0, self.kill)
+        await asyncio.Event().wait()
+
+
+class WatchedHost:
+    """A `Host` whose changes are steps."""
+
+    def __init__(self, host: Host, steps: Steps) -> None:
+        self._host = host
+        self._steps = steps
+        self._cluster: Cluster | None = None
+
+    async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
+        self._cluster = cluster
+        return await self._host.desired(cluster, leaving)
+
+    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
+        return await self._host.observe(desired)
+
+    def bootstrap_servers(self, desired: DesiredCluster) -> str:
+        return self._host.bootstrap_servers(desired)
+
+    async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
+        step = StepTaken(Kind.PUBLISH, -1, ", ".join(outdated))
+        await self._steps.take(step, lambda: self._host.publish(desired, outdated))
+
+    async def start_node(self, node: DesiredNode) -> None:
+        await self._steps.take(StepTaken(Kind.START, node.node_id, node.name), lambda: self._host.start_node(node))
+
+    async def restart_node(self, node: DesiredNode) -> None:
+        await self._steps.take(StepTaken(Kind.RESTART, node.node_id, node.name), lambda: self._host.restart_node(node))
+
+    async def stop_node(self, name: str) -> None:
+        assert self._cluster is not None, "what is stopped was seen before"
+        step = StepTaken(Kind.STOP, node_id_of(self._cluster, name), name)
+        await self._steps.take(step, lambda: self._host.stop_node(name))
+
+
+class WatchedBrokers:
+    """A `BrokerAdmin` whose changes are steps."""
+
+    def __init__(self, brokers: BrokerAdmin, steps: Steps) -> None:
+        self._brokers = brokers
+        self._steps = steps
+
+    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+        return await self._brokers.observe(topics=topics, with_min_isr=with_min_isr)
+
+    async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
+        return await self._brokers.describe_topics(names)
+
+    async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return await self._brokers.describe_topic_configs(names)
+
+    async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
+        what = "; ".join(f"{partition} to {list(nodes)}" for partition, nodes in targets.items())
+        await self._take(Kind.REASSIGN, what, lambda: self._brokers.reassign_partitions(targets))
+
+    async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
+        what = ", ".join(map(str, partitions))
+        await self._take(Kind.ELECT, what, lambda: self._brokers.elect_preferred_leaders(partitions))
+
+    async def unregister_broker(self, node_id: int) -> None:
+        await self._take(Kind.UNREGISTER, str(node_id), lambda: self._brokers.unregister_broker(node_id), node_id)
+
+    async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
+        await self._take(
+            Kind.ADD_VOTER, str(node_id), lambda: self._brokers.add_voter(node_id, directory_id, endpoint), node_id
+        )
+
+    async def remove_voter(self, node_id: int, directory_id: str) -> None:
+        await self._take(
+            Kind.REMOVE_VOTER, str(node_id), lambda: self._brokers.remove_voter(node_id, directory_id), node_id
+        )
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int | None,
+        config: Mapping[str, str],
+        validate_only: bool = False,
+    ) -> None:
+        await self._take(
+            Kind.TOPIC,
+            f"{name}: create",
+            lambda: self._brokers.create_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                config=config,
+                validate_only=validate_only,
+            ),
+        )
+
+    async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
+        await self._take(
+            Kind.TOPIC,
+            f"{name}: {total} partitions",
+            lambda: self._brokers.create_partitions(name, total=total, validate_only=validate_only),
+        )
+
+    async def alter_topic_configs(
+        self, name: str, *, upserts: Mapping[str, str], deletions: Sequence[str], validate_only: bool = False
+    ) -> None:
+        await self._take(
+            Kind.TOPIC,
+            f"{name}: set {dict(upserts)}, unset {list(deletions)}",
+            lambda: self._brokers.alter_topic_configs(
+                name, upserts=upserts, deletions=deletions, validate_only=validate_only
+            ),
+        )
+
+    async def delete_topic(self, name: str) -> None:
+        await self._take(Kind.TOPIC, f"{name}: delete", lambda: self._brokers.delete_topic(name))
+
+    async def _take(self, kind: Kind, what: str, call: Callable[[], Awaitable[None]], node_id: NodeId = -1) -> None:
+        await self._steps.take(StepTaken(kind, node_id, what), call)
+
+
+def watched(connect: Connect, steps: Steps) -> Connect:
+    """Return the way to brokers whose changes are ``steps``."""
+
+    @asynccontextmanager
+    async def connected(bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
+        async with connect(bootstrap_servers) as brokers:
+            yield WatchedBrokers(brokers, steps)
+
+    return connected

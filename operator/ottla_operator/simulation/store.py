@@ -1,0 +1,88 @@
+"""The API server of a simulation: objects and their statuses, which outlive every operator."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+
+from ottla_operator.model.conditions import ready_condition
+from ottla_operator.model.document import KINDS, Document
+from ottla_operator.model.manifest import ObjectKey
+
+CALL_S = 0.002
+
+
+class Store:
+    """See the module; the calls of `controller.StatusStore`. ``on_status`` is called with each status that is new."""
+
+    def __init__(self, on_status: Callable[[Document], object]) -> None:
+        self._objects: dict[ObjectKey, Document] = {}
+        self._on_status = on_status
+        self._created = 0
+
+    # --- what users do
+
+    def put(self, document: Document) -> Document:
+        """Create the object, or change its spec; return it as it is now."""
+        key = ObjectKey(document["kind"], "", document["metadata"]["name"])
+        known = self._objects.get(key)
+        if known is None:
+            self._created += 1
+            known = self._objects[key] = copy.deepcopy(document)
+            known["metadata"] |= {
+                "uid": f"uid-{key.name}",
+                "generation": 1,
+                "creationTimestamp": f"2026-01-01T00:00:{self._created:02}Z",
+            }
+        elif known["spec"] != document["spec"]:
+            known["spec"] = copy.deepcopy(document["spec"])
+            known["metadata"]["generation"] += 1
+        return copy.deepcopy(known)
+
+    def all(self) -> list[Document]:
+        return [it for kind in KINDS for key, it in self._objects.items() if key.kind == kind]
+
+    def is_settled(self) -> bool:
+        """Tell whether every object is Ready as it was asked for last."""
+        return all(
+            (ready := ready_condition(document)) is not None
+            and ready["status"] == "True"
+            and ready["observedGeneration"] == document["metadata"]["generation"]
+            for document in self._objects.values()
+        )
+
+    def describe(self) -> str:
+        """Say how every object is."""
+        said = []
+        for document in self.all():
+            ready = ready_condition(document) or {"status": "Unknown", "reason": "", "message": ""}
+            said.append(f"{document['metadata']['name']}: {ready['status']} {ready['reason']}: {ready['message']}")
+        return "; ".join(said)
+
+    # --- controller.StatusStore
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        await asyncio.sleep(CALL_S)
+        return copy.deepcopy(self._objects.get(ObjectKey(kind, namespace, name)))
+
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
+        await asyncio.sleep(CALL_S)
+        return [copy.deepcopy(it) for key, it in self._objects.items() if key.kind == kind]
+
+    async def apply(self, document: Document) -> Document:
+        return self.put(document)
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        self._objects.pop(ObjectKey(kind, namespace, name), None)
+
+    async def apply_status(self, document: Document, status: Document) -> None:
+        await asyncio.sleep(CALL_S)
+        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        known["status"] = copy.deepcopy(status)
+        self._on_status(known)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        known["metadata"]["finalizers"] = list(finalizers)
+
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
+        """Nobody reads them."""
