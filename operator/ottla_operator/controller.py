@@ -179,7 +179,7 @@ class Controller:
         outcome = await self._with_brokers(
             topic,
             lambda broker, cluster: reconcile_topic(
-                topic, broker, claimed_by=claimed_by, brokers_to_come=cluster.brokers
+                topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids
             ),
         )
         await self._write_status(document, outcome)

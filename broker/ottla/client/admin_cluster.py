@@ -12,7 +12,7 @@ from ottla.client.results import (
     ReplicaInfo,
 )
 from ottla.errors import ErrorCode
-from ottla.types import NodeId, TopicPartition
+from ottla.types import Endpoint, NodeId, Offset, TopicPartition
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import (
@@ -65,6 +65,28 @@ class ClusterAdmin(AdminBase):
                 for broker in sorted(response.brokers, key=lambda broker: broker.node_id)
             ),
         )
+
+    async def wait_for_metadata(self, offset: Offset) -> Endpoint:
+        """Return which node answers, once it shows everything that is committed up to ``offset`` of the metadata log.
+
+        A broker describes topics and brokers as it knows them, which may be a while ago.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT where it lags behind for too long.
+        """
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0.1.0")
+
+        async def attempt() -> Endpoint:
+            # In KRaft the epoch of the finalized features is the offset of the metadata that the broker shows.
+            known = (await self._ask(request, ApiVersionsResponse)).finalized_features_epoch
+            endpoint = self.cluster.answered_by
+            assert endpoint is not None, "somebody has answered"
+            if known < offset:
+                message = f"{endpoint} knows the metadata up to offset {known}, and {offset} is committed"
+                raise kafka_error(ErrorCode.REQUEST_TIMED_OUT, message)
+            return endpoint
+
+        return await self._retry(attempt)
 
     async def unregister_broker(self, node_id: NodeId) -> None:
         """Make the cluster forget a broker that will not come back.

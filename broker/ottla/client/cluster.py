@@ -91,6 +91,8 @@ class Cluster:
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
         self._coordinators: dict[str, Endpoint] = {}
+        self.answered_by: Endpoint | None = None
+        """Who answered `send_to_any` last."""
         self._silent: dict[Endpoint, None] = {}
         """Who did not answer in time, asked last until it answers again; in order."""
 
@@ -219,6 +221,7 @@ class Cluster:
                 raise
             else:
                 self._silent.pop(endpoint, None)
+                self.answered_by = endpoint
                 return response
         raise BrokerUnreachableError(
             "; ".join(dict.fromkeys(attempts)) or "no bootstrap server was given; use host:port"

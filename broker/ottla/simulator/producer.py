@@ -182,7 +182,7 @@ class Producer:
             target.endpoint,
             request,
             f"{self.name}-{self._acks}",
-            lambda answer: self._on_answer(line, batch, target.key, answer),
+            lambda answer: self._on_answer(line, batch, target, answer),
         )
 
     def _encode(self, batch: _Batch) -> bytes:
@@ -210,7 +210,8 @@ class Producer:
 
     # --- answers
 
-    def _on_answer(self, line: _Line, batch: _Batch, key: PartitionKey, answer: PeerAnswer) -> None:
+    def _on_answer(self, line: _Line, batch: _Batch, target: Target, answer: PeerAnswer) -> None:
+        key = target.key
         if self._lines.get(line.partition) is not line or batch not in line.in_flight:
             return
         is_first = not line.failed and line.in_flight[0] is batch
@@ -218,13 +219,20 @@ class Producer:
         code, offset = _outcome(answer)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._on_success(key, batch, offset)
-        elif code in _SEQUENCE_ERRORS and is_first:
+        elif code in _SEQUENCE_ERRORS and is_first and self._leads(target):
             self._on_sequence_refused(line, batch, key, code)
         elif self._is_idempotent or batch.attempts < ATTEMPTS_MAX:
             line.failed.append(batch)
             line.not_before_ms = self._host.cluster.clock.monotonic_ms() + RETRY_BACKOFF_MS
             self._host.refresh()
         self._pump(line)
+
+    def _leads(self, target: Target) -> bool:
+        """Return whether the node that was asked leads: one that does so no more, and does not know, lacks records."""
+        topic = self._witness.image.topics.by_id.get(target.key.topic_id)
+        leader = -1 if topic is None else topic.partitions[target.key.partition].leader
+        place = self._host.cluster.nodes.get(leader)
+        return topic is None or (place is not None and place.host == target.endpoint.host)
 
     def _on_success(self, key: PartitionKey, batch: _Batch, offset: Offset) -> None:
         self.acknowledged_count += len(batch.values)

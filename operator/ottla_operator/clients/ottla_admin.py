@@ -41,13 +41,18 @@ class OttlaAdmin:
         self._client = client
 
     async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+        """See `BrokerAdmin.observe`: what was committed before this call is in the view, whichever broker answers."""
         with _unreachable():
-            cluster = await self._client.describe_cluster(include_fenced=True)
-            quorum = await self._client.describe_quorum()
-            # In this order: a move that ends in between is seen as one under way, not as a topic with more replicas.
+            # Moves first: one that ends meanwhile is seen as under way, not as a topic with more replicas.
             moving = await self._client.list_partition_reassignments()
+            quorum = await self._client.describe_quorum()
+            asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
+            cluster = await self._client.describe_cluster(include_fenced=True)
             described = await self._client.describe_topic_partitions(topics)
             min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
+        if self._client.cluster.answered_by != asked:
+            # Another broker need not know what this one does: half a picture of each is none.
+            raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
         now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
         return ClusterView(
             cluster_id=cluster.cluster_id,

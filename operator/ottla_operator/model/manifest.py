@@ -148,8 +148,8 @@ class Cluster:
         return sum(pool.nodes for pool in self.pools)
 
     @property
-    def brokers(self) -> int:
-        return sum(pool.nodes for pool in self.pools if pool.is_broker)
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(number for pool in self.pools if pool.is_broker for number in pool.node_ids))
 
     @property
     def controller_ids(self) -> tuple[int, ...]:

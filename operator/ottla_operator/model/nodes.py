@@ -213,7 +213,7 @@ def _server_properties(
 
 def _replication(cluster: Cluster) -> Mapping[str, str]:
     """Return how often records are kept unless the spec says otherwise: three times where there are three brokers."""
-    factor = str(min(_REPLICATION_FACTOR, cluster.brokers))
+    factor = str(min(_REPLICATION_FACTOR, len(cluster.broker_ids)))
     return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
 

@@ -3,6 +3,7 @@
 A pass never raises for what the world does: everything ends in a `Verdict`, from which `status` makes the one status.
 """
 
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
@@ -61,12 +62,12 @@ async def reconcile_topic(
     broker: BrokerAdmin,
     *,
     claimed_by: ObjectKey | None = None,
-    brokers_to_come: int = 0,
+    brokers: Collection[int] = (),
     dry_run: bool = False,
 ) -> Pass:
     """Make the topic as its manifest asks, as far as brokers allow.
 
-    ``brokers_to_come`` is how many the Cluster asks for: what too few brokers refuse is waited for until all are there.
+    ``brokers`` are those that the Cluster asks for: what too few brokers refuse is waited for until all are there.
     """
     done: tuple[Step, ...] = ()
     observed: ObservedTopic | None = None
@@ -76,7 +77,7 @@ async def reconcile_topic(
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {}, done)
         facts = _topic_facts(topic, observed)
-        plan = plan_topic(topic, observed, claimed_by=claimed_by, brokers_to_come=brokers_to_come)
+        plan = plan_topic(topic, observed, claimed_by=claimed_by, brokers=brokers)
         if plan.obstacle is not None:
             return Pass(plan.obstacle, facts, done)
         if not plan.steps:
@@ -86,7 +87,7 @@ async def reconcile_topic(
         execution = await execute_on_brokers(cast(tuple[TopicStep, ...], plan.steps), broker)
         done += execution.done
         if execution.stopped is not None:
-            verdict = await _unless_brokers_come(execution.stopped, topic, broker, brokers_to_come)
+            verdict = await _unless_brokers_come(execution.stopped, topic, broker, len(brokers))
             return Pass(verdict, facts, done)
     message = f"brokers took the changes of topic {topic.topic_name} and do not show all of them yet"
     return Pass(Waiting("MetadataNotPropagated", message), _topic_facts(topic, observed), done)

@@ -1,6 +1,6 @@
 """What to do about one Topic: pure planning from its spec and what the brokers hold."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ottla.client.assignment import Load, with_factor
@@ -38,7 +38,7 @@ def plan_topic(
     observed: ObservedTopic | None,
     *,
     claimed_by: ObjectKey | None = None,
-    brokers_to_come: int = 0,
+    brokers: Collection[int] = (),
 ) -> Plan:
     """Return the steps that make the topic what ``topic`` asks.
 
@@ -46,20 +46,21 @@ def plan_topic(
         topic: the manifest.
         observed: the topic of that name; None when there is none.
         claimed_by: an older Topic object that has the same topic name in the same cluster; it wins.
-        brokers_to_come: how many brokers the Cluster asks for; not all of them may be there yet.
+        brokers: ids that the Cluster asks for, who may not all be there yet; replicas are moved to nobody else. Empty
+            where there is no Cluster that says so: any broker will do.
     """
     if claimed_by is not None:
         message = f"topic {topic.topic_name} belongs to {claimed_by}, which is older; delete one of the two objects"
         return Plan(obstacle=Refused("TopicClaimedElsewhere", message))
     if observed is None:
         return Plan((CreateTopic(topic.topic_name, topic.partitions, topic.replication_factor, topic.config),))
-    refusal = _refusal(topic, observed, brokers_to_come)
+    refusal = _refusal(topic, observed, len(brokers))
     if refusal is not None:
         return Plan(obstacle=refusal)
     steps = _changes(topic, observed)
     if steps or observed.view is None:
         return Plan(tuple(steps))
-    return _moves(topic, observed.view)
+    return _moves(topic, observed.view, brokers)
 
 
 def plan_topic_deletion(topic: Topic, observed: ObservedTopic | None) -> Plan:
@@ -115,11 +116,12 @@ def _changes(topic: Topic, observed: ObservedTopic) -> list[Step]:
     return steps
 
 
-def _moves(topic: Topic, view: ClusterView) -> Plan:
+def _moves(topic: Topic, view: ClusterView, brokers: Collection[int]) -> Plan:
     """Return the next moves towards the replication factor that the spec asks for, or how far those under way are."""
     factor = topic.replication_factor
     assert factor is not None, "only a factor that is asked for is looked at"
-    load = Load(view.live_brokers, (partition.target for partition in view.partitions))
+    live = [node for node in view.live_brokers if not brokers or node in brokers]
+    load = Load(live, (partition.target for partition in view.partitions))
     room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
     targets: dict[TopicPartition, tuple[int, ...]] = {}
     for partition in view.partitions:
@@ -127,8 +129,7 @@ def _moves(topic: Topic, view: ClusterView) -> Plan:
             continue
         target = with_factor(partition.target, partition.isr, factor, load)
         if target is None:
-            live = len(view.live_brokers)
-            return Plan(obstacle=Waiting("BrokersMissing", f"{factor} brokers are needed, and {live} are there"))
+            return Plan(obstacle=Waiting("BrokersMissing", f"{factor} brokers are needed, and {len(live)} are there"))
         targets[partition.partition] = target
     if targets:
         return Plan((ReassignPartitions(targets),))

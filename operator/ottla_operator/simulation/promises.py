@@ -117,14 +117,16 @@ class OneNodeAtATime(PlannerPromise):
         self._down: dict[NodeId, str] = {}
 
     def on_step(self, step: StepTaken) -> None:
-        if step.kind not in (Kind.RESTART, Kind.STOP) or not self.situation.serves(step.node_id):
+        situation = self.situation
+        if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.serves(step.node_id):
             return
+        if not situation.holds(step.node_id) and step.node_id not in situation.voters():
+            return  # nobody misses it
         self._forget_whole()
         others = [what for node_id, what in self._down.items() if node_id != step.node_id]
         if others:
             raise self.fail(f"{step}, and {', '.join(others)} has not caught up again")
-        if self.situation.holds(step.node_id) or step.node_id in self.situation.voters():
-            self._down[step.node_id] = str(step)
+        self._down[step.node_id] = str(step)
 
     def on_node(self, place: SimulatedNode) -> None:
         if place.node_id in self._down:

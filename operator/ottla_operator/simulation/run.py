@@ -19,7 +19,7 @@ from ottla.simulator.consumer import Consumer
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla.simulator.invariants import INVARIANTS
 from ottla.simulator.ledger import InvariantViolation
-from ottla.simulator.machines import Machines, host_of
+from ottla.simulator.machines import Machines
 from ottla.simulator.producer import Producer
 from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
@@ -39,11 +39,12 @@ OPERATOR_HOST = "operator"
 BEGIN_LIMIT_MS = 120_000
 CHANGE_LIMIT_MS = 600_000
 CLIENTS_LIMIT_MS = 120_000
-IDLE_MS = 40_000
-"""Longer than from one resync of the operator to the next."""
+IDLE_MS = 8_000
+"""A new operator looks at everything at once, and finds what is to be done soon."""
 TROUBLES_MS = 25_000
 CHECK_INTERVAL_MS = 250
 AWAY_MS_MAX = 2_000
+CHANGE_DELAY_MS_MAX = 12_000
 CRASH_DELAY_MS_MAX = 400
 PACE_MS = 200
 
@@ -280,15 +281,19 @@ class PlannerRun:
 
     def _change(self) -> None:
         self._change_begins = len(self.steps.taken)
-        began_ms = self.cluster.clock.monotonic_ms()
         if self.order.kill_at is not None:
             number, moment = self.order.kill_at
             self.steps.kill_at = (self._change_begins + number, moment)
         if self.order.crash_at is not None:
             self._crashes_at = self._change_begins + self.order.crash_at
-        self._ask(self.scenario.after)
         if self.order.troubles:
             self.troubles.start()
+            self._pass(self._random.randrange(CHANGE_DELAY_MS_MAX))
+            self._change_begins = len(self.steps.taken)
+        began_ms = self.cluster.clock.monotonic_ms()
+        self.trace.note("simulator", "the users ask for something else")
+        self._ask(self.scenario.after)
+        if self.order.troubles:
             self._pass(TROUBLES_MS)
             self.trace.note("simulator", "troubles stop")
             self.troubles.stop()
@@ -416,6 +421,3 @@ def _where(error: BaseException) -> str:
         places.append(f"{code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno} {code.co_name}")
         traceback = traceback.tb_next
     return " > ".join(places[-8:])
-
-
-__all__ = ["Order", "Outcome", "PlannerRun", "host_of"]
