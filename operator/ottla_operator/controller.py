@@ -132,6 +132,8 @@ class Controller:
 
     async def _tell(self, key: ObjectKey, document: Document, outcome: Pass) -> None:
         """Log, count and record as events what was done, and a refusal when it is new."""
+        if outcome.done:
+            self.queue.progressed(key)
         for step in outcome.done:
             self._metrics.steps.labels(type(step).__name__).inc()
             logger.info("%s: %s", key, step)
@@ -178,9 +180,7 @@ class Controller:
         claimed_by = older_claim(topic, self._topics.values())
         outcome = await self._with_brokers(
             topic,
-            lambda broker, cluster: reconcile_topic(
-                topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids
-            ),
+            lambda broker, cluster: reconcile_topic(topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids),
         )
         await self._write_status(document, outcome)
         return outcome

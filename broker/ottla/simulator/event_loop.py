@@ -1,4 +1,4 @@
-"""An asyncio event loop in simulated time, over the simulated network: what is written for asyncio runs in a simulation.
+"""An asyncio event loop in simulated time, over the simulated network: what is written for asyncio runs simulated.
 
 It is one process on one host. Coroutines run when the simulation comes to them, one after the other; `asyncio.sleep`
 and timeouts wait for simulated time, and `asyncio.open_connection` dials simulated nodes. `kill` ends the process as
@@ -41,7 +41,7 @@ class SimulatedTransport(asyncio.Transport):
 
     # --- asyncio.Transport
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:  # type: ignore[override]
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._is_closing and not self.loop.network.send(self.connection, [bytes(data)]) and not self._is_paused:
             self._is_paused = True
             self.protocol.pause_writing()
@@ -127,7 +127,7 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.cluster.clock.monotonic_ms() / 1_000
 
-    def call_soon(  # type: ignore[override]
+    def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -136,12 +136,12 @@ class SimulatedEventLoop(asyncio.BaseEventLoop):
             self.cluster.touch(self.host)
         return handle
 
-    def call_later(  # type: ignore[override]
+    def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(  # type: ignore[override]
+    def call_at(
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)

@@ -44,6 +44,10 @@ class DirtyKeys:
             self._waiting_since[key] = asyncio.get_running_loop().time()
             self._changed.set()
 
+    def progressed(self, key: ObjectKey) -> None:
+        """Forget how often ``key`` was tried: the last time something was done, and what it waits for now is new."""
+        self._failures.pop(key, None)
+
     def oldest_age_s(self) -> float:
         """Return how long the first key that could be worked on has been waiting; 0 when none is."""
         busy = {self._group(key) for key in self._in_work}

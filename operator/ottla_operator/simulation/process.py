@@ -1,7 +1,6 @@
 """One operator process in a simulation: the real controller with its queue, workers and resync, on simulated time."""
 
 import asyncio
-from collections.abc import Callable
 
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.clients import ottla_admin
@@ -22,13 +21,9 @@ class OperatorProcess:
     def __init__(self, loop: SimulatedEventLoop, state: HostState, store: Store, steps: Steps) -> None:
         host = WatchedHost(SimulatedHost(state, loop), steps)
         self._loop = loop
-        self._controller = Controller(
-            store, lambda _: host, watched(ottla_admin.connector(), steps), now=lambda: NOW
-        )
-        self._parts = [self._start(self._resync)]
-        self._parts += [
-            self._start(lambda: self._controller.queue.work(self._controller.reconcile)) for _ in range(WORKERS)
-        ]
+        self._controller = Controller(store, lambda _: host, watched(ottla_admin.connector(), steps), now=lambda: NOW)
+        self._parts = [loop.create_task(self._resync())]
+        self._parts += [loop.create_task(self._work()) for _ in range(WORKERS)]
 
     def seen(self, document: Document) -> None:
         """An event of a watch: the object was made or changed."""
@@ -44,12 +39,10 @@ class OperatorProcess:
 
     def failure(self) -> BaseException | None:
         """Return why a part of it has ended by itself; None while all run."""
-        return next(
-            (part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None
-        )
+        return next((part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None)
 
-    def _start(self, part: Callable[[], "asyncio._CoroutineLike[None]"]) -> "asyncio.Task[None]":
-        return self._loop.create_task(part())
+    async def _work(self) -> None:
+        await self._controller.queue.work(self._controller.reconcile)
 
     async def _resync(self) -> None:
         while True:

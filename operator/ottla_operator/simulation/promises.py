@@ -23,12 +23,13 @@ QUIET_MS = 20_000
 
 @dataclass
 class Situation:
-    """What the promises look at. ``min_in_sync`` is the least that each topic asks for."""
+    """What the promises look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for."""
 
     cluster: Cluster
     witness: Witness
     state: HostState
     min_in_sync: dict[str, int]
+    replicas: dict[str, int]
     disturbed_ms: int = -QUIET_MS
     going_on: int = 0
     """How many faults have begun and not ended."""
@@ -173,6 +174,18 @@ class EnoughInSync(PlannerPromise):
                     raise self.fail(f"{topic.name}-{index} has {partition.isr} in sync, and needs {needed}")
 
 
+class NoReplicaIsGivenUp(PlannerPromise):
+    """No partition has fewer replicas than its topic ever asks for; strict at all times."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        if now.topics is before.topics:
+            return
+        for topic in now.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                if len(partition.replicas) < self.situation.replicas.get(topic.name, 1):
+                    raise self.fail(f"{topic.name}-{index} is on {partition.replicas} only")
+
+
 class QuorumKeepsItsMajority(PlannerPromise):
     """No voter is stopped or taken out while the others are not enough."""
 
@@ -271,6 +284,7 @@ class NothingIsRefused(PlannerPromise):
 PROMISES: tuple[type[PlannerPromise], ...] = (
     OneNodeAtATime,
     EnoughInSync,
+    NoReplicaIsGivenUp,
     QuorumKeepsItsMajority,
     RollInOrder,
     DrainedFirst,
@@ -278,4 +292,3 @@ PROMISES: tuple[type[PlannerPromise], ...] = (
     StatusSaysWhatItWaitsFor,
     NothingIsRefused,
 )
-

@@ -42,6 +42,10 @@ CLIENTS_LIMIT_MS = 120_000
 IDLE_MS = 8_000
 """A new operator looks at everything at once, and finds what is to be done soon."""
 TROUBLES_MS = 25_000
+SETTLE_MS = 8_000
+"""A session: what nobody knows of yet is known then."""
+APART_MS = (0, 0, 60, 200)
+"""How much longer, by seed, what nodes tell each other takes than what others are told: they lag, and are seen to."""
 CHECK_INTERVAL_MS = 250
 AWAY_MS_MAX = 2_000
 CHANGE_DELAY_MS_MAX = 12_000
@@ -56,7 +60,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "1000",
     "leader.imbalance.check.interval.seconds": "3600",
 }
-"""Of every node: short timeouts, so that much happens in little time; leaders move back by the operator's doing only."""
+"""Of every node: short timeouts, so that much happens in little time; only the operator moves leaders back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class Outcome:
 class PlannerRun:
     """See the module."""
 
-    def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:  # noqa: B008 - immutable
+    def __init__(self, scenario: Scenario, seed: int, order: Order = Order()) -> None:
         self.scenario = scenario
         self.seed = seed
         self.order = order
@@ -121,7 +125,9 @@ class PlannerRun:
         self.cluster.internet.on_bytes = self.trace.on_bytes
         self.witness = Witness(self.cluster)
         self.state = HostState(Machines(self.cluster, self._prepare))
-        self.situation = Situation(self.cluster, self.witness, self.state, scenario.min_in_sync)
+        self.situation = Situation(
+            self.cluster, self.witness, self.state, scenario.min_in_sync, scenario.replication_factors
+        )
         self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
         self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.promises]
         self.cluster.before_start = self.witness.before_start
@@ -204,6 +210,11 @@ class PlannerRun:
 
     def _prepare(self, place: SimulatedNode) -> None:
         place.sync_ms = 1
+        apart_ms = APART_MS[self.seed % len(APART_MS)]
+        for other in self.cluster.by_host:
+            if other != place.host:
+                self._storm.slow(place.host, other, apart_ms)
+                self._storm.slow(other, place.host, apart_ms)
 
     def _on_event(self, place: SimulatedNode) -> None:
         self.witness.look(place)
@@ -230,7 +241,11 @@ class PlannerRun:
     def run(self) -> Outcome:
         """Run the scenario; return how it ended."""
         failure: str | None = None
-        with self.trace.of_logs(lambda: self.cluster.now_at or "simulator"), self._of_operator_logs(), _seeded(self.seed):
+        with (
+            self.trace.of_logs(lambda: self.cluster.now_at or "simulator"),
+            self._of_operator_logs(),
+            _seeded(self.seed),
+        ):
             try:
                 self._begin()
                 self._change()
@@ -267,7 +282,9 @@ class PlannerRun:
             self._start_clients()
 
     def _start_clients(self) -> None:
-        bootstrap = [Endpoint(place.host, CLIENT_PORT) for place in self.cluster.nodes.values() if "broker" in place.roles]
+        bootstrap = [
+            Endpoint(place.host, CLIENT_PORT) for place in self.cluster.nodes.values() if "broker" in place.roles
+        ]
         host = ClientHost(self.cluster, "clients", self._random, bootstrap=bootstrap)
         for topic in self.scenario.topics:
             name = topic.topic_name
@@ -275,8 +292,10 @@ class PlannerRun:
                 Producer(host, self.witness, f"{name}p", name, acks=-1, is_idempotent=True, pace_ms=PACE_MS)
             )
             self._consumers.append(Consumer(host, self.witness, f"{name}c", name))
-        for client in (*self._producers, *self._consumers):
-            client.start()
+        for producer in self._producers:
+            producer.start()
+        for consumer in self._consumers:
+            consumer.start()
         self._pass(2_000)
 
     def _change(self) -> None:
@@ -297,6 +316,7 @@ class PlannerRun:
             self._pass(TROUBLES_MS)
             self.trace.note("simulator", "troubles stop")
             self.troubles.stop()
+            self._pass(SETTLE_MS)
         self._until("everything is as asked", self._is_as_asked, CHANGE_LIMIT_MS)
         self._change_ms = self.cluster.clock.monotonic_ms() - began_ms
 
@@ -311,7 +331,9 @@ class PlannerRun:
             CLIENTS_LIMIT_MS,
         )
         self._until(
-            "every consumer has read all", lambda: all(consumer.is_done for consumer in self._consumers), CLIENTS_LIMIT_MS
+            "every consumer has read all",
+            lambda: all(consumer.is_done for consumer in self._consumers),
+            CLIENTS_LIMIT_MS,
         )
         count = len(self.steps.taken)
         self.replace_operator()
@@ -347,11 +369,20 @@ class PlannerRun:
             for node in desired.nodes
             if node.name in self.state.runs and self.state.runs[node.name].properties != node.properties
         ]
-        for topic in self.witness.image.topics.by_id.values():
-            for index, it in topic.partitions.items():
-                if sorted(it.isr) != sorted(it.replicas) or it.leader != it.replicas[0] or not set(it.replicas) <= set(ids):
-                    said.append(f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}")
-        return "; ".join(said)
+        return "; ".join((*said, *self._misplaced(set(ids))))
+
+    def _misplaced(self, node_ids: set[int]) -> list[str]:
+        """Return the partitions whose replicas or leader are not where they belong."""
+        factors = self.scenario.factors_wanted
+        return [
+            f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}"
+            for topic in self.witness.image.topics.by_id.values()
+            for index, it in topic.partitions.items()
+            if sorted(it.isr) != sorted(it.replicas)
+            or it.leader != it.replicas[0]
+            or not set(it.replicas) <= node_ids
+            or len(it.replicas) != factors.get(topic.name, len(it.replicas))
+        ]
 
     def _until(self, what: str, condition: Callable[[], bool], limit_ms: int) -> None:
         """Let time pass until ``condition`` holds.

@@ -1,5 +1,6 @@
 """What users ask for in a simulation: objects as they are at first, and as they are to become."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla_operator.model.document import API_VERSION, Document
@@ -48,17 +49,31 @@ class Scenario:
     @property
     def min_in_sync(self) -> dict[str, int]:
         """By topic: the least that is ever asked for."""
-        found: dict[str, int] = {}
-        for it in (*self.before, *self.after):
-            if it["kind"] == "Topic":
-                asked = Topic.parse(it)
-                least = int(asked.config["min.insync.replicas"])
-                found[asked.topic_name] = min(least, found.get(asked.topic_name, least))
-        return found
+        return _least((it.topic_name, int(it.config["min.insync.replicas"])) for it in self._asked())
+
+    @property
+    def replication_factors(self) -> dict[str, int]:
+        """By topic: the least that is ever asked for."""
+        return _least((it.topic_name, it.replication_factor or 1) for it in self._asked())
+
+    @property
+    def factors_wanted(self) -> dict[str, int]:
+        """By topic: the replication factor in the end."""
+        return {it.topic_name: it.replication_factor or 1 for it in self._asked()}
+
+    def _asked(self) -> list[Topic]:
+        return [Topic.parse(it) for it in (*self.before, *self.after) if it["kind"] == "Topic"]
 
     @property
     def wanted(self) -> Cluster:
         return Cluster.parse(next(it for it in reversed((*self.before, *self.after)) if it["kind"] == "Cluster"))
+
+
+def _least(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, number in pairs:
+        found[name] = min(number, found.get(name, number))
+    return found
 
 
 def _main(nodes: int) -> Document:

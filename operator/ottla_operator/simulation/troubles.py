@@ -1,4 +1,4 @@
-"""`Troubles`: what strikes while the operator works: nodes that crash or hang, a network that fails, the operator's end.
+"""`Troubles`: what strikes while the operator works: nodes crash or hang, the network fails, operators end.
 
 What a node's process loses by a crash is nothing; whoever has crashed is started again by nobody but the operator.
 """

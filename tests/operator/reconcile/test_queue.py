@@ -124,6 +124,25 @@ def test_keys_of_one_cluster_take_turns(groups: tuple[str, str], begun: list[str
     run(scenario)
 
 
+def test_key_that_makes_progress_is_tried_again_as_soon_as_the_first_time() -> None:
+    async def scenario() -> None:
+        queue = DirtyKeys(lambda it: it.namespace)
+        workers = Workers(queue)
+        workers.failures["a"] = 7
+        queue.add(key("a"))
+        await asyncio.sleep(20)
+        before = len(workers.done)
+        queue.progressed(key("a"))
+        queue.add(key("a"))
+        await asyncio.sleep(0.6)
+
+        assert before == 6
+        assert len(workers.done) == before + 2
+        await workers.stop()
+
+    run(scenario)
+
+
 def test_failed_key_is_tried_later_and_later_up_to_a_minute() -> None:
     async def scenario() -> None:
         queue = DirtyKeys(lambda it: it.namespace)

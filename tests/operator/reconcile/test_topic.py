@@ -128,6 +128,24 @@ class TestReplicationFactor:
         assert bool(plan.steps) is (live == 3)
         assert isinstance(plan.obstacle, Waiting) is (live == 2)
 
+    def test_replicas_are_added_only_on_brokers_that_the_cluster_asks_for(self, topic_manifest: Builder) -> None:
+        topic = Topic.parse(topic_manifest(replicationFactor=2))
+        seen = observed(view=view(partition(0, 0), partition(1, 0), live=3))
+
+        leaving = plan_topic(topic, seen, brokers=(0, 2))
+        missing = plan_topic(topic, observed(view=view(partition(0, 0), live=2)), brokers=(0, 2))
+
+        targets = {TopicPartition("flights", 0): (0, 2), TopicPartition("flights", 1): (0, 2)}
+        assert leaving == Plan((ReassignPartitions(targets),))
+        assert missing == Plan(obstacle=Waiting("BrokersMissing", "2 brokers are needed, and 1 are there"))
+
+    def test_brokers_that_are_still_to_come_are_waited_for(self, topic_manifest: Builder) -> None:
+        topic = Topic.parse(topic_manifest(replicationFactor=3))
+        seen = observed(view=view(partition(0, 0), live=1))
+
+        assert isinstance(plan_topic(topic, seen, brokers=(0, 1, 2)).obstacle, Waiting)
+        assert isinstance(plan_topic(topic, seen, brokers=(0, 1)).obstacle, Refused)
+
     def test_other_changes_come_first(self, topic_manifest: Builder) -> None:
         plan = self.plan(topic_manifest, 2, view(partition(0, 0)), partitions=8)
 
