@@ -114,7 +114,9 @@ class Session:
         topic = Topic.parse(document)
         claimed_by = older_claim(topic, map(Topic.parse, self._directory.objects("Topic")))
         return await self._with_brokers(
-            lambda broker: reconcile_topic(topic, broker, claimed_by=claimed_by, dry_run=dry_run)
+            lambda broker: reconcile_topic(
+                topic, broker, claimed_by=claimed_by, brokers=self._broker_ids(), dry_run=dry_run
+            )
         )
 
     async def _deletion_pass(self, document: Document) -> Pass:
@@ -149,6 +151,12 @@ class Session:
             result = await make_pass()
             done += result.done
         return replace(result, done=done)
+
+    def _broker_ids(self) -> tuple[int, ...]:
+        """Return the brokers that the cluster here asks for; none where Topics go to another one."""
+        if self._bootstrap is not None:
+            return ()
+        return next((Cluster.parse(it).broker_ids for it in self._directory.objects("Cluster")), ())
 
     def _local_bootstrap(self) -> str | None:
         for cluster in self._directory.objects("Cluster"):
