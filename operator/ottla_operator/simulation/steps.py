@@ -81,9 +81,11 @@ class Steps:
         self.on_step(step)
         if self._dies_at(number, Moment.DURING):
             self._later(self.DURING_MS, self.kill)
-        await call()
-        if self._dies_at(number, Moment.AFTER):
-            await self._die()
+        try:
+            await call()
+        finally:  # a step that failed has an end as well
+            if self._dies_at(number, Moment.AFTER):
+                await self._die()
 
     def _dies_at(self, number: int, moment: Moment) -> bool:
         if self.kill_at != (number, moment):
