@@ -267,7 +267,7 @@ class StatusSaysWhatItWaitsFor(PlannerPromise):
         ready = ready_condition(document)
         if ready is None or ready["status"] == "True" or ready["reason"] == "Accepted":
             return
-        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum")
+        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "next: ")
         if not ready["reason"] or not any(word in ready["message"] for word in words):
             raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
 
