@@ -111,3 +111,10 @@ def test_a_restarted_leader_recognises_a_repeated_batch_that_is_not_the_newest()
     outcome = Simulation(1047).run(30_000)
 
     assert outcome.failure is None, campaign.report(outcome, 0.5)
+
+
+def test_a_log_that_is_lost_before_the_controller_knew_its_directory_is_not_made_anew() -> None:
+    """The directory came back with its log, and the node, which had two now, never started again."""
+    outcome = Simulation(2126428070).run(30_000)
+
+    assert outcome.failure is None, campaign.report(outcome, 0.5)

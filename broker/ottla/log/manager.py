@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
-from ottla.errors import ConfigurationError, StorageError
+from ottla.errors import StorageError
 from ottla.log.config import LogConfig
 from ottla.log.file_names import DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, marked_directory_name
 from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
@@ -23,7 +23,7 @@ from ottla.log.open_files import OPEN_FILES_MAX, OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.ports import Clock, Disk, DiskSpace, Random
-from ottla.types import NodeId, TopicPartition, Uuid
+from ottla.types import ZERO_UUID, NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +130,10 @@ class LogManager:
         self._open_files = OpenFiles(self._config.open_files_max)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[str, tuple[TopicPartition, ...]] = {}
+        self._lost_from: dict[TopicPartition, tuple[str, Uuid | None]] = {}
+        """Where the lost logs were, and of which topic they are."""
+        self._duplicates: dict[TopicPartition, list[PartitionLog]] = {}
+        """Logs that there are in several directories: nobody's, until `get_or_create` is told which one is right."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, DamagedLogError]] = {}
         self._cordoned: frozenset[str] = frozenset()
         self._deleted: deque[_Removal] = deque()
@@ -176,13 +180,21 @@ class LogManager:
         partitions, deleted = directory.find_logs()
         for name in deleted:
             self._deleted.append((self._clock.monotonic_ms(), directory, f"{directory.path}/{name}"))
+        try:
+            self._load_logs(directory, partitions, config_of_topic)
+        except StorageError:
+            for partition in partitions:
+                self._lost_from.setdefault(partition, (directory.path, None))
+            raise
+
+    def _load_logs(
+        self,
+        directory: LogDirectory,
+        partitions: Iterable[TopicPartition],
+        config_of_topic: Callable[[str], LogConfig],
+    ) -> None:
         configs: dict[str, LogConfig] = {}
         for partition in partitions:
-            if partition in self._logs:
-                raise ConfigurationError(
-                    f"Duplicate log directories found: {self._logs[partition].directory}, "
-                    f"{directory.path}/{partition}! Remove the one that is out of date."
-                )
             config = configs.get(partition.topic)
             if config is None:
                 config = configs[partition.topic] = config_of_topic(partition.topic)
@@ -218,7 +230,14 @@ class LogManager:
             on_storage_error=self._on_storage_error[directory.path],
             on_truncated=self._on_truncated[directory.path],
         )
-        self._logs[partition] = directory.logs[partition] = log
+        directory.logs[partition] = log
+        other = self._logs.pop(partition, None)
+        if other is not None:
+            self._duplicates[partition] = [other]
+        if partition in self._duplicates:
+            self._duplicates[partition].append(log)
+        else:
+            self._logs[partition] = log
         return log
 
     def _with_jitter(self, config: LogConfig) -> LogConfig:
@@ -245,11 +264,17 @@ class LogManager:
 
         Raises:
             KafkaError: INCONSISTENT_TOPIC_ID when the log on disk belongs to another topic of that name.
-            StorageError: the directory is offline or the disk refused, or (DamagedLogError) there is a log that cannot
-                be read: `drop_damaged` makes room for a new one.
+            StorageError: the directory is offline, or the one that had the log when it failed; the disk refused; or
+                (DamagedLogError) there is a log that cannot be read: `drop_damaged` makes room for a new one.
         """
         if topic_partition in self._damaged:
             raise self._damaged[topic_partition][1]
+        path, lost_id = self._lost_from.get(topic_partition, ("", ZERO_UUID))
+        if lost_id in (None, topic_id):
+            # As with HostedPartition.Offline: a second log would be in the way when the directory is back.
+            raise StorageError(f"{path}, which holds {topic_partition}, is offline")
+        if topic_partition in self._duplicates:
+            self._settle(topic_partition, topic_id, directory_id)
         log = self._logs.get(topic_partition)
         if log is None:
             directory = self._choose_directory(topic_partition, directory_id)
@@ -263,6 +288,31 @@ class LogManager:
                 raise
         log.assign_topic_id(topic_id)
         return log
+
+    def _settle(self, topic_partition: TopicPartition, topic_id: Uuid, directory_id: Uuid | None) -> None:
+        """Keep one of several logs: that in the directory which the metadata names, else what reaches furthest.
+
+        The others are kept as ``-stray``. (Kafka's LogManager refuses to start.)
+        """
+
+        def worth(log: PartitionLog) -> tuple[bool, bool, int, int]:
+            is_named = self._directory_of(log).directory_id == directory_id
+            return log.topic_id in (None, topic_id), is_named, log.latest_epoch, log.log_end_offset
+
+        logs = sorted(self._duplicates.pop(topic_partition), key=worth)
+        kept = logs.pop() if logs and worth(logs[-1])[0] else None
+        for log in logs:
+            found = log.directory
+            _, path = self._move_aside(log, STRAY_DIRECTORY_SUFFIX)
+            logger.warning(
+                "Duplicate log directories found: %s is not used (%s) and kept in %s",
+                found,
+                f"{kept.directory} is" if kept else "it is of another topic",
+                path,
+            )
+            log.release()
+        if kept is not None:
+            self._logs[topic_partition] = kept
 
     def _choose_directory(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
         for directory in self._directories.values():
@@ -319,19 +369,26 @@ class LogManager:
 
     def move_aside_strays(self, is_stray: Callable[[PartitionLog], bool]) -> list[TopicPartition]:
         """Rename the directories of logs that the metadata no longer gives to this node to ``-stray`` (KIP-866)."""
-        strays = [log for log in self.logs() if is_stray(log)]
+        duplicates = [log for logs in self._duplicates.values() for log in logs]
+        strays = [log for log in [*self.logs(), *duplicates] if is_stray(log)]
         for log in strays:
             _, path = self._move_aside(log, STRAY_DIRECTORY_SUFFIX)
             logger.warning("%s is no partition of this node; its log is kept in %s", log.topic_partition, path)
             log.release()
+            self._duplicates.pop(log.topic_partition, None)
         return [log.topic_partition for log in strays]
 
+    def _directory_of(self, log: PartitionLog) -> LogDirectory:
+        return self._directories[log.directory.rpartition("/")[0]]
+
     def _move_aside(self, log: PartitionLog, suffix: str) -> tuple[LogDirectory, str]:
-        directory = self._directories[log.directory.rpartition("/")[0]]
+        directory = self._directory_of(log)
         unique = self._random.uuid().hex()
         path = f"{directory.path}/{marked_directory_name(log.topic_partition, unique, suffix)}"
         log.rename_directory(path)
-        del self._logs[log.topic_partition], directory.logs[log.topic_partition]
+        del directory.logs[log.topic_partition]
+        if self._logs.get(log.topic_partition) is log:
+            del self._logs[log.topic_partition]
         return directory, path
 
     def update_config(self, topic: str, config: LogConfig) -> None:
@@ -412,6 +469,9 @@ class LogManager:
         self._lost[directory.path] = tuple(sorted(directory.logs))
         for partition, log in directory.logs.items():
             self._logs.pop(partition, None)
+            self._lost_from[partition] = (directory.path, log.topic_id)
+            if partition in self._duplicates:
+                self._duplicates[partition].remove(log)
             log.failure = log.failure or error
             log.release()
         directory.logs = {}

@@ -509,17 +509,18 @@ class ReplicaManager:
     def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
         """Stop serving partitions whose log directory failed."""
         for topic_partition in lost:
-            self._let_go(topic_partition)
+            self._let_go(topic_partition, is_lost=True)
         self._tell_changed()
 
-    def _let_go(self, topic_partition: TopicPartition) -> bool:
+    def _let_go(self, topic_partition: TopicPartition, *, is_lost: bool = False) -> bool:
         """Neither lead nor follow it any more, and tell who waits for it; return whether it was here."""
         partition = self._partitions.pop(topic_partition, None)
         if partition is None:
             return False
         partition.leader = NO_LEADER
         partition.pending = None
-        self._directories.forget(partition.topic_id, topic_partition.partition)
+        if not is_lost:  # else the controller has to hear which directory took the replica along
+            self._directories.forget(partition.topic_id, topic_partition.partition)
         self.isr.forget(topic_partition)
         self.fetchers.forget(topic_partition)
         self._changed[topic_partition] = None

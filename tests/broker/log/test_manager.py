@@ -287,13 +287,118 @@ def test_strays_are_moved_aside_and_kept(node: Node, make_batch: MakeBatch) -> N
     assert [log.topic_partition.topic for log in node.start().logs()] == ["wanted"]
 
 
-def test_the_same_log_in_two_directories_is_an_error(node: Node) -> None:
-    node.create(node.start())
-    node.disk.make_directory("/b/topic-0")
+def make_duplicates(
+    node: Node, make_batch: MakeBatch, *, ends: dict[str, int], topic_ids: dict[str, Uuid] | None = None
+) -> None:
+    """Leave a log of topic-0 in /a and in /b, with so many records each."""
+    for path, end in ends.items():
+        others = [each for each in ends if each != path]
+        for other in others:
+            node.disk.break_directory(other)
+        manager = node.start()
+        log = manager.get_or_create(
+            TopicPartition("topic", 0), topic_id=(topic_ids or {}).get(path, TOPIC_ID), config=node.config
+        )
+        for _ in range(end):
+            append(log, make_batch(1))
+        manager.close()
+        node.disk.repair_directories()
+        node.disk.kill()
+    node.failures.clear()
+
+
+def lose(node: Node, manager: LogManager, path: str) -> None:
+    """Let a directory fail, and the manager notice it."""
+    node.disk.break_directory(path)
+    node.clock.advance(60_000)
+    manager.tick(node.clock.monotonic_ms())
+    assert node.failures == [path]
+
+
+def strays(node: Node) -> list[str]:
+    return [f"{path}/{name}" for path in ("/a", "/b") for name in node.disk.list_directory(path) if "-stray" in name]
+
+
+@pytest.mark.parametrize(
+    ("ends", "directory_id", "kept"),
+    [
+        pytest.param({"/a": 3, "/b": 1}, B_ID, "/b", id="the-one-that-the-metadata-names"),
+        pytest.param({"/a": 1, "/b": 3}, A_ID, "/a", id="wherever-that-is"),
+        pytest.param({"/a": 3, "/b": 1}, None, "/a", id="without-such-a-name-the-longest"),
+        pytest.param({"/a": 1, "/b": 3}, Uuid(b"c" * 16), "/b", id="likewise-with-a-name-of-neither"),
+    ],
+)
+def test_of_two_logs_of_a_partition_one_is_used_and_the_other_kept_aside(
+    node: Node,
+    make_batch: MakeBatch,
+    caplog: pytest.LogCaptureFixture,
+    ends: dict[str, int],
+    directory_id: Uuid | None,
+    kept: str,
+) -> None:
+    make_duplicates(node, make_batch, ends=ends)
+    aside = "/b" if kept == "/a" else "/a"
+
+    manager = node.start()
+    log = node.create(manager, directory_id=directory_id)
+
+    assert (log.directory, log.log_end_offset) == (f"{kept}/topic-0", ends[kept])
+    assert list(manager.logs()) == [log]
+    (stray,) = strays(node)
+    assert stray.startswith(f"{aside}/topic-0.")
+    assert f"Duplicate log directories found: {aside}/topic-0 is not used ({kept}/topic-0 is)" in caplog.text
+    manager.close()
+    node.disk.kill()
+    assert [log.directory for log in node.start().logs()] == [f"{kept}/topic-0"]
+
+
+def test_a_duplicate_of_another_topic_is_never_the_one_that_is_used(node: Node, make_batch: MakeBatch) -> None:
+    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": Uuid(b"o" * 16)})
+
+    assert node.create(node.start(), directory_id=A_ID).directory == "/b/topic-0"
+
+
+def test_duplicates_of_another_topic_make_room_for_a_new_log(node: Node, make_batch: MakeBatch) -> None:
+    old = Uuid(b"o" * 16)
+    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": old, "/b": old})
+
+    assert node.create(node.start()).log_end_offset == 0
+    assert len(strays(node)) == 2
+
+
+def test_duplicates_are_kept_as_they_are_until_somebody_decides(node: Node, make_batch: MakeBatch) -> None:
+    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
+    manager = node.start()
+    assert list(manager.logs()) == []
+    manager.close()
     node.disk.kill()
 
-    with pytest.raises(ConfigurationError, match="Duplicate log directories found: /a/topic-0, /b/topic-0"):
-        node.start()
+    manager = node.start()
+
+    assert [manager.get(TopicPartition("topic", 0)), strays(node)] == [None, []]
+    assert node.create(manager, directory_id=A_ID).log_end_offset == 3
+
+
+def test_duplicates_that_the_metadata_gives_to_nobody_here_are_strays(node: Node, make_batch: MakeBatch) -> None:
+    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
+    manager = node.start()
+
+    manager.move_aside_strays(lambda log: True)
+
+    assert len(strays(node)) == 2
+    assert node.create(manager).log_end_offset == 0
+
+
+def test_nobody_decides_while_the_directory_of_one_of_them_is_lost(node: Node, make_batch: MakeBatch) -> None:
+    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
+    manager = node.start()
+    lose(node, manager, "/a")
+
+    with pytest.raises(StorageError, match="/a, which holds topic-0, is offline"):
+        node.create(manager)
+
+    node.disk.repair_directories()
+    assert strays(node) == []
 
 
 def test_the_quorums_log_is_not_the_managers(node: Node) -> None:
@@ -551,6 +656,39 @@ def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_tim
     node.disk.kill()
     node.disk.repair_directories()
     assert node.create(node.start(), directory_id=A_ID).log_end_offset == 1
+
+
+def test_a_lost_log_is_not_made_anew_in_another_directory(node: Node, make_batch: MakeBatch) -> None:
+    """Found by the simulator (seed 2126428070): the directory came back, and the node had two logs of the partition.
+
+    The metadata did not name the directory yet. A topic that was made anew meanwhile has nothing in the lost one.
+    """
+    manager = node.start()
+    append(node.create(manager), make_batch(1))
+    lose(node, manager, "/a")
+
+    with pytest.raises(StorageError, match="/a, which holds topic-0, is offline"):
+        node.create(manager)
+
+    anew = manager.get_or_create(TopicPartition("topic", 0), topic_id=Uuid(b"n" * 16), config=node.config)
+    assert anew.directory == "/b/topic-0"
+
+
+def test_a_log_that_could_not_be_loaded_as_its_directory_failed_is_not_made_anew(
+    node: Node, make_batch: MakeBatch
+) -> None:
+    manager = node.start()
+    for partition in range(3):
+        append(node.create(manager, partition=partition, directory_id=A_ID), make_batch(1))
+    node.disk.kill()
+    node.disk.fail_next("list", errno.EIO, path_part="/a/topic-1")
+
+    manager = node.start()
+
+    assert node.failures == ["/a"]
+    for partition in range(3):
+        with pytest.raises(StorageError, match=f"/a, which holds topic-{partition}, is offline"):
+            node.create(manager, partition=partition)
 
 
 def test_every_directory_gone_is_the_end(node: Node) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.errors import ErrorCode
+from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session import FetchSessions
 from ottla.types import TopicPartition, Uuid
@@ -338,6 +339,20 @@ def test_a_replica_in_another_directory_than_the_controller_thinks_is_told(pair:
     (request,) = pair.controller.assigned_directories
 
     assert request.broker_id == 1
+    assert [directory.id for directory in request.directories] == [Uuid(b"d" * 16)]
+
+
+def test_the_controller_hears_of_a_directory_that_failed_before_it_was_told_of_it(pair: Any) -> None:
+    """Else a leader in it stays leader: the controller does not know which replicas the directory took along."""
+    pair.controller.create_topic("u", (1, 2))
+    pair.controller.change(topic="u", directories=[DIRECTORY_UNASSIGNED, Uuid(b"d" * 16)])
+    pair[1].learn()
+    assert not pair.controller.assigned_directories
+
+    pair[1].replicas.on_directory_failure([TopicPartition("u", 0)])
+    pair.settle()
+
+    (request,) = pair.controller.assigned_directories
     assert [directory.id for directory in request.directories] == [Uuid(b"d" * 16)]
 
 
