@@ -171,7 +171,7 @@ class Fetching:
         if isinstance(partition, FetchSnapshotResponsePartitionSnapshot):
             self._take_piece(partition)
         elif partition.error_code:
-            self._on_error(ErrorCode(partition.error_code), learned, is_from_leader=is_from_leader)
+            self._on_error(ErrorCode(partition.error_code), endpoint, is_from_leader=is_from_leader)
         elif isinstance(state, FollowerState) and learned[:2] == replica.leader_and_epoch:
             self._take(state, partition)
         else:
@@ -190,13 +190,13 @@ class Fetching:
         else:
             self._asks_others = True
 
-    def _on_error(self, error: ErrorCode, learned: Learned, *, is_from_leader: bool) -> None:
+    def _on_error(self, error: ErrorCode, endpoint: Endpoint, *, is_from_leader: bool) -> None:
         self._pause()
         if is_from_leader and error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._replica.quorum.is_voter:
             # It led this epoch, and nobody else ever will.
             self._lose_leader()
         elif error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            self._replica.complain(error, learned.leader_id, "a fetch")
+            self._replica.complain(error, endpoint, "a fetch")
         self._asks_others = not self._asks_others if not is_from_leader else True
 
     def _lose_leader(self) -> None:

@@ -255,6 +255,18 @@ def test_records_that_cannot_be_are_not_kept(follower: Follower, damage: Callabl
     assert not follower.failures
 
 
+def test_a_node_that_refuses_a_fetch_is_named_also_while_it_knows_no_leader(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    refused = PartitionData(partition_index=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    follower.fetch().answer.complete(fetch_response(refused, Learned(None, 1, None)))
+
+    said = [record.message for record in caplog.records if "UNKNOWN_LEADER_EPOCH" in record.message]
+    assert said == [f"node {ENDPOINTS[LEADER]} of the metadata quorum refuses a fetch: UNKNOWN_LEADER_EPOCH"]
+
+
 def test_a_leader_of_another_release_is_named_once(follower: Follower, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     for _ in range(3):
