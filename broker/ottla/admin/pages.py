@@ -65,7 +65,9 @@ class AdminPages:
             reasons = await self._ask(self._node.readiness)
         except NoAnswerError as error:
             reasons = [str(error)]
-        return web.json_response({"ready": not reasons, "reasons": reasons}, status=503 if reasons else 200)
+        # Whoever restarts nodes needs to know who has only lost the quorum's leader and who never came up.
+        page = {"ready": not reasons, "reasons": reasons, "hasServed": self._node.has_served}
+        return web.json_response(page, status=503 if reasons else 200)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         try:

@@ -379,6 +379,11 @@ class Node:
         return reasons
 
     @property
+    def has_served(self) -> bool:
+        """Whether it has been ready since it was started, however it is now."""
+        return self._is_ready
+
+    @property
     def controller_id(self) -> NodeId | None:
         """Node id of the active controller; None while there is none."""
         return self.channel.active_controller_id

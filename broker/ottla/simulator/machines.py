@@ -95,6 +95,11 @@ class Machines:
         reasons = place.process.readiness()
         return reasons if reasons or place.is_ready else ["the node is starting"]
 
+    def has_served(self, node_id: NodeId) -> bool:
+        """Tell whether the process has been ready since it was started, as it answers to ``GET /readyz``."""
+        process = self.cluster.nodes[node_id].process
+        return process is not None and process.has_served
+
     def _place(self, config: NodeConfig) -> SimulatedNode:
         place = self.cluster.nodes.get(config.node_id)
         if place is None:

@@ -21,7 +21,7 @@ class Host(Protocol):
         """
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        """Return what is there of the cluster, nodes that are not desired any more included."""
+        """Return what is there of the cluster, nodes that are not desired any more included until they are removed."""
 
     def bootstrap_servers(self, desired: DesiredCluster) -> str:
         """Return where clients begin, as ``host:port[,host:port]``."""
@@ -34,5 +34,5 @@ class Host(Protocol):
     async def restart_node(self, node: DesiredNode) -> None:
         """Stop the node cleanly, then run it with its published configuration."""
 
-    async def stop_node(self, name: str) -> None:
-        """Stop the node cleanly; its data stays."""
+    async def remove_node(self, name: str) -> None:
+        """Stop the node cleanly, if it runs, and forget it: it is not observed any more. Its data stays."""

@@ -60,19 +60,22 @@ class KubernetesHost:
         return kubernetes_objects.bootstrap_servers(desired.cluster)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        outdated = []
+        outdated, names = [], [node.name for node in desired.nodes]
         for wanted in self._objects(desired):
             kind, name = wanted["kind"], wanted["metadata"]["name"]
             found = await self._api.get(kind, self._namespace, name)
             if found is None or not covers(found, wanted):
                 outdated.append(f"{kind}/{name}")
+            if found is not None and kind == "StatefulSet":
+                # Nodes that are to leave are there until its number says otherwise, and so are pods that are missing.
+                names += [f"{name}-{ordinal}" for ordinal in range(found["spec"]["replicas"])]
         pods = await self._api.objects("Pod", self._namespace, f"{CLUSTER_LABEL}={desired.cluster.name}")
         seen = {pod["metadata"]["name"]: observed_node(pod) for pod in pods}
         # A pod that is not there will be made by the StatefulSet controller; nobody has to start it.
-        for node in desired.nodes:
-            if node.name not in seen:
-                seen[node.name] = ObservedNode(
-                    name=node.name,
+        for name in names:
+            if name not in seen:
+                seen[name] = ObservedNode(
+                    name=name,
                     state=NodeState.STARTING,
                     reason="PodMissing",
                     message="its StatefulSet has not made the pod yet",
@@ -90,7 +93,7 @@ class KubernetesHost:
     async def restart_node(self, node: DesiredNode) -> None:
         await self._api.delete("Pod", self._namespace, node.name)
 
-    async def stop_node(self, name: str) -> None:
+    async def remove_node(self, name: str) -> None:
         await self._api.delete("Pod", self._namespace, name)
 
     def _objects(self, desired: DesiredCluster) -> list[Document]:
@@ -144,14 +147,22 @@ def observed_node(pod: Document) -> ObservedNode:
     if conditions.get("Ready", {}).get("status") == "True":
         return ObservedNode(name=name, state=NodeState.READY, revision=revision)
     reason, message = _trouble(status, conditions)
-    state = NodeState.FAILED if reason else NodeState.STARTING
+    state = NodeState.UNREADY if _has_been_ready(status, conditions) else NodeState.STARTING
     return ObservedNode(
         name=name,
-        state=state,
+        state=NodeState.FAILED if reason else state,
         revision=revision,
         reason=reason or "NodeNotReady",
         message=message or "its pod is not ready yet",
     )
+
+
+def _has_been_ready(status: Document, conditions: dict[str, Document]) -> bool:
+    """Tell whether a pod that is not ready was so since its container started: then it has changed since."""
+    changed_at = conditions.get("Ready", {}).get("lastTransitionTime", "")
+    running = [it["state"]["running"] for it in status.get("containerStatuses", []) if "running" in it.get("state", {})]
+    # Both are RFC 3339 in UTC by whole seconds, which sort as text.
+    return any(changed_at > it.get("startedAt", changed_at) for it in running)
 
 
 def _trouble(status: Document, conditions: dict[str, Document]) -> tuple[str, str]:

@@ -79,7 +79,7 @@ class LocalHost:
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
-        names = [name for name in self._directory.node_names() if name.startswith(prefix)]
+        names = [name for name in self._directory.node_names() if name.startswith(prefix) and self._is_known(name)]
         seen = [await self._observe_node(name) for name in names]
         return ObservedCluster(
             outdated=tuple(_published_name(node) for node in desired.nodes if not self._is_published(node)),
@@ -123,7 +123,13 @@ class LocalHost:
         self._started.discard(node.name)
         await self.start_node(node)
 
+    async def remove_node(self, name: str) -> None:
+        await self.stop_node(name)
+        # Last of all: until then the next operator sees the node, and stops it.
+        (self.node_directory(name) / "server.properties").unlink(missing_ok=True)
+
     async def stop_node(self, name: str) -> None:
+        """Stop the node cleanly; it is started again when it is wanted."""
         process = self.process(name)
         if process is not None:
             await processes.stop(process.pid, process.born, grace_s=_STOP_GRACE_S)
@@ -151,11 +157,14 @@ class LocalHost:
             return ObservedNode(name=name, state=NodeState.READY, revision=process.revision)
         return ObservedNode(
             name=name,
-            state=NodeState.STARTING,
+            state=NodeState.UNREADY if _may_have_served(answer) else NodeState.STARTING,
             revision=process.revision,
             reason="NodeNotReady",
             message=_why_not_ready(answer),
         )
+
+    def _is_known(self, name: str) -> bool:
+        return (self.node_directory(name) / "server.properties").is_file()
 
     def _is_published(self, node: DesiredNode) -> bool:
         directory = self.node_directory(node.name)
@@ -198,6 +207,16 @@ class LocalHost:
         except FileNotFoundError:
             lines = []
         return f"node {name} ended: {' | '.join(lines) or 'it said nothing'} (log: {path})"
+
+
+def _may_have_served(answer: http_probe.Answer) -> bool:
+    """Tell whether a node that is not ready has been, by the body of its /readyz; one that hangs may have been."""
+    if not answer.status:
+        return True
+    try:
+        return bool(json.loads(answer.body)["hasServed"])
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _why_not_ready(answer: http_probe.Answer) -> str:

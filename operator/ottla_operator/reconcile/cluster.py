@@ -26,7 +26,7 @@ class ObservedCluster:
     outdated: tuple[str, ...]
     """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
     nodes: Mapping[str, ObservedNode]
-    """By node name."""
+    """By node name; those that were stopped for good are not among them."""
 
     @property
     def ready_nodes(self) -> int:
@@ -49,7 +49,7 @@ def plan_cluster(desired: DesiredCluster, observed: ObservedCluster, view: Clust
         return Plan(obstacle=moves)
     steps: list[Step] = [Publish(desired, observed.outdated)] if observed.outdated else []
     wanted = {node.name for node in desired.nodes}
-    steps += [StopNode(name) for name in sorted(observed.nodes.keys() - wanted) if is_running(observed.nodes[name])]
+    steps += [StopNode(name) for name in sorted(observed.nodes.keys() - wanted)]
     steps += [StartNode(node) for node in _missing(desired, observed)]
     waiting: list[Waiting | None] = [_node_obstacle(desired, observed)]
     for choice in _brokers_choices(desired, observed, view, moves):

@@ -20,10 +20,11 @@ from ottla_operator.reconcile.view import ClusterView, PartitionView
 def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: ClusterView | None) -> tuple[str, ...]:
     """Return the names of the nodes beyond the spec that still have to run.
 
-    While no broker answers, those are all that run: what they hold is not known.
+    While no broker answers, those are all that the host has, whether they run or not: what they hold is not known, and
+    nobody may answer before they vote again. The host has none that was stopped for good.
     """
     if view is None:
-        return tuple(name for name in sorted(observed) if is_running(observed[name]) and _is_surplus(cluster, name))
+        return tuple(name for name in sorted(observed) if _is_surplus(cluster, name))
     holders = {node for partition in view.partitions for node in partition.replicas}
     holders |= {voter.node_id for voter in view.voters}
     return tuple(sorted(name for node in holders if (name := _surplus_name(cluster, node)) is not None))

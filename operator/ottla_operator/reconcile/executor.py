@@ -110,7 +110,7 @@ async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None)
         case RestartNode(node):
             await host.restart_node(node)
         case StopNode(name):
-            await host.stop_node(name)
+            await host.remove_node(name)
         case _:
             assert broker is not None, "what brokers do is planned from what they say"
             await _ask_brokers(step, broker)

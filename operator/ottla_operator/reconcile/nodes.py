@@ -11,7 +11,10 @@ class NodeState(Enum):
     STOPPED = "stopped"
     """Nothing runs and nothing will unless it is started."""
     STARTING = "starting"
+    """It is on its way up and has served nobody since it was started."""
     READY = "ready"
+    UNREADY = "unready"
+    """It has served, or may have, and does not say now that it does; others may still need what it does."""
     FAILED = "failed"
     """It was started and does not come up; the host keeps trying, or a new revision may help."""
 

@@ -212,7 +212,8 @@ class _Lookout:
         # Until all of the first voters follow, one of them may still be waiting for its volume to be formatted.
         is_formed = view is not None and verdict is None and all(voter.is_caught_up for voter in view.voters)
         leaving = leaving_nodes(desired.cluster, observed.nodes, view)
-        if leaving or (is_formed and desired.cluster.initial_controllers):
+        # Who asks brokers in vain waits for a while: what the host said before is old by then.
+        if leaving or verdict is not None or (is_formed and desired.cluster.initial_controllers):
             known = replace(desired.cluster, known_initial_controllers=()) if is_formed else desired.cluster
             desired = await self._host.desired(known, leaving)
             observed = await self._host.observe(desired)

@@ -1,7 +1,8 @@
 """Which node is restarted next, and what a restart waits for. Pure.
 
 Controllers first and the active one last, then brokers. Nobody is stopped while anything else is down, lags or moves:
-a restart never takes a partition below ``min.insync.replicas``, or the quorum its majority.
+a restart never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only who is out already,
+with an old configuration that may be the reason, is restarted whatever the others do.
 """
 
 from collections.abc import Mapping
@@ -25,10 +26,12 @@ def next_restart(
         return None
     broken = [(node, seen) for node, seen in outdated if seen.state is not NodeState.READY]
     if broken:
-        node, seen = broken[0]
-        reason = _what_a_stop_would_break(node, view)
-        if reason is not None and seen.state is not NodeState.FAILED:
-            return Waiting(_ROLL_WAITING, f"node {node.name} has an old configuration and {seen.state.value}; {reason}")
+        reasons = [_what_a_broken_one_waits_for(node, desired, observed, view) for node, _ in broken]
+        number = reasons.index(None) if None in reasons else 0
+        (node, seen), reason = broken[number], reasons[number]
+        if reason is not None:
+            words = f"node {node.name} has an old configuration and is {seen.state.value}"
+            return Waiting(_ROLL_WAITING, f"{words}; {reason}")
         return RestartNode(node, f"it is {seen.state.value} with an old configuration")
     node = min((node for node, _ in outdated), key=lambda node: _order(node, view))
     reason = _what_is_not_ready(desired, observed) or _what_is_wrong(desired, view)
@@ -47,8 +50,36 @@ def _order(node: DesiredNode, view: ClusterView | None) -> tuple[bool, bool, int
     return not node.is_controller, is_active, node.node_id
 
 
-def _what_is_not_ready(desired: DesiredCluster, observed: Mapping[str, ObservedNode]) -> str | None:
+def _what_a_broken_one_waits_for(
+    node: DesiredNode, desired: DesiredCluster, observed: Mapping[str, ObservedNode], view: ClusterView | None
+) -> str | None:
+    """Return why ``node``, which is not ready, must not be restarted yet; None when it may."""
+    seen = observed[node.name]
+    if seen.state is NodeState.FAILED:
+        return None
+    if _may_be_needed(node, seen, view):
+        reason = _what_is_not_ready(desired, observed, besides=node) or _what_is_wrong(desired, view, besides=node)
+        if reason is not None:
+            return reason
+    return _what_a_stop_would_break(node, view)
+
+
+def _may_be_needed(node: DesiredNode, seen: ObservedNode, view: ClusterView | None) -> bool:
+    """Tell whether others may still need a node that is not ready: one that has lost the quorum's leader serves on."""
+    if view is None:
+        return seen.state is NodeState.UNREADY
+    if node.is_broker and not view.brokers.get(node.node_id, True):
+        return True
+    votes = any(voter.node_id == node.node_id and voter.is_caught_up for voter in view.voters)
+    return votes and seen.state is NodeState.UNREADY
+
+
+def _what_is_not_ready(
+    desired: DesiredCluster, observed: Mapping[str, ObservedNode], besides: DesiredNode | None = None
+) -> str | None:
     for node in desired.nodes:
+        if node == besides:
+            continue
         seen = observed.get(node.name)
         if seen is None or seen.state is not NodeState.READY:
             words = "is not there" if seen is None else seen.message or f"is {seen.state.value}"
@@ -56,14 +87,14 @@ def _what_is_not_ready(desired: DesiredCluster, observed: Mapping[str, ObservedN
     return None
 
 
-def _what_is_wrong(desired: DesiredCluster, view: ClusterView | None) -> str | None:
-    """Return what keeps any node from being restarted; None when the cluster is whole."""
+def _what_is_wrong(desired: DesiredCluster, view: ClusterView | None, besides: DesiredNode | None = None) -> str | None:
+    """Return what keeps any node from being restarted; None when the cluster is whole, ``besides`` left out."""
     if view is None:
         return "waiting for brokers to answer" if len(desired.nodes) > 1 else None
     for node in desired.brokers:
         if view.brokers.get(node.node_id, True):
             return f"waiting for broker {node.node_id} to join the cluster"
-    lagging = [partition for partition in view.partitions if partition.is_under_replicated]
+    lagging = [it for it in view.partitions if it.lagging - ({besides.node_id} if besides is not None else set())]
     if lagging:
         first = lagging[0]
         return (

@@ -86,6 +86,8 @@ class RestartNode:
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
+    """Stop a node for good; the host keeps nothing of it but its data."""
+
     name: str
 
     def __str__(self) -> str:

@@ -38,8 +38,9 @@ class PartitionView:
         return bool(self.adding or self.removing)
 
     @property
-    def is_under_replicated(self) -> bool:
-        return any(node not in self.isr for node in self.replicas)
+    def lagging(self) -> set[int]:
+        """The replicas that are not in sync."""
+        return set(self.replicas) - set(self.isr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,12 @@ class SimulatedHost:
         await self.stop_node(node.name)
         await self.start_node(node)
 
+    async def remove_node(self, name: str) -> None:
+        await self.stop_node(name)
+        await self._do(lambda: self._state.properties.pop(name, None))
+
     async def stop_node(self, name: str) -> None:
+        """Stop the node cleanly; it is started again when it is wanted."""
         if not self._state.is_running(name):
             return
         node_id = self._state.runs[name].node_id
@@ -118,6 +123,7 @@ class SimulatedHost:
         if run is None or not self._state.is_running(name):
             return ObservedNode(name=name, state=NodeState.STOPPED)
         reasons = self._machines.readiness(run.node_id)
+        may_have_served = reasons is None or self._machines.has_served(run.node_id)
         if reasons is None:
             await asyncio.sleep(PROBE_TIMEOUT_S)
             reasons = ["it does not answer yet"]
@@ -125,7 +131,7 @@ class SimulatedHost:
             return ObservedNode(name=name, state=NodeState.READY, revision=run.revision)
         return ObservedNode(
             name=name,
-            state=NodeState.STARTING,
+            state=NodeState.UNREADY if may_have_served else NodeState.STARTING,
             revision=run.revision,
             reason="NodeNotReady",
             message="; ".join(reasons),

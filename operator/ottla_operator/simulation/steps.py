@@ -126,10 +126,10 @@ class WatchedHost:
     async def restart_node(self, node: DesiredNode) -> None:
         await self._steps.take(StepTaken(Kind.RESTART, node.node_id, node.name), lambda: self._host.restart_node(node))
 
-    async def stop_node(self, name: str) -> None:
+    async def remove_node(self, name: str) -> None:
         assert self._cluster is not None, "what is stopped was seen before"
         step = StepTaken(Kind.STOP, node_id_of(self._cluster, name), name)
-        await self._steps.take(step, lambda: self._host.stop_node(name))
+        await self._steps.take(step, lambda: self._host.remove_node(name))
 
 
 class WatchedBrokers:

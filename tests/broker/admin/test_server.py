@@ -18,7 +18,7 @@ def test_a_node_that_serves_is_ready(new_admin: Any, get: Any) -> None:
     server = new_admin()
 
     assert get(server, "/healthz")[::2] == (200, '{"alive": true}')
-    assert get(server, "/readyz")[::2] == (200, '{"ready": true, "reasons": []}')
+    assert get(server, "/readyz")[::2] == (200, '{"ready": true, "reasons": [], "hasServed": true}')
 
 
 def test_a_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any, running: RunningNode) -> None:
@@ -29,6 +29,7 @@ def test_a_node_that_shuts_down_is_alive_but_not_ready(new_admin: Any, get: Any,
 
     assert status == 503
     assert json.loads(body)["reasons"][0] == "the node is shutting down"
+    assert json.loads(body)["hasServed"] is True
     assert get(server, "/healthz")[0] == 200
 
 

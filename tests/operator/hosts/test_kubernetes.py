@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ottla_operator.hosts.kubernetes import KubernetesHost, covers, observed_nod
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import Publish
 
@@ -122,6 +124,19 @@ def test_missing_pod_is_left_to_the_stateful_set(host: KubernetesHost, cluster: 
     assert plan_cluster(desired, seen).steps == ()
 
 
+def test_pod_of_a_node_that_is_to_leave_is_missed_too(host: KubernetesHost, cluster: Cluster) -> None:
+    """Nobody may answer before it votes again: its StatefulSet must not shrink because its pod was evicted."""
+    cluster = replace(cluster, known_initial_controllers=())
+    name = f"demo-main-{len(look(host, cluster)[0].nodes)}"
+    desired = asyncio.run(host.desired(cluster, [name]))
+    asyncio.run(host.publish(desired, EVERYTHING))
+
+    _, seen = look(host, cluster)
+
+    assert seen.nodes[name].reason == "PodMissing"
+    assert leaving_nodes(cluster, seen.nodes, None) == (name,)
+
+
 def test_new_cluster_is_only_published(host: KubernetesHost, cluster: Cluster) -> None:
     desired, seen = look(host, cluster)
 
@@ -132,7 +147,7 @@ def test_restart_and_stop_delete_the_pod(host: KubernetesHost, store: FakeStore,
     desired, _ = look(host, cluster)
 
     asyncio.run(host.restart_node(desired.nodes[0]))
-    asyncio.run(host.stop_node("demo-main-1"))
+    asyncio.run(host.remove_node("demo-main-1"))
 
     assert store.deleted == ["Pod/demo-main-0", "Pod/demo-main-1"]
 
@@ -216,6 +231,26 @@ def waiting(reason: str, message: str = "", last: str = "") -> Document:
             "NodeNotReady",
             "its pod is not ready yet",
             id="not-ready",
+        ),
+        pytest.param(
+            pod_with(
+                conditions=[{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:09Z"}],
+                containerStatuses=[{"state": {"running": {"startedAt": "2026-01-01T00:00:10Z"}}}],
+            ),
+            NodeState.STARTING,
+            "NodeNotReady",
+            "its pod is not ready yet",
+            id="not-ready-since-before-its-container-started",
+        ),
+        pytest.param(
+            pod_with(
+                conditions=[{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:11Z"}],
+                containerStatuses=[{"state": {"running": {"startedAt": "2026-01-01T00:00:10Z"}}}],
+            ),
+            NodeState.UNREADY,
+            "NodeNotReady",
+            "its pod is not ready yet",
+            id="was-ready",
         ),
         pytest.param(
             pod_with(containerStatuses=[waiting("ContainerCreating")]),

@@ -10,18 +10,19 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla_operator.errors import HostError
+from ottla_operator.hosts import local
 from ottla_operator.hosts.local import PORT_ANNOTATION, LocalHost
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]
@@ -124,6 +125,13 @@ def settle(cluster: Cluster, host: LocalHost, brokers: Any) -> Pass:
     return asyncio.run(run())
 
 
+def look(host: LocalHost, cluster: Cluster) -> Mapping[str, ObservedNode]:
+    async def observe() -> Mapping[str, ObservedNode]:
+        return (await host.observe(await host.desired(cluster))).nodes
+
+    return asyncio.run(observe())
+
+
 def pid(host: LocalHost) -> int:
     process = host.process("demo-main-0")
     assert process is not None
@@ -221,6 +229,57 @@ def test_node_that_is_not_ready_says_why(
     result = asyncio.run(reconcile_cluster(cluster(never_ready=body), host, brokers.connect))
 
     assert result.verdict == Waiting("NodeNotReady", f"node demo-main-0: {why}")
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        pytest.param('{"ready": false, "reasons": [], "hasServed": false}', NodeState.STARTING, id="comes-up"),
+        pytest.param('{"ready": false, "reasons": [], "hasServed": true}', NodeState.UNREADY, id="has-served"),
+        pytest.param("just words", NodeState.STARTING, id="not-json"),
+    ],
+)
+def test_node_that_is_not_ready_may_have_been(
+    host: LocalHost, cluster: Callable[..., Cluster], brokers: Any, body: str, state: NodeState
+) -> None:
+    asyncio.run(reconcile_cluster(cluster(never_ready=body), host, brokers.connect))
+
+    assert look(host, cluster())["demo-main-0"].state is state
+
+
+def test_node_that_hangs_may_have_served(
+    host: LocalHost, cluster: Callable[..., Cluster], brokers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(cluster(), host, brokers)
+    monkeypatch.setattr(local, "_PROBE_TIMEOUT_S", 0.1)
+    os.kill(pid(host), signal.SIGSTOP)
+    try:
+        seen = look(host, cluster())["demo-main-0"]
+    finally:
+        os.kill(pid(host), signal.SIGCONT)
+
+    assert (seen.state, seen.message) == (NodeState.UNREADY, "it does not answer yet")
+
+
+def test_removed_node_is_seen_no_more_and_comes_back_with_its_data(
+    tmp_path: Path, host: LocalHost, directory: StateDirectory, cluster: Callable[..., Cluster], brokers: Any
+) -> None:
+    settle(cluster(), host, brokers)
+
+    asyncio.run(host.remove_node("demo-main-0"))
+    asyncio.run(host.remove_node("demo-main-0"))
+
+    assert look(host, cluster()) == {}
+    assert (directory.node_directory("demo-main-0") / "data" / "meta.properties").exists()
+    assert isinstance(settle(cluster(), another_command(tmp_path, directory), brokers).verdict, Reached)
+
+
+def test_stopped_node_is_still_seen(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
+    settle(cluster(), host, brokers)
+
+    asyncio.run(host.stop_node("demo-main-0"))
+
+    assert look(host, cluster())["demo-main-0"].state is NodeState.STOPPED
 
 
 def test_taken_port_is_named(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:

@@ -132,6 +132,7 @@ class SimulatedCluster:
             nodes={
                 name: ObservedNode(name=name, state=node.state, revision=node.revision)
                 for name, node in self.nodes.items()
+                if name in self._published
             },
         )
 
@@ -162,12 +163,13 @@ class SimulatedCluster:
         self._come_up(node)
         with_step()
 
-    async def stop_node(self, name: str) -> None:
+    async def remove_node(self, name: str) -> None:
         with_step = self._step(f"stop {name}")
         node = self.nodes[name]
         assert node.node_id not in self.holders(), f"{name} is stopped and holds replicas"
         assert node.node_id not in self.voters, f"{name} is stopped and votes"
         self._go_down(node)
+        del self._published[name]
         with_step()
 
     # --- the port to the brokers

@@ -1,17 +1,21 @@
 """The plan for a Cluster: what is published, started, restarted and stopped, and what is waited for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster, Metadata, Pool, Storage
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.rolling import next_restart
 from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, StopNode
-from ottla_operator.reconcile.view import ClusterView, QuorumMember
+from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 PLACE = Place(
     listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/data"
@@ -102,6 +106,84 @@ def test_broken_node_gets_its_new_configuration_first(state: NodeState) -> None:
     assert plan.steps == (RestartNode(node(1), f"it is {state.value} with an old configuration"),)
 
 
+def with_fenced(view: ClusterView, *node_ids: int, caught_up: bool = True) -> ClusterView:
+    voters = tuple(
+        QuorumMember(node_id=number, directory_id="d", is_caught_up=caught_up or number not in node_ids)
+        for number in range(3)
+    )
+    return replace(view, brokers={**view.brokers, **dict.fromkeys(node_ids, True)}, voters=voters)
+
+
+@pytest.mark.parametrize(
+    ("other", "view", "waits_for"),
+    [
+        pytest.param(NodeState.STARTING, None, "waiting for node demo-main-0: is starting", id="no-view"),
+        pytest.param(NodeState.UNREADY, None, "waiting for node demo-main-0: is unready", id="no-view-two-unready"),
+        pytest.param(NodeState.READY, None, "waiting for brokers to answer", id="no-view-others-ready"),
+        pytest.param(NodeState.STARTING, whole(3), "waiting for node demo-main-0: is starting", id="in-use"),
+        pytest.param(
+            NodeState.STARTING, with_fenced(whole(3), 2), "waiting for node demo-main-0: is starting", id="fenced-votes"
+        ),
+        pytest.param(
+            NodeState.READY,
+            replace(
+                with_fenced(whole(3)),
+                partitions=(PartitionView(partition=TopicPartition("t", 0), leader=2, replicas=(0, 2), isr=(2,)),),
+            ),
+            "waiting for 1 partitions to have all replicas in sync (first: t-0, in sync [2] of [0, 2])",
+            id="other-lags",
+        ),
+        pytest.param(NodeState.READY, with_fenced(whole(3)), None, id="nothing-is-missing"),
+        pytest.param(NodeState.STARTING, with_fenced(whole(3), 2, caught_up=False), None, id="is-out"),
+        pytest.param(
+            NodeState.READY,
+            replace(
+                with_fenced(whole(3)),
+                partitions=(PartitionView(partition=TopicPartition("t", 0), leader=0, replicas=(0, 2), isr=(0,)),),
+            ),
+            None,
+            id="only-itself-lags",
+        ),
+    ],
+)
+def test_node_that_has_served_is_not_restarted_beside_another(
+    other: NodeState, view: ClusterView | None, waits_for: str | None
+) -> None:
+    there = observed(seen(0, other), seen(1), seen(2, NodeState.UNREADY, "old"))
+
+    plan = plan_cluster(cluster_of(3), there, view)
+
+    restarts = [step for step in plan.steps if isinstance(step, RestartNode)]
+    if waits_for is None:
+        assert restarts == [RestartNode(node(2), "it is unready with an old configuration")]
+    else:
+        assert restarts == []
+        waiting = next_restart(cluster_of(3), there.nodes, view)
+        assert isinstance(waiting, Waiting)
+        assert waiting.message == f"node demo-main-2 has an old configuration and is unready; {waits_for}"
+
+
+def test_only_node_is_restarted_although_it_has_served() -> None:
+    plan = plan_cluster(cluster_of(1), observed(seen(0, NodeState.UNREADY, "old")))
+
+    assert plan.steps == (RestartNode(node(0), "it is unready with an old configuration"),)
+
+
+def test_nodes_that_never_came_up_are_restarted_one_after_the_other() -> None:
+    """None becomes ready before enough of them have the new configuration: the first is not waited for."""
+    there = observed(seen(0, NodeState.STARTING), *(seen(it, NodeState.STARTING, "old") for it in (1, 2)))
+
+    assert plan_cluster(cluster_of(3), there).steps == (
+        RestartNode(node(1), "it is starting with an old configuration"),
+    )
+
+
+def test_broken_node_that_nobody_misses_does_not_wait_for_one_that_others_need() -> None:
+    there = observed(seen(0, NodeState.UNREADY, "old"), seen(1), seen(2, NodeState.FAILED, "old"))
+
+    assert plan_cluster(cluster_of(3), there).steps == (RestartNode(node(2), "it is failed with an old configuration"),)
+
+
 def test_node_whose_revision_is_unknown_is_left_to_come_up() -> None:
     plan = plan_cluster(cluster_of(1), observed(seen(0, NodeState.STARTING, None)))
 
@@ -123,10 +205,19 @@ def test_waiting_says_for_which_node_and_why(there: ObservedNode, obstacle: Wait
     assert plan_cluster(cluster_of(1), observed(there)) == Plan(obstacle=obstacle)
 
 
-def test_node_that_is_not_wanted_any_more_is_stopped_once() -> None:
-    plan = plan_cluster(cluster_of(1), observed(seen(0), seen(1), seen(2, NodeState.STOPPED, None)))
+def test_node_that_is_not_wanted_any_more_is_stopped_until_its_host_has_it_no_more() -> None:
+    there = observed(seen(0), seen(1), seen(2, NodeState.STOPPED, None))
 
-    assert plan == Plan((StopNode("demo-main-1"),))
+    assert plan_cluster(cluster_of(1), there) == Plan((StopNode("demo-main-1"), StopNode("demo-main-2")))
+    assert plan_cluster(cluster_of(1), observed(seen(0))) == Plan()
+
+
+@pytest.mark.parametrize("state", [NodeState.READY, NodeState.STOPPED])
+def test_all_nodes_beyond_the_spec_stay_while_nobody_says_what_they_hold(state: NodeState) -> None:
+    there = observed(seen(0), seen(1, state))
+
+    assert leaving_nodes(cluster_of(1).cluster, there.nodes, None) == ("demo-main-1",)
+    assert leaving_nodes(cluster_of(1).cluster, there.nodes, whole(2)) == ()
 
 
 def test_ready_nodes_are_counted() -> None:

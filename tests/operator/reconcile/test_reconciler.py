@@ -62,9 +62,9 @@ class FakeHost:
     async def restart_node(self, node: DesiredNode) -> None:
         self._do("restart", node.name)
 
-    async def stop_node(self, name: str) -> None:
+    async def remove_node(self, name: str) -> None:
         self._do("stop", name)
-        self.states[name] = NodeState.STOPPED
+        del self.states[name]
 
     def _do(self, call: str, what: str) -> None:
         self.diary.append(f"{call} {what}")

@@ -45,14 +45,14 @@ def mutation(
 
 @mutation("two nodes are restarted at once", "roll")
 def _roll_two(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "_what_is_not_ready", lambda desired, observed: None)
-    set_attribute(rolling, "_what_is_wrong", lambda desired, view: None)
+    set_attribute(rolling, "_what_is_not_ready", lambda *_, **__: None)
+    set_attribute(rolling, "_what_is_wrong", lambda *_, **__: None)
     set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
 
 
 @mutation("the next restart does not wait for the in-sync sets", "roll", "roll-apart", seeds_max=5)
 def _roll_early(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "_what_is_wrong", lambda desired, view: None)
+    set_attribute(rolling, "_what_is_wrong", lambda *_, **__: None)
     set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
 
 
