@@ -82,6 +82,8 @@ class Gateway:
         self.closed_for_slow_frames = 0
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._connections: dict[ConnectionId, Connection] = {}
+        self._has_caught_up = False
+        self._serves_clients = False
         self._per_ip: Counter[str] = Counter()
         self.open_by_listener: Counter[str] = Counter()
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
@@ -99,7 +101,11 @@ class Gateway:
         return self._pipeline.routes
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
-        """Take a new connection in; False when a limit is reached."""
+        """Take a new connection in; False when a limit is reached, or the broker does not know the cluster yet."""
+        if not self._serves_clients and self._roles[listener] is ListenerRole.BROKER:
+            self._serves_clients = self._has_caught_up and bool(self._services.metadata.alive_brokers())
+            if not self._serves_clients:
+                return False
         limit = self.config.connections_per_ip_overrides.get(peer.host, self.config.connections_per_ip_max)
         if len(self._connections) >= self.config.connections_max or self._per_ip[peer.host] >= limit:
             self._refuse(peer, listener, limit)
@@ -125,6 +131,19 @@ class Gateway:
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
         return True
+
+    def on_caught_up(self) -> None:
+        """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.
+
+        Before, the answers would be those of an empty or of an old cluster. (Kafka's SocketServer opens these ports
+        when the broker is unfenced; here they are open, so that a port in use is found at the start, and connections
+        are closed at once.)
+        """
+        self._has_caught_up = True
+
+    def on_let_in(self) -> None:
+        """Let them in: this broker is unfenced, even if its metadata does not say so yet."""
+        self._serves_clients = True
 
     def receive_buffer(self, connection: ConnectionId) -> memoryview:
         return self._connections[connection].receive_buffer()

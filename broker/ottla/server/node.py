@@ -301,6 +301,7 @@ class Node:
             self._loader.add_publisher(
                 GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
             )
+            self.gateway.on_caught_up()
             self._lifecycle.set_ready_to_unfence()
 
     def begin_shutdown(self) -> None:
@@ -348,6 +349,7 @@ class Node:
         if strays:
             logger.warning("moved aside logs that belong to no topic any more: %s", ", ".join(map(str, strays)))
         self._is_ready = True
+        self.gateway.on_let_in()
         self._on_ready()
 
     def _fail(self, reason: str) -> None:

@@ -171,10 +171,17 @@ class RunningNode:
 
     def connect(self, listener: str = "PLAINTEXT") -> Client:
         peer = self.network.open()
-        assert self.node.accepted(
+        assert self._accept(peer, listener)
+        return Client(self, peer)
+
+    def is_let_in(self, listener: str) -> bool:
+        """Whether somebody who connects is served."""
+        return self._accept(self.network.open(), listener)
+
+    def _accept(self, peer: Peer, listener: str) -> bool:
+        return self.node.accepted(
             peer.connection, listener=listener, peer=Endpoint("10.0.0.7", 5000), dialled=Endpoint("localhost", 9092)
         )
-        return Client(self, peer)
 
 
 class World:

@@ -6,6 +6,7 @@ from ottla.errors import ErrorCode
 from ottla.simulator.single_node import RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.registry import ApiKey
 
 
@@ -14,6 +15,23 @@ def test_a_node_elects_itself_and_lets_its_broker_in(world: World) -> None:
 
     assert running.node.readiness() == []
     assert running.node.controller_id == 1
+
+
+def test_clients_are_let_in_once_the_broker_knows_the_cluster_and_controllers_always(world: World) -> None:
+    """What it said before was that there are no brokers and no topics."""
+    create_topic(world.start_node().connect(), "t")
+    world.disk.kill()
+
+    running = RunningNode(world.disk, world.clock, world.random)
+
+    assert not running.is_let_in("PLAINTEXT")
+    assert running.is_let_in("CONTROLLER")
+    while not running.is_let_in("PLAINTEXT"):
+        running.run(1)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    answer = running.connect().ask(request, MetadataResponse, 9)
+    assert [broker.node_id for broker in answer.brokers] == [1]
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NONE]
 
 
 def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(running: RunningNode) -> None:
