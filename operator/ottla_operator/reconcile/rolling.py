@@ -1,11 +1,11 @@
 """Which node is restarted next, and what a restart waits for. Pure.
 
 Controllers first and the active one last, then brokers. Nobody is stopped while anything else is down, lags or moves:
-a restart never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only who is out already,
-with an old configuration that may be the reason, is restarted whatever the others do.
+a restart never takes a partition below ``min.insync.replicas``, or the quorum its majority. Only who has not
+come up, with an old configuration that may be the reason, is restarted whatever the others do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -26,7 +26,8 @@ def next_restart(
         return None
     broken = [(node, seen) for node, seen in outdated if seen.state is not NodeState.READY]
     if broken:
-        reasons = [_what_a_broken_one_waits_for(node, desired, observed, view) for node, _ in broken]
+        hung = {node.node_id for node, seen in broken if _is_hung(node, seen, view)}
+        reasons = [_what_a_broken_one_waits_for(node, hung, desired, observed, view) for node, _ in broken]
         number = reasons.index(None) if None in reasons else 0
         (node, seen), reason = broken[number], reasons[number]
         if reason is not None:
@@ -51,34 +52,43 @@ def _order(node: DesiredNode, view: ClusterView | None) -> tuple[bool, bool, int
 
 
 def _what_a_broken_one_waits_for(
-    node: DesiredNode, desired: DesiredCluster, observed: Mapping[str, ObservedNode], view: ClusterView | None
+    node: DesiredNode,
+    hung: Set[int],
+    desired: DesiredCluster,
+    observed: Mapping[str, ObservedNode],
+    view: ClusterView | None,
 ) -> str | None:
-    """Return why ``node``, which is not ready, must not be restarted yet; None when it may."""
+    """Return why ``node``, which is not ready, must not be restarted yet; None when it may.
+
+    Those that hang do not wait for each other, only for the one of them that has been restarted.
+    """
     seen = observed[node.name]
     if seen.state is NodeState.FAILED:
         return None
-    if _may_be_needed(node, seen, view):
-        reason = _what_is_not_ready(desired, observed, besides=node) or _what_is_wrong(desired, view, besides=node)
+    if seen.state is NodeState.UNREADY or _is_let_in(node, view):
+        besides = hung if node.node_id in hung else {node.node_id}
+        reason = _what_is_not_ready(desired, observed, besides) or _what_is_wrong(desired, view, besides)
         if reason is not None:
             return reason
     return _what_a_stop_would_break(node, view)
 
 
-def _may_be_needed(node: DesiredNode, seen: ObservedNode, view: ClusterView | None) -> bool:
-    """Tell whether others may still need a node that is not ready: one that has lost the quorum's leader serves on."""
-    if view is None:
-        return seen.state is NodeState.UNREADY
-    if node.is_broker and not view.brokers.get(node.node_id, True):
-        return True
-    votes = any(voter.node_id == node.node_id and voter.is_caught_up for voter in view.voters)
-    return votes and seen.state is NodeState.UNREADY
+def _is_let_in(node: DesiredNode, view: ClusterView | None) -> bool:
+    return node.is_broker and view is not None and not view.brokers.get(node.node_id, True)
+
+
+def _is_hung(node: DesiredNode, seen: ObservedNode, view: ClusterView | None) -> bool:
+    """Tell whether a node that has served is out, as brokers say; one that lost the quorum's leader serves on."""
+    if view is None or seen.state is not NodeState.UNREADY or _is_let_in(node, view):
+        return False
+    return not any(voter.node_id == node.node_id and voter.is_caught_up for voter in view.voters)
 
 
 def _what_is_not_ready(
-    desired: DesiredCluster, observed: Mapping[str, ObservedNode], besides: DesiredNode | None = None
+    desired: DesiredCluster, observed: Mapping[str, ObservedNode], besides: Set[int] = frozenset()
 ) -> str | None:
     for node in desired.nodes:
-        if node == besides:
+        if node.node_id in besides:
             continue
         seen = observed.get(node.name)
         if seen is None or seen.state is not NodeState.READY:
@@ -87,14 +97,14 @@ def _what_is_not_ready(
     return None
 
 
-def _what_is_wrong(desired: DesiredCluster, view: ClusterView | None, besides: DesiredNode | None = None) -> str | None:
+def _what_is_wrong(desired: DesiredCluster, view: ClusterView | None, besides: Set[int] = frozenset()) -> str | None:
     """Return what keeps any node from being restarted; None when the cluster is whole, ``besides`` left out."""
     if view is None:
         return "waiting for brokers to answer" if len(desired.nodes) > 1 else None
     for node in desired.brokers:
-        if view.brokers.get(node.node_id, True):
+        if view.brokers.get(node.node_id, True) and node.node_id not in besides:
             return f"waiting for broker {node.node_id} to join the cluster"
-    lagging = [it for it in view.partitions if it.lagging - ({besides.node_id} if besides is not None else set())]
+    lagging = [it for it in view.partitions if it.lagging - besides]
     if lagging:
         first = lagging[0]
         return (

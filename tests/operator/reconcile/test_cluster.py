@@ -134,7 +134,13 @@ def with_fenced(view: ClusterView, *node_ids: int, caught_up: bool = True) -> Cl
             id="other-lags",
         ),
         pytest.param(NodeState.READY, with_fenced(whole(3)), None, id="nothing-is-missing"),
-        pytest.param(NodeState.STARTING, with_fenced(whole(3), 2, caught_up=False), None, id="is-out"),
+        pytest.param(
+            NodeState.STARTING,
+            with_fenced(whole(3), 2, caught_up=False),
+            "waiting for node demo-main-0: is starting",
+            id="hangs",
+        ),
+        pytest.param(NodeState.READY, with_fenced(whole(3), 2, caught_up=False), None, id="hangs-others-ready"),
         pytest.param(
             NodeState.READY,
             replace(
@@ -161,6 +167,16 @@ def test_node_that_has_served_is_not_restarted_beside_another(
         waiting = next_restart(cluster_of(3), there.nodes, view)
         assert isinstance(waiting, Waiting)
         assert waiting.message == f"node demo-main-2 has an old configuration and is unready; {waits_for}"
+
+
+def test_nodes_that_hang_are_restarted_one_after_the_other() -> None:
+    five, view = cluster_of(5), with_fenced(whole(5), 3, 4)
+    others, hung = [seen(it) for it in range(3)], [seen(it, NodeState.UNREADY, "old") for it in (3, 4)]
+
+    assert plan_cluster(five, observed(*others, *hung), view).steps == (
+        RestartNode(node(3), "it is unready with an old configuration"),
+    )
+    assert plan_cluster(five, observed(*others, seen(3, NodeState.STARTING), hung[1]), view).steps == ()
 
 
 def test_only_node_is_restarted_although_it_has_served() -> None:
