@@ -42,6 +42,8 @@ RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 _BYTES_PER_ENTRY_MIN = 4
 """A batch may hold a record or header for so many bytes of max.message.bytes; without compression it has not more."""
 _ENTRIES_LIMIT_MIN = 65_536
+_RECORD_SIZE_BYTES_MIN = 7
+"""Its size, attributes, two deltas, two sizes and a header count, of a byte each."""
 _HEADERS_COUNTED_FROM_BYTES = 4 * 1024 * 1024
 """In fewer bytes there cannot be so many headers that they must be counted before they are looked at."""
 _PLAIN_TIMESTAMP_MAX = 2**62
@@ -120,8 +122,6 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
     count = batch.record_count
     if count <= 0 or count != batch.last_offset_delta + 1 or batch.base_offset != 0:
         raise _offsets_error(batch, topic_partition)
-    if count > _entries_max(config):
-        raise _too_many_entries(f"{count} records", config, topic_partition)
     if batch.attributes & _CONTROL_BIT:
         raise InvalidRecordError(
             f"Clients are not allowed to write control records in topic partition {topic_partition}"
@@ -176,8 +176,8 @@ def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: Topic
 
     Raises:
         CorruptRecordError: the bytes are not what the codec writes, or decompress to too much.
-        InvalidRecordError: there is no such codec, or the records contradict themselves.
-        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
+        InvalidRecordError: there is no such codec, or the records contradict the header or themselves.
+        KafkaError: MESSAGE_TOO_LARGE, for too many records or headers.
     """
     kind = batch.attributes & _COMPRESSION_BITS
     if not kind:
@@ -185,6 +185,11 @@ def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: Topic
     else:
         _check_codec(kind)
         data = decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
+    count = batch.record_count
+    if count > _entries_max(config):
+        if count * _RECORD_SIZE_BYTES_MIN > len(data):
+            raise InvalidRecordError(f"the batch says that it has {count} records; it has {len(data)} bytes for them")
+        raise _too_many_entries(f"{count} records", config, topic_partition)
     if len(data) > _HEADERS_COUNTED_FROM_BYTES:
         header_count = count_headers(batch, data)
         if header_count > _entries_max(config):
@@ -232,7 +237,7 @@ def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicP
         CorruptRecordError: the records cannot be decompressed.
         InvalidRecordError: the records contradict the header.
         RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP.
-        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
+        KafkaError: MESSAGE_TOO_LARGE, for too many records or headers.
     """
     summary = validate_plain_records(batch, _plain_records(batch, config, topic_partition))
     if config.is_compacted and summary.null_key_indexes:

@@ -16,7 +16,7 @@ from ottla.log.validation import (
     check_timestamps,
 )
 from ottla.types import TopicPartition
-from ottla.wire.records import Compression, Record, TimestampType, build_batch, crc32c, parse_batch
+from ottla.wire.records import Compression, Record, RecordBatch, TimestampType, build_batch, crc32c, parse_batch
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -34,6 +34,12 @@ def patched(data: bytearray, position: int, form: str, value: int) -> bytearray:
 
 def check(data: bytearray, **config: Any) -> None:
     check_client_batch(parse_batch(data), LogConfig(**config), TOPIC_PARTITION)
+
+
+def check_all(batch: RecordBatch, config: LogConfig) -> None:
+    check_client_batch(batch, config, TOPIC_PARTITION)
+    if config.minds_records:
+        check_records(batch, config, TOPIC_PARTITION, NOW_MS)
 
 
 def test_a_sound_batch_passes(make_batch: MakeBatch) -> None:
@@ -114,13 +120,21 @@ def test_a_batch_holds_as_many_records_as_a_quarter_of_its_bytes_limit(
     batch = parse_batch(build_batch(records, compression=Compression.ZSTD))
 
     if not is_refused:
-        check_client_batch(batch, config, TOPIC_PARTITION)
+        check_all(batch, config)
         return
     with pytest.raises(
         KafkaError, match=r"has 70001 records; with max\.message\.bytes=280000 it may have 70000"
     ) as refusal:
-        check_client_batch(batch, config, TOPIC_PARTITION)
+        check_all(batch, config)
     assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE, "producers split the batch then"
+
+
+@pytest.mark.parametrize("cleanup", ["delete", "compact"])
+def test_a_count_beyond_the_limit_that_lies_is_a_lie(make_batch: MakeBatch, cleanup: str) -> None:
+    data = patched(patched(make_batch(3), 57, ">i", 2**31 - 1), 23, ">i", 2**31 - 2)
+
+    with pytest.raises(InvalidRecordError, match="says that it has 2147483647 records"):
+        check_all(parse_batch(data), LogConfig(cleanup_policy=frozenset({cleanup})))
 
 
 @pytest.mark.parametrize(("count", "is_refused"), [(70_000, False), (70_001, True)])
