@@ -335,6 +335,8 @@ class PlannerRun:
             lambda: all(consumer.is_done for consumer in self._consumers),
             CLIENTS_LIMIT_MS,
         )
+        # One that was killed at the very last step has a successor, who is to find nothing to do either.
+        self._until("an operator is there", lambda: self._operator is not None, CLIENTS_LIMIT_MS)
         count = len(self.steps.taken)
         self.replace_operator()
         self._pass(IDLE_MS)
