@@ -34,7 +34,7 @@ MUTATIONS: list[Mutation] = []
 
 
 def mutation(
-    name: str, *scenarios: str, seeds_max: int = 1, troubles: bool = False
+    name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False
 ) -> Callable[[Callable[[SetAttribute], None]], Callable[[SetAttribute], None]]:
     def register(apply: Callable[[SetAttribute], None]) -> Callable[[SetAttribute], None]:
         MUTATIONS.append(Mutation(name, scenarios, Order(troubles=troubles), seeds_max, apply))
@@ -50,7 +50,7 @@ def _roll_two(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
 
 
-@mutation("the next restart does not wait for the in-sync sets", "roll", "roll-apart", seeds_max=5)
+@mutation("the next restart does not wait for the in-sync sets", "roll", "roll-apart")
 def _roll_early(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "_what_is_wrong", lambda *_, **__: None)
     set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
