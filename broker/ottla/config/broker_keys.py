@@ -29,6 +29,14 @@ ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted
     Entries (topics, partitions, names) that one request may list, over all its arrays; one with more is not served.
 """
 
+AUTHORIZER_ROWS = """
+allow.everyone.if.no.acl.found BOOLEAN false - - read-only acted-on unlisted
+    Whether everybody may do with a resource what they like while no access control entry speaks of it.
+super.users STRING "" - - read-only acted-on unlisted
+    Principals that may do everything, as User:a;User:b. Nodes belong here where they authenticate to each other.
+"""
+"""Kafka's StandardAuthorizer reads these itself: KafkaConfig does not know them."""
+
 _AREAS = (
     network,
     node,
@@ -44,4 +52,5 @@ _AREAS = (
 
 OTTLA_KEYS: dict[str, ConfigKey] = read_table(OTTLA_ROWS)
 BROKER_KEYS: dict[str, ConfigKey] = {key: row for area in _AREAS for key, row in read_table(area.ROWS).items()}
-BROKER_KEYS |= OTTLA_KEYS
+AUTHORIZER_KEYS: dict[str, ConfigKey] = read_table(AUTHORIZER_ROWS)
+BROKER_KEYS |= OTTLA_KEYS | AUTHORIZER_KEYS

@@ -57,6 +57,13 @@ class NodeConfig:
     ottla_advertise_dialled_address: bool
     ottla_request_entries_max: int
 
+    # Who may do what.
+    authorizer_class_name: str
+    """Empty for none."""
+    super_users: str
+    """As ``User:a;User:b``."""
+    allow_everyone_if_no_acl_found: bool
+
     # Connections and requests.
     socket_request_max_bytes: int
     queued_max_request_bytes: int
@@ -180,6 +187,11 @@ class NodeConfig:
             InvalidConfigError: a dynamic value names one that is not there.
         """
         return cordoned_directories(self.cordoned_log_dirs, self.log_dirs)
+
+    @property
+    def super_user_principals(self) -> tuple[str, ...]:
+        """The principals that may do everything."""
+        return tuple(filter(None, (name.strip() for name in self.super_users.split(";"))))
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:

@@ -25,6 +25,7 @@ from ottla.types import Endpoint
 
 SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT"})
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
 
 
@@ -319,6 +320,7 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
         raise ConfigurationError(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
         )
+    _check_authorization(config)
     selector = config.replica_selector_class
     if selector not in (None, "", RACK_AWARE_SELECTOR):
         raise ConfigurationError(
@@ -332,6 +334,19 @@ def _check_relations(config: NodeConfig, values: Mapping[str, ConfigValue]) -> N
             "or 4 (zstd)"
         )
     _check_times(values)
+
+
+def _check_authorization(config: NodeConfig) -> None:
+    if config.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+        raise ConfigurationError(
+            f"authorizer.class.name={config.authorizer_class_name} is a Java class, which this release would not ask; "
+            f"it may be empty, and everybody may do everything, or {STANDARD_AUTHORIZER}"
+        )
+    for principal in config.super_user_principals:
+        if ":" not in principal:
+            raise ConfigurationError(
+                f"super.users has {principal!r}; each entry is Type:name, as in User:admin, and ; stands between two"
+            )
 
 
 def _check_times(values: Mapping[str, ConfigValue]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from ottla.controller.acls import AclControl
 from ottla.controller.brokers import BrokerControl
 from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
 from ottla.controller.controllers import MIN_METADATA_VERSION, QuorumMemberControl
@@ -57,8 +58,10 @@ from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequ
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
+from ottla.wire.messages.create_acls import CreateAclsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest
 from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.delete_acls import DeleteAclsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -175,6 +178,7 @@ class Controller:
         self._reassignments = ReassignmentControl(self.state, self._configs, leadership)
         self._directories = DirectoryControl(self.state, leadership)
         self._members = QuorumMemberControl(self.state)
+        self._acls = AclControl(self.state, random=random)
         self._periodic = PeriodicElections(
             self.state,
             self._configs,
@@ -220,8 +224,10 @@ class Controller:
             BrokerHeartbeatRequest: heartbeat,
             BrokerRegistrationRequest: register,
             ControllerRegistrationRequest: self._members.register,
+            CreateAclsRequest: self._acls.create,
             CreatePartitionsRequest: self._topics.create_partitions,
             CreateTopicsRequest: self._topics.create_topics,
+            DeleteAclsRequest: self._acls.delete,
             DeleteTopicsRequest: self._topics.delete_topics,
             ElectLeadersRequest: self._elections.elect_leaders,
             IncrementalAlterConfigsRequest: partial(alter_configs, self._configs.alter_incrementally),

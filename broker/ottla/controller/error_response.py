@@ -17,8 +17,10 @@ from ottla.wire.messages import (
     broker_heartbeat,
     broker_registration,
     controller_registration,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     describe_quorum,
     elect_leaders,
@@ -152,6 +154,23 @@ def _incremental_alter_configs(
     )
 
 
+def _create_acls(request: create_acls.CreateAclsRequest, error: KafkaError) -> Message:
+    return create_acls.CreateAclsResponse(
+        results=[
+            create_acls.AclCreationResult(error_code=error.code, error_message=error.message) for _ in request.creations
+        ]
+    )
+
+
+def _delete_acls(request: delete_acls.DeleteAclsRequest, error: KafkaError) -> Message:
+    return delete_acls.DeleteAclsResponse(
+        filter_results=[
+            delete_acls.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+            for _ in request.filters
+        ]
+    )
+
+
 def _elect_leaders(request: elect_leaders.ElectLeadersRequest, error: KafkaError) -> Message:
     return elect_leaders.ElectLeadersResponse(
         error_code=error.code,
@@ -208,8 +227,10 @@ _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     list_partition_reassignments.ListPartitionReassignmentsRequest: _list_partition_reassignments,
     broker_heartbeat.BrokerHeartbeatRequest: _broker_heartbeat,
     broker_registration.BrokerRegistrationRequest: _broker_registration,
+    create_acls.CreateAclsRequest: _create_acls,
     create_partitions.CreatePartitionsRequest: _create_partitions,
     create_topics.CreateTopicsRequest: _create_topics,
+    delete_acls.DeleteAclsRequest: _delete_acls,
     delete_topics.DeleteTopicsRequest: _delete_topics,
     elect_leaders.ElectLeadersRequest: _elect_leaders,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,

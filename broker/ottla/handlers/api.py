@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint, NodeId, Offset
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -69,6 +71,23 @@ class RequestContext:
     services: "Services"
     received_at_ms: int
     """Monotonic."""
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Return whether who asked is allowed to do this with that resource."""
+        asking = self.connection
+        return self.services.authorizer.authorize(asking.principal, asking.peer.host, operation, resource_type, name)
+
+    def may_on_cluster(self, operation: Operation) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def require_on_cluster(self, operation: Operation) -> None:
+        """Raise unless who asked is allowed to do this with the cluster.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED.
+        """
+        if not self.may_on_cluster(operation):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)

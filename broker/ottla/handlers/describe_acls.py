@@ -1,16 +1,50 @@
 """DescribeAcls (api key 29, v1-v3): which access control entries match a filter.
 
-This release has no authorizer: answered as a Kafka without one does. Source: AclApis.handleDescribeAcls of Kafka 4.3.
+v2 flexible; v3 USER resources. Answered from this node's metadata.
+Source: DescribeAclsRequest.json; AclApis.handleDescribeAcls of Apache Kafka 4.3.
 """
 
+from ottla.controller.acls import AclFilter
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.metadata.acls import Acl
+from ottla.wire.acl_codes import Operation
+from ottla.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 
 @serves(api_key=29, versions=range(1, 4))
-def describe_acls(_: RequestContext, __: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Say that there is no authorizer."""
+def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """List what matches, by resource."""
+    context.require_on_cluster(Operation.DESCRIBE)
+    if not context.services.authorizer.is_enabled:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    by_resource: dict[tuple[int, str, int], list[Acl]] = {}
+    for _, acl in AclFilter.of(request).matching(context.services.metadata.image.acls):
+        by_resource.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
     return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                resource_type=resource_type,
+                resource_name=name,
+                pattern_type=pattern_type,
+                acls=[
+                    AclDescription(
+                        principal=acl.principal,
+                        host=acl.host,
+                        operation=acl.operation,
+                        permission_type=acl.permission_type,
+                    )
+                    for acl in acls
+                ],
+            )
+            for (resource_type, name, pattern_type), acls in by_resource.items()
+        ],
     )

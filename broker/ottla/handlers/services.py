@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.raft.client import RaftClient
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
+    from ottla.security.authorizer import Authorizer
     from ottla.transactions.producer_ids import ProducerIds
 
 
@@ -34,3 +35,4 @@ class Services:
     fetch_sessions: "FetchSessions"
     groups: "GroupCoordinator"
     producer_ids: "ProducerIds"
+    authorizer: "Authorizer"

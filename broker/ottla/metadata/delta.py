@@ -1,5 +1,6 @@
 """`MetadataDelta`: records applied to an image, and what they changed. The only way from one image to the next."""
 
+from ottla.metadata.acls import AclsDelta
 from ottla.metadata.cluster import ClusterDelta
 from ottla.metadata.configs import ConfigsDelta
 from ottla.metadata.features import FeaturesDelta
@@ -13,7 +14,7 @@ from ottla.wire.messages import metadata_log as log
 class MetadataDelta:
     """Changes on the way from ``image`` to the next; each part keeps its own."""
 
-    __slots__ = ("_replays", "cluster", "configs", "features", "image", "producer_ids", "topics")
+    __slots__ = ("_replays", "acls", "cluster", "configs", "features", "image", "producer_ids", "topics")
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -22,6 +23,7 @@ class MetadataDelta:
         self.topics = TopicsDelta(image.topics)
         self.configs = ConfigsDelta(image.configs)
         self.producer_ids = ProducerIdsDelta(image.producer_ids)
+        self.acls = AclsDelta(image.acls)
         self._replays = {
             log.FeatureLevelRecord: self.features.replay_feature_level,
             log.RegisterBrokerRecord: self.cluster.replay_register_broker,
@@ -37,6 +39,8 @@ class MetadataDelta:
             log.ClearElrRecord: self.topics.replay_clear_elr,
             log.ConfigRecord: self.configs.replay_config,
             log.ProducerIdsRecord: self.producer_ids.replay_producer_ids,
+            log.AccessControlEntryRecord: self.acls.replay_acl,
+            log.RemoveAccessControlEntryRecord: self.acls.replay_remove_acl,
             log.NoOpRecord: _replay_nothing,
             log.ZkMigrationStateRecord: _replay_nothing,
         }
@@ -61,6 +65,7 @@ class MetadataDelta:
         self.cluster.finish_snapshot()
         self.topics.finish_snapshot()
         self.configs.finish_snapshot()
+        self.acls.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
         """Return the image with every change so far."""
@@ -71,6 +76,7 @@ class MetadataDelta:
             self.topics.apply(),
             self.configs.apply(),
             self.producer_ids.apply(),
+            self.acls.apply(),
         )
 
     def _replay_remove_topic(self, record: log.RemoveTopicRecord) -> None:

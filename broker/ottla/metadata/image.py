@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.metadata.acls import AclsImage
 from ottla.metadata.cluster import ClusterImage
 from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.features import FeaturesImage
@@ -31,6 +32,7 @@ class MetadataImage:
     topics: TopicsImage = field(default_factory=TopicsImage)
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
+    acls: AclsImage = field(default_factory=AclsImage)
 
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records that make this image, lazily: the contents of a snapshot, in Kafka's order."""
@@ -40,6 +42,7 @@ class MetadataImage:
         yield from self.topics.records(versions)
         yield from self.configs.records()
         yield from self.producer_ids.records()
+        yield from self.acls.records()
 
 
 EMPTY_IMAGE = MetadataImage()

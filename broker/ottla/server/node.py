@@ -34,6 +34,7 @@ from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.security.authorizer import AclAuthorizer
 from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
@@ -98,6 +99,7 @@ class Node:
         self._shutdown: OrderlyShutdown | None = None
         self._ticked_at_ms = -1
         self._parts: list[Part] = []
+        self.authorizer = settings.authorizer(config)
         self.peers = PeerClient(network=network, clock=clock, random=random, config=settings.peer_client_config(config))
         self._open_metadata(disk)
         self._open_partitions(disk)
@@ -240,6 +242,7 @@ class Node:
             ),
             groups=self.groups,
             producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
+            authorizer=self.authorizer,
         )
         self.gateway = Gateway(
             services=self.services,
@@ -263,6 +266,8 @@ class Node:
         config = self.config
         self._parts = [self.replicas, self.raft, self.peers, self.channel, self.groups, self._snapshots]
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
+        if isinstance(self.authorizer, AclAuthorizer):
+            publishers.insert(0, self.authorizer)
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:

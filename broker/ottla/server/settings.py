@@ -24,6 +24,7 @@ from ottla.ports import Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
+from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
@@ -57,6 +58,15 @@ def privileged_listeners(config: NodeConfig) -> frozenset[str]:
     if len(config.broker_listeners) > 1:
         names.add(config.inter_broker_listener_name)
     return frozenset(names)
+
+
+def authorizer(config: NodeConfig) -> Authorizer:
+    """Return who is asked what clients may do."""
+    if not config.authorizer_class_name:
+        return AllowEveryone()
+    return AclAuthorizer(
+        super_users=config.super_user_principals, allow_if_no_acl_found=config.allow_everyone_if_no_acl_found
+    )
 
 
 def log_manager_config(config: NodeConfig) -> LogManagerConfig:

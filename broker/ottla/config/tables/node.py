@@ -3,8 +3,8 @@
 ROWS = """
 alter.config.policy.class.name CLASS - - - read-only refused
     A Java class that vets config changes; this release would not ask it.
-authorizer.class.name STRING "" - - read-only refused
-    Authorization is not in this release: with it set every client would still be let in.
+authorizer.class.name STRING "" - - read-only acted-on
+    Empty lets everybody do everything; Kafka's StandardAuthorizer asks the access control entries.
 broker.heartbeat.interval.ms INT 2000 - ms read-only acted-on
     How often a broker tells the controller that it lives.
 broker.id INT -1 - - read-only acted-on

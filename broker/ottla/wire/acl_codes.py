@@ -1,0 +1,66 @@
+"""The codes of access control lists, as requests and metadata records carry them.
+
+Source: ResourceType, PatternType, AclOperation and AclPermissionType of Apache Kafka 4.3.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+WILDCARD: Final = "*"
+"""As a literal resource name: every resource; as a host: every host."""
+WILDCARD_PRINCIPAL: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+
+class ResourceType(IntEnum):
+    """What an entry protects."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How an entry's resource name is meant; ANY and MATCH are for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What somebody wants to do; ANY is for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(IntEnum):
+    """What an entry says; ANY is for filters only."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3

@@ -1,0 +1,193 @@
+"""Entries are added, listed and removed over the wire, and take effect at once."""
+
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.simulator.single_node import RunningNode, World
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.codec import Message
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.registry import ApiKey, response_type
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ANY = {
+    "resource_type_filter": ResourceType.ANY,
+    "resource_name_filter": None,
+    "pattern_type_filter": PatternType.ANY,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": Operation.ANY,
+    "permission_type": PermissionType.ANY,
+}
+
+
+@pytest.fixture
+def secured(world: World) -> RunningNode:
+    """A node that asks its access control entries, where clients are super users."""
+    return world.start_node(authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
+
+
+def ask(node: RunningNode, request: Message, version: int = 3) -> Any:
+    return node.connect().ask(request, response_type(ApiKey(request.api_key)), version)
+
+
+def creation(**changes: Any) -> AclCreation:
+    fields: dict[str, Any] = {
+        "resource_type": ResourceType.TOPIC,
+        "resource_name": "orders",
+        "resource_pattern_type": PatternType.LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": PermissionType.ALLOW,
+    }
+    return AclCreation(**{**fields, **changes})
+
+
+def create(node: RunningNode, *creations: AclCreation) -> list[int]:
+    return [each.error_code for each in ask(node, CreateAclsRequest(creations=list(creations))).results]
+
+
+def listed(node: RunningNode, **changes: Any) -> list[tuple[str, str, str]]:
+    """Return resource name, principal and operation of what a filter finds."""
+    answer = ask(node, DescribeAclsRequest(**{**ANY, **changes}))
+    assert answer.error_code == ErrorCode.NONE
+    return sorted(
+        (each.resource_name, acl.principal, Operation(acl.operation).name)
+        for each in answer.resources
+        for acl in each.acls
+    )
+
+
+def test_what_was_added_is_listed_and_what_was_removed_is_not(secured: RunningNode) -> None:
+    assert create(secured, creation(), creation(operation=Operation.WRITE)) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert listed(secured) == [("orders", "User:alice", "READ"), ("orders", "User:alice", "WRITE")]
+
+    reads = DeleteAclsFilter(**{**ANY, "operation": Operation.READ})
+    (result,) = ask(secured, DeleteAclsRequest(filters=[reads])).filter_results
+
+    assert (result.error_code, [each.operation for each in result.matching_acls]) == (ErrorCode.NONE, [Operation.READ])
+    assert listed(secured) == [("orders", "User:alice", "WRITE")]
+
+
+def test_an_entry_is_there_once_however_often_it_is_added(secured: RunningNode) -> None:
+    assert create(secured, creation(), creation()) == [ErrorCode.NONE] * 2
+    assert create(secured, creation()) == [ErrorCode.NONE]
+
+    assert len(listed(secured)) == 1
+
+
+def test_entries_outlive_a_restart(world: World, secured: RunningNode) -> None:
+    create(secured, creation())
+    secured.node.begin_shutdown()
+    secured.run_until(lambda: bool(secured.stopped))
+    secured.node.close()
+
+    again = world.start_node(authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
+
+    assert listed(again) == [("orders", "User:alice", "READ")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param(
+            {"resource_type": ResourceType.CLUSTER},
+            "The only valid name for the CLUSTER resource is kafka-cluster",
+            id="another-cluster",
+        ),
+        pytest.param({"resource_name": ""}, "Invalid empty resource name", id="no-name"),
+        pytest.param({"resource_type": ResourceType.ANY}, "Invalid resourceType ANY", id="any-type"),
+        pytest.param({"resource_type": 99}, "Invalid resourceType UNKNOWN", id="unknown-type"),
+        pytest.param({"resource_pattern_type": PatternType.MATCH}, "Invalid patternType MATCH", id="match"),
+        pytest.param({"operation": Operation.ANY}, "Invalid operation ANY", id="any-operation"),
+        pytest.param({"permission_type": PermissionType.ANY}, "Invalid permissionType ANY", id="any-permission"),
+        pytest.param(
+            {"principal": "alice"},
+            "Could not parse principal from `alice` (no colon is present separating the principal type from the "
+            "principal name)",
+            id="no-colon",
+        ),
+    ],
+)
+def test_what_nobody_could_mean_is_refused_and_the_rest_is_added(
+    secured: RunningNode, changes: dict[str, Any], message: str
+) -> None:
+    answer = ask(secured, CreateAclsRequest(creations=[creation(**changes), creation()]))
+
+    assert [each.error_code for each in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert answer.results[0].error_message == message
+    assert len(listed(secured)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        pytest.param({}, ["*", "ord", "orders"], id="everything"),
+        pytest.param({"resource_name_filter": "orders"}, ["orders"], id="any-pattern-of-that-name"),
+        pytest.param(
+            {"resource_name_filter": "orders", "pattern_type_filter": PatternType.MATCH},
+            ["*", "ord", "orders"],
+            id="what-would-be-asked",
+        ),
+        pytest.param({"pattern_type_filter": PatternType.PREFIXED}, ["ord"], id="prefixes"),
+        pytest.param({"principal_filter": "User:bob"}, ["ord"], id="one-principal"),
+        pytest.param({"resource_type_filter": ResourceType.GROUP}, [], id="another-type"),
+    ],
+)
+def test_filters_mean_what_kafkas_mean(secured: RunningNode, changes: dict[str, Any], names: list[str]) -> None:
+    create(
+        secured,
+        creation(),
+        creation(resource_name="*"),
+        creation(resource_name="ord", resource_pattern_type=PatternType.PREFIXED, principal="User:bob"),
+    )
+
+    assert [name for name, _, _ in listed(secured, **changes)] == names
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"resource_type_filter": 99}, "Unknown patternFilter.", id="type"),
+        pytest.param({"operation": 99}, "Unknown entryFilter.", id="operation"),
+    ],
+)
+def test_a_filter_that_nobody_knows_is_refused(secured: RunningNode, changes: dict[str, Any], message: str) -> None:
+    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**{**ANY, **changes})])
+
+    (result,) = ask(secured, request).filter_results
+
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_entries_may_be_touched_only_by_who_may_alter_the_cluster(world: World) -> None:
+    node = world.start_node(authorizer_class_name=AUTHORIZER, super_users="User:admin")
+
+    assert create(node, creation()) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert ask(node, DescribeAclsRequest(**ANY)).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    (removed,) = ask(node, DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)])).filter_results
+    assert removed.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) -> None:
+    authorizer = secured.node.services.authorizer
+
+    def may_describe() -> bool:
+        return authorizer.authorize("User:bob", "10.0.0.7", Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    assert not may_describe()
+    create(
+        secured,
+        creation(
+            resource_type=ResourceType.CLUSTER,
+            resource_name=CLUSTER_NAME,
+            principal="User:bob",
+            operation=Operation.DESCRIBE,
+        ),
+    )
+    assert may_describe()

@@ -1,0 +1,181 @@
+"""Who may do what, by Kafka's rules: a denial outweighs, some operations imply others, no entry is an answer too."""
+
+import pytest
+
+from ottla.metadata.acls import Acl, acl_record
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.security.authorizer import AclAuthorizer, AllowEveryone
+from ottla.types import Uuid
+from ottla.wire.acl_codes import Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
+
+ALICE, HOST = "User:alice", "10.0.0.1"
+
+
+def entry(
+    permission: str = "ALLOW",
+    operation: str = "READ",
+    name: str = "orders",
+    pattern: str = "LITERAL",
+    principal: str = ALICE,
+    host: str = "*",
+    resource_type: ResourceType = ResourceType.TOPIC,
+) -> Acl:
+    return Acl(
+        resource_type, name, PatternType[pattern], principal, host, Operation[operation], PermissionType[permission]
+    )
+
+
+class Changed:
+    """An authorizer and the image that it was told of."""
+
+    def __init__(self, authorizer: AclAuthorizer, *acls: Acl) -> None:
+        self.authorizer = authorizer
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.count = 0
+        self.add(*acls)
+
+    def add(self, *acls: Acl) -> list[Uuid]:
+        delta, ids = MetadataDelta(self.image), []
+        for acl in acls:
+            self.count += 1
+            ids.append(Uuid(self.count.to_bytes(16, "big")))
+            delta.replay(acl_record(ids[-1], acl).message)
+        self._publish(delta)
+        return ids
+
+    def remove(self, *ids: Uuid) -> None:
+        delta = MetadataDelta(self.image)
+        for acl_id in ids:
+            delta.replay(RemoveAccessControlEntryRecord(id=acl_id))
+        self._publish(delta)
+
+    def _publish(self, delta: MetadataDelta) -> None:
+        self.image = delta.apply(self.image.provenance)
+        self.authorizer.publish(delta, self.image)
+
+    def may(self, operation: str, name: str = "orders", *, principal: str = ALICE, host: str = HOST) -> bool:
+        return self.authorizer.authorize(principal, host, Operation[operation], ResourceType.TOPIC, name)
+
+
+def having(*acls: Acl, allow_if_no_acl_found: bool = False) -> Changed:
+    authorizer = AclAuthorizer(super_users=["User:admin"], allow_if_no_acl_found=allow_if_no_acl_found)
+    return Changed(authorizer, *acls)
+
+
+@pytest.mark.parametrize(
+    ("acls", "operation", "is_allowed"),
+    [
+        pytest.param([], "READ", False, id="nothing-said"),
+        pytest.param([entry()], "READ", True, id="allowed"),
+        pytest.param([entry()], "WRITE", False, id="another-operation"),
+        pytest.param([entry(operation="ALL")], "WRITE", True, id="all"),
+        pytest.param([entry(), entry("DENY")], "READ", False, id="denied-and-allowed"),
+        pytest.param([entry(), entry("DENY", "ALL")], "READ", False, id="all-denied"),
+        pytest.param([entry(), entry("DENY", "WRITE")], "READ", True, id="another-operation-denied"),
+        pytest.param([entry(name="*")], "READ", True, id="every-resource"),
+        pytest.param([entry(), entry("DENY", name="*")], "READ", False, id="every-resource-denied"),
+        pytest.param([entry(name="ord", pattern="PREFIXED")], "READ", True, id="prefix"),
+        pytest.param([entry(name="orders", pattern="PREFIXED")], "READ", True, id="prefix-of-the-same-length"),
+        pytest.param([entry(name="orders2", pattern="PREFIXED")], "READ", False, id="prefix-that-is-longer"),
+        pytest.param([entry(name="*", pattern="PREFIXED")], "READ", False, id="a-star-is-no-prefix"),
+        pytest.param([entry(), entry("DENY", name="o", pattern="PREFIXED")], "READ", False, id="prefix-denied"),
+        pytest.param([entry(principal="User:*")], "READ", True, id="everybody"),
+        pytest.param([entry(principal="User:bob")], "READ", False, id="somebody-else"),
+        pytest.param([entry(), entry("DENY", principal="User:*")], "READ", False, id="everybody-denied"),
+        pytest.param([entry(host=HOST)], "READ", True, id="from-there"),
+        pytest.param([entry(host="10.0.0.2")], "READ", False, id="from-elsewhere"),
+        pytest.param([entry(resource_type=ResourceType.GROUP)], "READ", False, id="another-kind-of-resource"),
+    ],
+)
+def test_entries_decide(acls: list[Acl], operation: str, is_allowed: bool) -> None:
+    assert having(*acls).may(operation) is is_allowed
+
+
+@pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"])
+def test_describe_is_implied(operation: str) -> None:
+    assert having(entry(operation=operation)).may("DESCRIBE")
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "CLUSTER_ACTION"])
+def test_describe_is_not_implied_by_others(operation: str) -> None:
+    assert not having(entry(operation=operation)).may("DESCRIBE")
+
+
+def test_describe_configs_is_implied_by_alter_configs_only() -> None:
+    assert having(entry(operation="ALTER_CONFIGS")).may("DESCRIBE_CONFIGS")
+    assert not having(entry(operation="ALTER")).may("DESCRIBE_CONFIGS")
+
+
+def test_a_denial_implies_nothing() -> None:
+    changed = having(entry("DENY", "READ"), entry("ALLOW", "DESCRIBE"))
+
+    assert changed.may("DESCRIBE")
+    assert not changed.may("READ")
+
+
+def test_super_users_are_never_refused() -> None:
+    changed = having(entry("DENY", "ALL", name="*", principal="User:*"))
+
+    assert changed.may("READ", principal="User:admin")
+    assert not changed.may("READ", principal="User:adminx")
+
+
+def test_resources_without_entries_may_be_open_to_everybody() -> None:
+    changed = having(entry(principal="User:bob"), allow_if_no_acl_found=True)
+
+    assert changed.may("WRITE", "other")
+    assert not changed.may("READ", "orders")
+
+
+def test_an_answer_is_forgotten_when_entries_change() -> None:
+    changed = having(entry())
+    assert changed.may("READ")
+
+    ids = changed.add(entry("DENY"))
+    assert not changed.may("READ")
+
+    changed.remove(*ids)
+    assert changed.may("READ")
+
+
+def test_a_removed_prefix_counts_no_more() -> None:
+    changed = having()
+    first, second = changed.add(entry(name="ord", pattern="PREFIXED"), entry(name="ord", pattern="PREFIXED"))
+
+    changed.remove(first)
+    assert changed.may("READ")
+    changed.remove(second)
+    assert not changed.may("READ")
+
+
+@pytest.mark.parametrize(
+    ("acls", "is_allowed"),
+    [
+        pytest.param([], False, id="nothing-said"),
+        pytest.param([entry(operation="WRITE")], True, id="one-topic"),
+        pytest.param([entry(operation="READ")], False, id="another-operation"),
+        pytest.param([entry(operation="WRITE"), entry("DENY", "WRITE")], False, id="the-one-topic-denied"),
+        pytest.param([entry(operation="WRITE"), entry("DENY", "WRITE", "o", "PREFIXED")], False, id="prefix-denied"),
+        pytest.param([entry(operation="WRITE"), entry("DENY", "WRITE", "*")], False, id="everything-denied"),
+        pytest.param([entry(operation="WRITE", name="*"), entry("DENY", "WRITE")], True, id="all-but-one"),
+        pytest.param(
+            [entry(operation="WRITE", name="o", pattern="PREFIXED"), entry("DENY", "WRITE", "orders", "PREFIXED")],
+            True,
+            id="longer-prefix-denied",
+        ),
+        pytest.param([entry(operation="WRITE", host="10.0.0.2")], False, id="from-elsewhere"),
+    ],
+)
+def test_some_resource_is_enough(acls: list[Acl], is_allowed: bool) -> None:
+    authorizer = having(*acls).authorizer
+
+    assert authorizer.authorize_by_resource_type(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC) is is_allowed
+
+
+def test_without_an_authorizer_everybody_may_do_everything() -> None:
+    nobody = AllowEveryone()
+
+    assert nobody.authorize(ALICE, HOST, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
+    assert nobody.authorize_by_resource_type(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)
