@@ -20,7 +20,7 @@ class PeerFailure(Enum):
     DISCONNECTED = "the connection broke"
     """Before the answer came, or before the connection was up; the request may have been carried out."""
     TIMED_OUT = "no answer in time"
-    UNSUPPORTED_VERSION = "the peer serves no version of the request that this node speaks"
+    UNSUPPORTED_VERSION = "the peer serves no version of the request that says what this node wants"
 
 
 PeerAnswer: TypeAlias = "Message | PeerFailure"

@@ -21,7 +21,7 @@ from ottla.peers.frames import FrameReader
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint
-from ottla.wire.codec import Message
+from ottla.wire.codec import FieldNotInVersionError, Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import read_uvarint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -419,6 +419,10 @@ class PeerClient:
         header.write(request_header_version(pending.api_key, pending.version), out, splices)
         try:
             pending.request.write(pending.version, out, splices)
+        except FieldNotInVersionError as error:
+            logger.debug("%s cannot be asked: %s", lane.endpoint, error)
+            pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+            return
         except ValueError:
             logger.exception("%s v%d cannot be sent to %s", pending.api_key.name, pending.version, lane.endpoint)
             pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)

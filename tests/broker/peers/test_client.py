@@ -17,7 +17,7 @@ from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Api
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.headers import RequestHeader
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
-from ottla.wire.messages.vote import VoteRequest, VoteResponse
+from ottla.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData, VoteResponse
 
 PEER = Endpoint("10.0.0.2", 9093)
 VERSIONS = {ApiKey.API_VERSIONS: (0, 4), ApiKey.VOTE: (0, 2), ApiKey.FETCH: (4, 17)}
@@ -148,6 +148,32 @@ def test_what_the_peer_does_not_serve_is_told_without_asking(asker: Asker) -> No
 
     assert answer.value is PeerFailure.UNSUPPORTED_VERSION
     assert asker.next_request(1) is None
+
+
+def test_what_the_peers_version_cannot_say_is_told_without_asking_or_a_fuss(
+    asker: Asker, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = VoteRequestPartitionData(pre_vote=True)
+    pre_vote = VoteRequest(topics=[VoteRequestTopicData(topic_name="__cluster_metadata", partitions=[partition])])
+    first, second = asker.ask(pre_vote), asker.ask()
+    asker.come_up(1, {ApiKey.VOTE: (0, 1)})
+
+    assert first.value is PeerFailure.UNSUPPORTED_VERSION
+    assert caplog.records == []
+    assert asker.next_request(1) == VoteRequest()  # nothing of the first one has gone out
+    asker.answer(1, VoteResponse())
+    assert second.value == VoteResponse()
+
+
+def test_a_request_that_no_version_can_carry_is_logged_with_its_origin(
+    asker: Asker, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = asker.ask(VoteRequest(voter_id=1 << 40))
+    asker.come_up(1)
+
+    assert answer.value is PeerFailure.UNSUPPORTED_VERSION
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert caplog.records[0].exc_info is not None
 
 
 def test_lanes_have_connections_of_their_own_and_requests_of_one_share_it(asker: Asker) -> None:

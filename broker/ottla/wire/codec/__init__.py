@@ -21,11 +21,12 @@ from ottla.wire.codec.fields import (
     uuid,
 )
 from ottla.wire.codec.message import Message, Struct
-from ottla.wire.codec.primitives import EncodedArray
+from ottla.wire.codec.primitives import EncodedArray, FieldNotInVersionError
 from ottla.wire.codec.versions import VersionRange
 
 __all__ = [
     "EncodedArray",
+    "FieldNotInVersionError",
     "Message",
     "Struct",
     "VersionRange",

@@ -132,7 +132,8 @@ class Message(Struct):
         """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
 
         Raises:
-            ValueError: a value that the version cannot carry: a null, a number out of range, a field that it lacks.
+            FieldNotInVersionError: a field that the version lacks has a value.
+            ValueError: any other value that the version cannot carry: a null, a number out of range.
         """
         encode = self._encoders.get(version) or self._make_encoder(version)
         try:

@@ -10,6 +10,10 @@ _UVARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 2**15 - 1
 
 
+class FieldNotInVersionError(ValueError):
+    """A field has a value that the version of the message cannot carry: what it asks for does not exist there."""
+
+
 class TagOwner(Protocol):
     """A struct, as far as its unknown tagged fields go."""
 
@@ -112,7 +116,7 @@ def refuse_tag_size(field: str, tag: int, claimed: int, used: int) -> NoReturn:
 
 def refuse_field(field: str, version: int) -> NoReturn:
     """Raise when a value would be lost because the version has no such field."""
-    raise ValueError(f"{field} has a value, but version {version} cannot carry it")
+    raise FieldNotInVersionError(f"{field} has a value, but version {version} cannot carry it")
 
 
 def refuse_encoded(field: str, encoded_for: int, version: int) -> NoReturn:
