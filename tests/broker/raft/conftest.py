@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.peers.channel import PeerChannel
 from ottla.raft.client import RaftClient
 from ottla.raft.config import RaftConfig
 from ottla.raft.records import Batch, LeaderAndEpoch
@@ -54,8 +55,11 @@ class Listener:
 class Replica:
     """A replica that can be stopped, crashed and started again."""
 
-    def __init__(self, *, dynamic: bool = True, config: RaftConfig | None = None) -> None:
+    def __init__(
+        self, *, dynamic: bool = True, config: RaftConfig | None = None, channel: PeerChannel | None = None
+    ) -> None:
         self.disk = SimulatedDisk()
+        self.channel = channel or NoPeers()
         self.clock = SimulatedClock()
         self.config = config
         voter = Voter(1, DIRECTORY_ID if dynamic else Uuid(bytes(16)), {"CONTROLLER": Endpoint("localhost", 9093)})
@@ -85,7 +89,7 @@ class Replica:
             directory_id=DIRECTORY_ID,
             serde=BytesSerde(),
             random=SeededRandom(1),
-            channel=NoPeers(),
+            channel=self.channel,
             cluster_id="c",
             listeners={"CONTROLLER": Endpoint("localhost", 9093)},
             listener_name="CONTROLLER",

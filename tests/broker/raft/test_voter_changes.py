@@ -1,17 +1,24 @@
 """Voters come, go and move: what is refused, when it is answered, and what stays true while it happens (KIP-853)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.peers.channel import PeerAnswer
 from ottla.purgatory import Delayed
 from ottla.raft.config import RaftConfig
 from ottla.raft.records import ReplicaKey
+from ottla.raft.requests import fetch_request
 from ottla.raft.resigned import ResignedState
-from ottla.simulator.quorum import CLUSTER_ID, LISTENER, SimulatedQuorum, SimulatedReplica, endpoint_of
-from ottla.types import ZERO_UUID, Endpoint, Uuid
+from ottla.raft.voter_changes import CAUGHT_UP_WITHIN_MS
+from ottla.raft.voter_set import KRAFT_VERSION_FEATURE
+from ottla.simulator.quorum import CLUSTER_ID, LISTENER, NoPeers, SimulatedQuorum, SimulatedReplica, endpoint_of
+from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
+from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.wire.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
 from ottla.wire.messages.update_raft_voter import Listener as UpdatedListener
@@ -106,6 +113,58 @@ def test_a_voter_that_cannot_be_added(fields: dict[str, Any], error: ErrorCode) 
 
     assert error_of(quorum, answer) is error
     assert leader.client.voters.node_ids == [1, 2, 3]
+
+
+class NewVoter(NoPeers):
+    """The only peer: it speaks every kraft.version, and nothing else."""
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        if not isinstance(request, ApiVersionsRequest):
+            return super().send(endpoint, listener, request, timeout_ms=timeout_ms, lane=lane)
+        feature = SupportedFeatureKey(name=KRAFT_VERSION_FEATURE, min_version=0, max_version=1)
+        return Delayed.of(ApiVersionsResponse(supported_features=[feature]))
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "error"),
+    [
+        pytest.param(CAUGHT_UP_WITHIN_MS - 1, None, id="silent-for-less-than-an-hour"),
+        pytest.param(CAUGHT_UP_WITHIN_MS, ErrorCode.REQUEST_TIMED_OUT, id="silent-for-an-hour"),
+    ],
+)
+def test_a_replica_that_was_silent_for_an_hour_is_not_known_to_be_caught_up(
+    new_replica: Callable[..., Any], silent_ms: int, error: ErrorCode | None
+) -> None:
+    leader = new_replica(channel=NewVoter())
+    new = ReplicaKey(2, STRANGER)
+    request = fetch_request(
+        cluster_id="c",
+        replica=new,
+        epoch=leader.client.leader_and_epoch.epoch,
+        log_end=OffsetAndEpoch(leader.client.log_end_offset, leader.client.log_epoch),
+        log_start_offset=0,
+        high_watermark=None,
+    )
+    assert leader.client.handle_fetch(request).responses[0].partitions[0].error_code == ErrorCode.NONE
+
+    leader.clock.advance(silent_ms)
+    added = AddRaftVoterRequest(
+        cluster_id="c",
+        voter_id=new.node_id,
+        voter_directory_id=new.directory_id,
+        listeners=[Listener(name=LISTENER, host="node-2", port=9093)],
+    )
+    answer = leader.client.handle_add_voter(added)
+
+    if error is None:
+        assert leader.client.voters.node_ids == [1, 2]
+        assert not answer.is_complete  # it takes the new voter's fetch to commit that
+    else:
+        assert answer.value.error_code == error
+        assert "lagging behind" in answer.value.error_message
+        assert leader.client.voters.node_ids == [1]
 
 
 def test_a_replica_that_is_down_is_not_added() -> None:
