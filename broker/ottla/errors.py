@@ -151,6 +151,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """Take a later release's code for UNKNOWN_SERVER_ERROR, as Kafka does: a peer's answer breaks nobody."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     @property
     def is_retriable(self) -> bool:
         """Whether a client may send the same request again and hope."""

@@ -25,10 +25,10 @@ class UnsupportedApiError(ClientError):
 
 def kafka_error(code: int, message: str | None = None) -> KafkaError:
     """Return the exception for a response's ``error_code``; a code of a newer Kafka becomes UNKNOWN_SERVER_ERROR."""
-    try:
-        return KafkaError(ErrorCode(code), message)
-    except ValueError:
-        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message or f"error code {code}, which this client lacks")
+    known = ErrorCode(code)
+    if known != code and not message:
+        message = f"error code {code}, which this client lacks"
+    return KafkaError(known, message)
 
 
 def raise_for(code: int, message: str | None = None) -> None:

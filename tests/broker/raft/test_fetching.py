@@ -267,6 +267,20 @@ def test_a_node_that_refuses_a_fetch_is_named_also_while_it_knows_no_leader(
     assert said == [f"node {ENDPOINTS[LEADER]} of the metadata quorum refuses a fetch: UNKNOWN_LEADER_EPOCH"]
 
 
+def test_an_error_of_a_later_release_is_a_refusal_like_any_other(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    refused = PartitionData(partition_index=0, error_code=max(ErrorCode) + 1)
+
+    follower.fetch().answer.complete(fetch_response(refused, Learned(LEADER, 1, ENDPOINTS[LEADER])))
+
+    assert any("UNKNOWN_SERVER_ERROR" in record.message for record in caplog.records)
+    follower.advance(100)
+    assert follower.fetch().endpoint in ENDPOINTS.values()
+    assert not follower.failures
+
+
 def test_a_leader_of_another_release_is_named_once(follower: Follower, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     for _ in range(3):
