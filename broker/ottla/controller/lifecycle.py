@@ -111,7 +111,8 @@ class BrokerLifecycle:
         self._directory_ids = directory_ids
         self._offline_directory_ids = offline_directory_ids
         self._cordoned_directory_ids = cordoned_directory_ids
-        self._shown_cordoned: list[Uuid] = []
+        self._shown_cordoned: list[Uuid] | None = None
+        """What the metadata shows as cordoned; None while it cannot show any, or does not show this broker."""
         self._previous_broker_epoch = previous_broker_epoch
         self._config = config or BrokerLifecycleConfig()
         self._on_state = on_state
@@ -159,7 +160,8 @@ class BrokerLifecycle:
             self._fail(REPLACED)
             return
         if shown is not None:
-            self._shown_cordoned = sorted(shown.cordoned_directories)
+            has_room = image.features.record_versions.supports_cordoned_directories
+            self._shown_cordoned = sorted(shown.cordoned_directories) if has_room else None
         self.on_metadata_applied()
 
     def on_cordoned(self) -> None:
@@ -228,7 +230,8 @@ class BrokerLifecycle:
             want_fence=not self._is_ready,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=sorted(self._offline_directory_ids()),
-            cordoned_log_dirs=None if cordoned == self._shown_cordoned else cordoned,
+            # Below the metadata.version that knows of it, a controller's heartbeats may have no room for it.
+            cordoned_log_dirs=None if self._shown_cordoned in (None, cordoned) else cordoned,
         )
 
     # --- being answered

@@ -1,6 +1,7 @@
 """A broker's life: it registers, catches up, is let in, beats, and leaves only when it may."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from ottla.controller.lifecycle import BrokerLifecycle, BrokerLifecycleConfig, B
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import Listener
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import EMPTY_IMAGE
+from ottla.metadata.features import FeaturesImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.metadata_version import METADATA_VERSION
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
 from ottla.types import Uuid
@@ -75,6 +78,9 @@ class LivingBroker:
         self.node.commit()
         return self.channel.take()
 
+    def publish(self, image: MetadataImage) -> None:
+        self.lifecycle.publish(MetadataDelta(image), image)
+
     def settle(self) -> None:
         while self.lifecycle.next_deadline_ms() == self.node.clock.monotonic_ms():
             self.tick()
@@ -91,6 +97,7 @@ def running(broker: LivingBroker) -> LivingBroker:
     broker.lifecycle.set_ready_to_unfence()
     broker.settle()
     broker.tick()
+    broker.publish(broker.node.image)
     return broker
 
 
@@ -118,7 +125,7 @@ def test_it_beats_when_the_interval_is_over_and_not_before(running: LivingBroker
 def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: LivingBroker) -> None:
     def show() -> list[list[Uuid] | None]:
         sent = [each for each in running.channel.sent if isinstance(each, BrokerHeartbeatRequest)]
-        running.lifecycle.publish(MetadataDelta(running.node.image), running.node.image)
+        running.publish(running.node.image)
         return [each.cordoned_log_dirs for each in sent]
 
     for cordoned in ([Uuid(b"d" * 16)], []):
@@ -135,6 +142,23 @@ def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: L
         running.node.commit()
         assert show() == [None]
         running.channel.take()
+
+
+@pytest.mark.parametrize(("level", "is_said"), [(29, False), (30, True)], ids=["below", "from-there-on"])
+def test_cordoned_directories_are_spoken_of_from_their_metadata_version_on(
+    running: LivingBroker, level: int, is_said: bool
+) -> None:
+    """A controller of Kafka 4.2 has no room for them in a heartbeat; one that names them would never be sent."""
+    running.publish(replace(running.node.image, features=FeaturesImage({METADATA_VERSION: level})))
+    running.cordoned = [Uuid(b"d" * 16)]
+    running.lifecycle.on_cordoned()
+    running.lifecycle.tick(running.node.clock.monotonic_ms())
+
+    (heartbeat,) = running.channel.sent
+    assert isinstance(heartbeat, BrokerHeartbeatRequest)
+    assert (heartbeat.cordoned_log_dirs is not None) == is_said
+    if not is_said:
+        heartbeat.encode(1)
 
 
 def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> None:
