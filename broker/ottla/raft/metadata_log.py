@@ -7,7 +7,6 @@ recovery after a crash starts there. The log rolls when a snapshot is done, so t
 Source: KafkaRaftLog of Apache Kafka.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from ottla.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from ottla.log.checkpoint import PARTITION_METADATA, format_partition_metadata, write_text
 from ottla.log.config import UNLIMITED, LogConfig
 from ottla.log.partition_log import AppendOrigin, PartitionLog
+from ottla.log.unknown_epochs import cut_unknown_epochs
 from ottla.ports import Clock, Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.quorum_state_file import QuorumStateFile
@@ -37,7 +37,6 @@ from ottla.types import (
 from ottla.wire.records import RecordBatch, iterate_batches
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
-logger = logging.getLogger(__name__)
 _READ_SIZE_BYTES = 1024 * 1024
 
 
@@ -97,30 +96,12 @@ class MetadataLog:
             log_start_offset=start_offset,
             on_storage_error=on_storage_error,
         )
-        self._cut_unknown_epochs()
+        election = QuorumStateFile(disk, self.directory).read()
+        if election is not None:
+            # Each epoch was in this file, on the disk, before its first batch came.
+            cut_unknown_epochs(self.log, election.epoch)
         if self.snapshots and self._is_behind(self.snapshots[-1]):
             self.start_at_snapshot(self.snapshots[-1])
-
-    def _cut_unknown_epochs(self) -> None:
-        """Cut off batches of epochs above the one in ``quorum-state``, which was on the disk before they came.
-
-        A power cut may leave a bit of an unsynced batch wrong, and the CRC does not cover the epoch: believed, it would
-        put this replica, or the whole quorum, into an epoch that nobody has elected a leader for.
-        """
-        election = QuorumStateFile(self._disk, self.directory).read()
-        if election is None or self.log.latest_epoch <= election.epoch:
-            return
-        end = self.log.offset_for_leader_epoch(election.epoch)
-        end_offset = self.log.log_start_offset if end is None else end.offset
-        logger.warning(
-            "%s: cutting off what is at offset %d to %d: it says epoch %d, this node knows of none after %d",
-            self.directory,
-            end_offset,
-            self.log.log_end_offset,
-            self.log.latest_epoch,
-            election.epoch,
-        )
-        self.log.truncate_to(end_offset)
 
     @property
     def end_offset(self) -> Offset:

@@ -16,6 +16,7 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from ottla.log.recovery import DamagedLogError
+from ottla.log.unknown_epochs import cut_unknown_epochs
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
@@ -33,7 +34,6 @@ from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.quota import ReplicationQuota
-from ottla.replication.truncation import cut_unknown_epochs
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.codec import Message
 
