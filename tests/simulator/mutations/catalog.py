@@ -5,11 +5,10 @@ written into docs/simulator.md.
 """
 
 import sys
-import time
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from hunting import Apply, SetAttribute, measure
 from ottla.controller.elections import PartitionChange
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
@@ -31,24 +30,30 @@ RUN_MS = 20_000
 SEEDS_MAX = 60
 """Where a mutation says nothing else."""
 
-SetAttribute = Callable[[Any, str, Any], None]
-
 
 class Mutation(NamedTuple):
     """``seeds_max``: within how many seeds, from 1 on, it has to be found; None where a scenario has to find it."""
 
     name: str
     seeds_max: int | None
-    apply: Callable[[SetAttribute], None]
+    apply: Apply
+
+    @property
+    def seeds(self) -> range:
+        return range(1, (self.seeds_max or SEEDS_MAX) + 1)
+
+    def runs(self, seed: int) -> Iterator[Outcome]:
+        yield Simulation(seed).run(RUN_MS)
+
+    def place(self, outcome: Outcome) -> str:
+        return str(outcome.seed)
 
 
 MUTATIONS: list[Mutation] = []
 
 
-def mutation(
-    name: str, *, seeds_max: int | None
-) -> Callable[[Callable[[SetAttribute], None]], Callable[[SetAttribute], None]]:
-    def register(apply: Callable[[SetAttribute], None]) -> Callable[[SetAttribute], None]:
+def mutation(name: str, *, seeds_max: int | None) -> Callable[[Apply], Apply]:
+    def register(apply: Apply) -> Apply:
         MUTATIONS.append(Mutation(name, seeds_max, apply))
         return apply
 
@@ -271,52 +276,5 @@ def _skip_log_sync(set_attribute: SetAttribute) -> None:
     set_attribute(SimulatedFile, "sync", lying)
 
 
-# --- finding them
-
-
-@contextmanager
-def applied(change: Mutation) -> Any:
-    """Have the mutation in force."""
-    undo: list[tuple[Any, str, Any]] = []
-
-    def set_attribute(owner: Any, name: str, value: Any) -> None:
-        undo.append((owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
-
-    change.apply(set_attribute)
-    try:
-        yield
-    finally:
-        for owner, name, value in reversed(undo):
-            setattr(owner, name, value)
-
-
-def hunt(change: Mutation) -> Outcome | None:
-    """Run seeds from 1 on until one fails; return how, or None when none did."""
-    with applied(change):
-        for seed in range(1, (change.seeds_max or SEEDS_MAX) + 1):
-            outcome = Simulation(seed).run(RUN_MS)
-            if outcome.failure is not None:
-                return outcome
-    return None
-
-
-def main() -> None:
-    """Measure how soon each is found, as rows of the table in docs/simulator.md."""
-    wanted = sys.argv[1:]
-    for change in MUTATIONS:
-        if wanted and not any(word in change.name for word in wanted):
-            continue
-        started = time.process_time()
-        outcome = hunt(change)
-        seconds = time.process_time() - started
-        if outcome is None or outcome.failure is None:
-            print(f"| {change.name} | NOT FOUND in {change.seeds_max or SEEDS_MAX} | | {seconds:.1f} |", flush=True)
-        else:
-            by = outcome.failure.partition(":")[0]
-            print(f"| {change.name} | {outcome.seed} | {by} | {seconds:.1f} |", flush=True)
-            print("    ", outcome.failure[:200], file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure(MUTATIONS)

@@ -4,20 +4,16 @@ The runs of `ottla_operator.simulation` have to find every one of them; how soon
 (`python tests/simulator/mutations/planner_catalog.py`) and written into docs/simulator.md.
 """
 
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from hunting import Apply, SetAttribute, measure
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.reconcile import cluster, draining, reconciler, rolling, voters
 from ottla_operator.reconcile.steps import UnregisterBroker
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
-
-SetAttribute = Callable[[Any, str, Any], None]
 
 
 class Mutation(NamedTuple):
@@ -27,16 +23,25 @@ class Mutation(NamedTuple):
     scenarios: tuple[str, ...]
     order: Order
     seeds_max: int
-    apply: Callable[[SetAttribute], None]
+    apply: Apply
+
+    @property
+    def seeds(self) -> range:
+        return range(1, self.seeds_max + 1)
+
+    def runs(self, seed: int) -> Iterator[Outcome]:
+        for scenario in self.scenarios:
+            yield PlannerRun(BY_NAME[scenario], seed, self.order).run()
+
+    def place(self, outcome: Outcome) -> str:
+        return f"{outcome.scenario}, seed {outcome.seed}" + (", troubles" if self.order.troubles else "")
 
 
 MUTATIONS: list[Mutation] = []
 
 
-def mutation(
-    name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False
-) -> Callable[[Callable[[SetAttribute], None]], Callable[[SetAttribute], None]]:
-    def register(apply: Callable[[SetAttribute], None]) -> Callable[[SetAttribute], None]:
+def mutation(name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False) -> Callable[[Apply], Apply]:
+    def register(apply: Apply) -> Apply:
         MUTATIONS.append(Mutation(name, scenarios, Order(troubles=troubles), seeds_max, apply))
         return apply
 
@@ -117,54 +122,5 @@ def _refuse_early(set_attribute: SetAttribute) -> None:
     set_attribute(reconciler, "_unless_brokers_come", final)
 
 
-# --- finding them
-
-
-@contextmanager
-def applied(change: Mutation) -> Iterator[None]:
-    """Have the mutation in force."""
-    undo: list[tuple[Any, str, Any]] = []
-
-    def set_attribute(owner: Any, name: str, value: Any) -> None:
-        undo.append((owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
-
-    change.apply(set_attribute)
-    try:
-        yield
-    finally:
-        for owner, name, value in reversed(undo):
-            setattr(owner, name, value)
-
-
-def hunt(change: Mutation) -> Outcome | None:
-    """Run until one run fails; return how, or None when none did."""
-    with applied(change):
-        for seed in range(1, change.seeds_max + 1):
-            for scenario in change.scenarios:
-                outcome = PlannerRun(BY_NAME[scenario], seed, change.order).run()
-                if outcome.failure is not None:
-                    return outcome
-    return None
-
-
-def main() -> None:
-    """Measure how soon each is found, as rows of the table in docs/simulator.md."""
-    wanted = sys.argv[1:]
-    for change in MUTATIONS:
-        if wanted and not any(word in change.name for word in wanted):
-            continue
-        started = time.process_time()
-        outcome = hunt(change)
-        seconds = time.process_time() - started
-        if outcome is None or outcome.failure is None:
-            print(f"| {change.name} | NOT FOUND | | {seconds:.1f} |", flush=True)
-        else:
-            by = outcome.failure.partition(":")[0]
-            where = f"{outcome.scenario}, seed {outcome.seed}" + (", troubles" if change.order.troubles else "")
-            print(f"| {change.name} | {where} | {by} | {seconds:.1f} |", flush=True)
-            print("    ", outcome.failure[:240], file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure(MUTATIONS)

@@ -1,12 +1,11 @@
 """Worst moments on purpose, which chance hits too seldom: each holds as the broker is, and breaks under a mutation."""
 
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import catalog
+from hunting import applied
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.partition import Partition
@@ -28,19 +27,6 @@ from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, To
 
 PARTITION = TopicPartition("t", 0)
 CONTROLLER = "node1"
-
-
-def _load_catalog() -> ModuleType:
-    path = Path(__file__).with_name("catalog.py")
-    spec = importlib.util.spec_from_file_location("simulator_mutations_of_scenarios", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-catalog = _load_catalog()
 
 
 class Links(Weather):
@@ -200,5 +186,5 @@ def test_all_is_well_without_a_mutation(scenario: Callable[[], Stage]) -> None:
 @pytest.mark.parametrize(("scenario", "name"), SCENARIOS.items(), ids=SCENARIOS.values())
 def test_a_mutation_is_caught(scenario: Callable[[], Stage], name: str) -> None:
     mutation = next(each for each in catalog.MUTATIONS if each.name == name)
-    with catalog.applied(mutation), pytest.raises(InvariantViolation):
+    with applied(mutation), pytest.raises(InvariantViolation):
         scenario()
