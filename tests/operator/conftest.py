@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, TopicPartition
-from ottla_operator.clients.broker_admin import BrokerAdmin, TopicDescription
+from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic, TopicDescription
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
@@ -118,25 +118,18 @@ class FakeBrokers:
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         return {name: dict(self.configs[name]) for name in names}
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int | None,
-        config: Mapping[str, str],
-        validate_only: bool = False,
-    ) -> None:
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
         self._fail("create_topic")
+        name, factor = topic.name, topic.replication_factor or 1
         if name in self.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if (replication_factor or 1) > len(self.broker_ids):
-            message = f"Unable to replicate the partition {replication_factor} time(s)"
+        if factor > len(self.broker_ids):
+            message = f"Unable to replicate the partition {factor} time(s)"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-        self._check_configs(config)
+        self._check_configs(topic.config)
         if not validate_only:
-            self.changes.append(f"create {name} {partitions}")
-            self.add_topic(name, partitions=partitions, replication_factor=replication_factor or 1, config=config)
+            self.changes.append(f"create {name} {topic.partitions}")
+            self.add_topic(name, partitions=topic.partitions, replication_factor=factor, config=topic.config)
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         self._fail("create_partitions")

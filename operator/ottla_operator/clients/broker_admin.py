@@ -10,6 +10,17 @@ from ottla_operator.reconcile.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic that is to be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int | None
+    """None means the brokers' default."""
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """A topic without its configs."""
 
@@ -64,16 +75,7 @@ class BrokerAdmin(Protocol):
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return per topic the configs that are set on the topic itself (DYNAMIC_TOPIC_CONFIG)."""
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int | None,
-        config: Mapping[str, str],
-        validate_only: bool = False,
-    ) -> None:
-        """Create a topic; ``replication_factor`` None means the brokers' default."""
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None: ...
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None: ...
 

@@ -9,7 +9,7 @@ from ottla.client.errors import ClientError
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, TopicDescription
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
@@ -107,21 +107,13 @@ class OttlaAdmin:
         with _unreachable():
             return await self._client.describe_topic_configs(names)
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int | None,
-        config: Mapping[str, str],
-        validate_only: bool = False,
-    ) -> None:
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
         with _unreachable():
             await self._client.create_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                config=config,
+                topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                config=topic.config,
                 validate_only=validate_only,
             )
 

@@ -80,14 +80,8 @@ async def execute_on_cluster(steps: Sequence[ClusterStep], host: Host, broker: B
 
 async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bool) -> None:
     match step:
-        case CreateTopic(name, partitions, replication_factor, config):
-            await broker.create_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                config=config,
-                validate_only=validate_only,
-            )
+        case CreateTopic(topic):
+            await broker.create_topic(topic, validate_only=validate_only)
         case AlterTopicConfigs(name, upserts, deletions):
             await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions, validate_only=validate_only)
         case CreatePartitions(name, total):

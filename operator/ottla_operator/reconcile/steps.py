@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.types import TopicPartition
+from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 
@@ -15,14 +16,12 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    name: str
-    partitions: int
-    replication_factor: int | None
-    config: Mapping[str, str]
+    topic: NewTopic
 
     def __str__(self) -> str:
-        factor = "" if self.replication_factor is None else f", replication factor {self.replication_factor}"
-        return f"create topic {self.name} ({self.partitions} partitions{factor})"
+        factor = self.topic.replication_factor
+        more = "" if factor is None else f", replication factor {factor}"
+        return f"create topic {self.topic.name} ({self.topic.partitions} partitions{more})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ottla.client.assignment import Load, with_factor
 from ottla.types import TopicPartition
+from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey, Topic
 from ottla_operator.reconcile.steps import (
@@ -53,7 +54,13 @@ def plan_topic(
         message = f"topic {topic.topic_name} belongs to {claimed_by}, which is older; delete one of the two objects"
         return Plan(obstacle=Refused("TopicClaimedElsewhere", message))
     if observed is None:
-        return Plan((CreateTopic(topic.topic_name, topic.partitions, topic.replication_factor, topic.config),))
+        new = NewTopic(
+            name=topic.topic_name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config=topic.config,
+        )
+        return Plan((CreateTopic(new),))
     refusal = _refusal(topic, observed, len(brokers))
     if refusal is not None:
         return Plan(obstacle=refusal)

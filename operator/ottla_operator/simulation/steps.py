@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.types import Endpoint, NodeId, TopicPartition
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, TopicDescription
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.hosts.host import Host
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -169,25 +169,11 @@ class WatchedBrokers:
             Kind.REMOVE_VOTER, str(node_id), lambda: self._brokers.remove_voter(node_id, directory_id), node_id
         )
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,
-        replication_factor: int | None,
-        config: Mapping[str, str],
-        validate_only: bool = False,
-    ) -> None:
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
         await self._take(
             Kind.TOPIC,
-            f"{name}: create",
-            lambda: self._brokers.create_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                config=config,
-                validate_only=validate_only,
-            ),
+            f"{topic.name}: create",
+            lambda: self._brokers.create_topic(topic, validate_only=validate_only),
         )
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:

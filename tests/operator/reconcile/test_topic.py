@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.types import TopicPartition
+from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey, Topic
 from ottla_operator.reconcile.steps import (
@@ -26,20 +27,24 @@ def observed(**fields: Any) -> ObservedTopic:
     return ObservedTopic(**{"topic_id": "id-1", "partitions": 6, "replication_factor": 1, "config": {}, **fields})
 
 
+def creation(name: str, partitions: int, replication_factor: int | None, config: dict[str, str]) -> CreateTopic:
+    return CreateTopic(NewTopic(name=name, partitions=partitions, replication_factor=replication_factor, config=config))
+
+
 def test_missing_topic_is_created_as_specified(topic_manifest: Builder) -> None:
     topic = Topic.parse(topic_manifest(replicationFactor=2, config={"b": "2", "a": "1"}))
 
-    assert plan_topic(topic, None) == Plan((CreateTopic("flights", 6, 2, {"a": "1", "b": "2"}),))
+    assert plan_topic(topic, None) == Plan((creation("flights", 6, 2, {"a": "1", "b": "2"}),))
 
 
 def test_replication_factor_is_left_to_the_brokers_when_absent(topic_manifest: Builder) -> None:
-    assert plan_topic(Topic.parse(topic_manifest()), None) == Plan((CreateTopic("flights", 6, None, {}),))
+    assert plan_topic(Topic.parse(topic_manifest()), None) == Plan((creation("flights", 6, None, {}),))
 
 
 def test_topic_name_of_the_spec_wins_over_the_objects(topic_manifest: Builder) -> None:
     topic = Topic.parse(topic_manifest(topicName="Flights_2013"))
 
-    assert plan_topic(topic, None) == Plan((CreateTopic("Flights_2013", 6, None, {}),))
+    assert plan_topic(topic, None) == Plan((creation("Flights_2013", 6, None, {}),))
 
 
 @pytest.mark.parametrize(

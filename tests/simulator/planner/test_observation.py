@@ -13,7 +13,7 @@ from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla.simulator.weather import Storm
 from ottla.types import TopicPartition
 from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
 
 LAG_MS = 400
 ResultT = TypeVar("ResultT")
@@ -51,7 +51,7 @@ def test_a_broker_that_lags_is_asked_until_it_knows_what_was_committed() -> None
     world = World()
     world.asked(
         world.leader,
-        lambda brokers: brokers.create_topic("news", partitions=1, replication_factor=3, config={}),
+        lambda brokers: brokers.create_topic(NewTopic(name="news", partitions=1, replication_factor=3, config={})),
     )
     assert "news" not in world.cluster.nodes[world.late].node.metadata.image.topics.by_name, "it does not lag"
 
