@@ -147,7 +147,7 @@ class Simulation:
                 failure = str(violation)
             except Exception as error:  # whatever a node raises would have ended its process
                 failure = f"NodesNeverRaise: {self.cluster.now_at}: {type(error).__name__}: {error}"
-                self.trace.note(self.cluster.now_at, _where(error))
+                self.trace.note_error(self.cluster.now_at, error)
         return Outcome(
             seed=self.plan.seed,
             plan=self.plan,
@@ -303,14 +303,3 @@ class Simulation:
                     f"Liveness: not within {limit_ms} ms without faults: {what}; {self.cluster.describe()}"
                 )
             self.cluster.run(CHECK_INTERVAL_MS)
-
-
-def _where(error: BaseException) -> str:
-    """Return the innermost places of a traceback, as one line."""
-    places = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('ottla/')[2]}:{traceback.tb_lineno} {code.co_name}")
-        traceback = traceback.tb_next
-    return " > ".join(places[-6:])

@@ -1,6 +1,7 @@
 """`Trace`: what happened last, for a report, and a digest of everything, to tell whether two runs are the same."""
 
 import logging
+import traceback
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from ottla.ports import Clock
 
 KEPT_EVENTS = 200
+_KEPT_PLACES = 8
 
 
 class Trace:
@@ -22,6 +24,12 @@ class Trace:
 
     def note(self, who: str, what: str) -> None:
         self._notes.append((self._clock.monotonic_ms(), who, what))
+
+    def note_error(self, who: str, error: BaseException) -> None:
+        """Note the innermost places of a traceback, as one line."""
+        frames = traceback.extract_tb(error.__traceback__, limit=-_KEPT_PLACES)
+        places = (f"{'/'.join(it.filename.split('/')[-2:])}:{it.lineno} {it.name}" for it in frames)
+        self.note(who, " > ".join(places))
 
     def on_bytes(self, source: str, target: str, data: bytes) -> None:
         """Take in what has arrived; see `Internet`."""

@@ -255,7 +255,7 @@ class PlannerRun:
             except Exception as error:
                 failure = f"NothingRaises: {self.cluster.now_at}: {type(error).__name__}: {error}"
                 logging.getLogger("ottla").debug("the simulation ends", exc_info=True)
-                self.trace.note("simulator", _where(error))
+                self.trace.note_error("simulator", error)
             finally:
                 if self._operator is not None:
                     self._operator.kill()
@@ -443,14 +443,3 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(before)
-
-
-def _where(error: BaseException) -> str:
-    """Return the innermost places of a traceback, as one line."""
-    places = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        places.append(f"{code.co_filename.rpartition('/')[2]}:{traceback.tb_lineno} {code.co_name}")
-        traceback = traceback.tb_next
-    return " > ".join(places[-8:])
