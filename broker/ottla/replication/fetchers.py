@@ -6,34 +6,24 @@ Source: AbstractFetcherManager and ReplicaFetcherManager of Apache Kafka 4.3.
 from binascii import crc32
 from collections.abc import Callable
 
-from ottla.ports import Clock
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
-from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.types import NodeId, TopicPartition
 
 
 class Fetchers:
-    """See the module; a fetcher, once made, is kept for the next partition that its leader gets."""
+    """See the module; a fetcher, once made, is kept for the next partition that its leader gets.
+
+    Args of the constructor:
+        new_fetcher: makes the fetcher from one leader over one lane.
+    """
 
     def __init__(
-        self,
-        *,
-        node_id: NodeId,
-        neighbours: Neighbours,
-        clock: Clock,
-        config: Callable[[], ReplicationConfig],
-        quota: ReplicationQuota,
-        progressed: Callable[[Partition], object],
+        self, *, config: Callable[[], ReplicationConfig], new_fetcher: Callable[[NodeId, str], ReplicaFetcher]
     ) -> None:
-        self._node_id = node_id
-        self._neighbours = neighbours
-        self._clock = clock
         self._config = config
-        self._quota = quota
-        self._progressed = progressed
+        self._new_fetcher = new_fetcher
         self._fetchers: dict[tuple[NodeId, int], ReplicaFetcher] = {}
         self._assigned: dict[TopicPartition, tuple[Partition, ReplicaFetcher]] = {}
 
@@ -64,16 +54,7 @@ class Fetchers:
         key = (partition.leader, self._lane_of(topic_partition))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = ReplicaFetcher(
-                node_id=self._node_id,
-                leader=partition.leader,
-                lane=f"replica-fetcher-{key[1]}",
-                neighbours=self._neighbours,
-                clock=self._clock,
-                config=self._config,
-                quota=self._quota,
-                progressed=self._progressed,
-            )
+            fetcher = self._fetchers[key] = self._new_fetcher(partition.leader, f"replica-fetcher-{key[1]}")
         before = self._assigned.get(topic_partition)
         if before is not None and before[1] is not fetcher:
             before[1].forget(topic_partition)

@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.ports import Clock
+from ottla.purgatory import Delayed
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.leader_session import LeaderSession, TopicKey
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.truncation import truncation_offset
-from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -194,6 +196,16 @@ class ReplicaFetcher:
             deadlines.append(self._retry_at_ms)
         return min(deadlines, default=None)
 
+    def _send(self, endpoint: Endpoint, request: Message) -> Delayed[PeerAnswer]:
+        config = self._config()
+        return self._neighbours.channel.send(
+            endpoint,
+            config.inter_broker_listener,
+            request,
+            timeout_ms=config.socket_timeout_ms,
+            lane=self._lane,
+        )
+
     # --- fetching
 
     def _fetch(self, now_ms: int) -> None:
@@ -217,13 +229,7 @@ class ReplicaFetcher:
         self._session.fill(request, wanted, self._forgotten)
         self._forgotten.clear()
         self._is_in_flight = True
-        self._neighbours.channel.send(
-            endpoint,
-            config.inter_broker_listener,
-            request,
-            timeout_ms=config.socket_timeout_ms,
-            lane=self._lane,
-        ).on_complete(self._on_answer)
+        self._send(endpoint, request).on_complete(self._on_answer)
 
     def _wanted(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
         """Return what the leader is to be told: of all partitions in a full fetch, else of those that changed."""
@@ -325,8 +331,7 @@ class ReplicaFetcher:
             else:
                 self._append(followed, data)
         except StorageError as error:
-            logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
-            self._give_up(followed)
+            self._on_failed_disk(followed, error)
         except KafkaError as error:
             logger.log(
                 logging.DEBUG if followed.failures else logging.ERROR,
@@ -337,6 +342,10 @@ class ReplicaFetcher:
                 error,
             )
             self._back_off(followed)
+
+    def _on_failed_disk(self, followed: _Followed, error: StorageError) -> None:
+        logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
+        self._give_up(followed)
 
     def _append(self, followed: _Followed, data: PartitionData) -> None:
         partition = followed.partition
@@ -436,16 +445,9 @@ class ReplicaFetcher:
             try:
                 use(followed, found.offset)
             except StorageError as error:
-                logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
-                self._give_up(followed)
+                self._on_failed_disk(followed, error)
 
-        self._neighbours.channel.send(
-            endpoint,
-            self._config().inter_broker_listener,
-            request,
-            timeout_ms=self._config().socket_timeout_ms,
-            lane=self._lane,
-        ).on_complete(answered)
+        self._send(endpoint, request).on_complete(answered)
 
     def _on_latest_offset(self, followed: _Followed, leader_end_offset: Offset) -> None:
         """Truncate to a leader that is behind; else it no longer has what this replica wants next."""

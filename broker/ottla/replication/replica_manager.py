@@ -34,6 +34,7 @@ from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.quota import ReplicationQuota
+from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.codec import Message
 
@@ -127,14 +128,20 @@ class ReplicaManager:
             config=lambda: self.config,
             changed=self._on_isrs_changed,
         )
-        self.fetchers = Fetchers(
-            node_id=self.node_id,
-            neighbours=neighbours,
-            clock=self._clock,
-            config=lambda: self.config,
-            quota=self.follower_quota,
-            progressed=lambda partition: self._wake_fetches((partition.topic_partition,)),
-        )
+
+        def new_fetcher(leader: NodeId, lane: str) -> ReplicaFetcher:
+            return ReplicaFetcher(
+                node_id=self.node_id,
+                leader=leader,
+                lane=lane,
+                neighbours=neighbours,
+                clock=self._clock,
+                config=lambda: self.config,
+                quota=self.follower_quota,
+                progressed=lambda partition: self._wake_fetches((partition.topic_partition,)),
+            )
+
+        self.fetchers = Fetchers(config=lambda: self.config, new_fetcher=new_fetcher)
         self.lost_leaders = LostLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
 
     def __iter__(self) -> Iterator[Partition]:
