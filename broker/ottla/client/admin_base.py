@@ -1,53 +1,28 @@
-"""What the parts of `AdminClient` share: the cluster, its life, and retries."""
+"""What the parts of `AdminClient` share: whom they ask, and for how long."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from ottla.client.cluster import Cluster
-from ottla.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, ResponseT, SendOptions
+from ottla.client.cluster_user import ClusterOptions, ClusterUser
+from ottla.client.connection import ResponseT, SendOptions
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 
 ResultT = TypeVar("ResultT")
 
 
-class AdminBase:
-    """Owns the `Cluster` unless it was handed one."""
+class AdminBase(ClusterUser):
+    """What asks any broker, again and again until it has an answer."""
 
     def __init__(
         self,
         bootstrap_servers: str | Iterable[Endpoint] | Cluster,
-        *,
-        client_id: str = "ottla-admin",
-        request_timeout_s: float = REQUEST_TIMEOUT_S,
-        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        **options: Unpack[ClusterOptions],
     ) -> None:
-        """Take addresses (see `Cluster`), or a cluster that somebody else closes."""
-        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
-        self.cluster = (
-            bootstrap_servers
-            if isinstance(bootstrap_servers, Cluster)
-            else Cluster(
-                bootstrap_servers,
-                client_id=client_id,
-                request_timeout_s=request_timeout_s,
-                connect_timeout_s=connect_timeout_s,
-            )
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections, if they are this client's own."""
-        if self._owns_cluster:
-            await self.cluster.close()
+        """See `ClusterUser`; ``client_id`` is "ottla-admin" unless ``options`` say otherwise."""
+        options.setdefault("client_id", "ottla-admin")
+        super().__init__(bootstrap_servers, **options)
 
     @property
     def _timeout_ms(self) -> int:

@@ -5,11 +5,11 @@ Source of the rules: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
+from ottla.client.cluster_user import ClusterUser
 from ottla.client.errors import BrokerUnreachableError, ConnectionLostError, RequestTimeoutError, kafka_error
 from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
@@ -51,7 +51,7 @@ class ConsumedRecord(NamedTuple):
     headers: tuple[Header, ...]
 
 
-class Consumer:
+class Consumer(ClusterUser):
     """Reads partitions. Use with ``async with``, or call `close`."""
 
     def __init__(
@@ -76,12 +76,7 @@ class Consumer:
             client_id: what the brokers' logs and quotas call this client.
             rack: where this client stands.
         """
-        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
-        self.cluster = (
-            bootstrap_servers
-            if isinstance(bootstrap_servers, Cluster)
-            else Cluster(bootstrap_servers, client_id=client_id)
-        )
+        super().__init__(bootstrap_servers, client_id=client_id)
         self.positions: dict[TopicPartition, Offset] = {}
         """The offset of the next record per assigned partition."""
         self.high_watermarks: dict[TopicPartition, Offset] = {}
@@ -93,19 +88,6 @@ class Consumer:
         self._rack = rack
         self._failing_since_s: dict[NodeId, float] = {}
         """Leaders that did not answer the last time, and since when, by the loop's clock."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections, if they are this consumer's own."""
-        if self._owns_cluster:
-            await self.cluster.close()
 
     def assign(self, positions: Mapping[TopicPartition, Offset]) -> None:
         """Read these partitions, and no others, from these offsets."""

@@ -8,13 +8,12 @@ Source of the rules: ConsumerCoordinator, AbstractCoordinator (Kafka 4.3).
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Self
 
 from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, OFFSET_COMMIT_VERSION_MAX, GroupAdmin, parse_assignment
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.assignor import RANGE, assign_ranges
 from ottla.client.cluster import Cluster
+from ottla.client.cluster_user import ClusterUser
 from ottla.client.consumer import ConsumedRecord, Consumer, OffsetReset
 from ottla.client.errors import ClientError, kafka_error, raise_for
 from ottla.errors import ErrorCode, KafkaError
@@ -46,7 +45,7 @@ _LOST_MEMBERSHIP = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GEN
 _JOIN_AGAIN = _LOST_MEMBERSHIP | {ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-class GroupConsumer:
+class GroupConsumer(ClusterUser):
     """Reads its share of topics. Use with ``async with``: leaving it commits and leaves the group."""
 
     def __init__(
@@ -71,12 +70,7 @@ class GroupConsumer:
             session_timeout_ms: silence after which the group gives this member's partitions to others.
             client_id: what the brokers' logs and quotas call this client.
         """
-        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
-        self.cluster = (
-            bootstrap_servers
-            if isinstance(bootstrap_servers, Cluster)
-            else Cluster(bootstrap_servers, client_id=client_id)
-        )
+        super().__init__(bootstrap_servers, client_id=client_id)
         self.group_id = group_id
         self.member_id = ""
         self.generation = _NO_GENERATION
@@ -89,14 +83,6 @@ class GroupConsumer:
         self._committed_at_s = 0.0
         self._heartbeats: asyncio.Task[None] | None = None
         self._failure: KafkaError | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def assignment(self) -> list[TopicPartition]:
@@ -180,8 +166,7 @@ class GroupConsumer:
                 finally:
                     await self._leave()
         finally:
-            if self._owns_cluster:
-                await self.cluster.close()
+            await super().close()
 
     async def _commit_quietly(self) -> None:
         """Commit; where the group has moved on, its next owner reads from the last commit."""

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from ottla.client.cluster import BACKOFF_FIRST_S, NOT_THERE_YET, Cluster
+from ottla.client.cluster_user import ClusterUser
 from ottla.client.errors import ClientError, RequestTimeoutError, kafka_error, raise_for
 from ottla.client.partitioner import partition_for_key
 from ottla.errors import ErrorCode, KafkaError, OttlaError
@@ -96,7 +97,7 @@ class _Queue:
     next_sequence: int = 0
 
 
-class Producer:
+class Producer(ClusterUser):
     """Sends records. Use with ``async with``, which flushes at the end; or call `close`."""
 
     def __init__(
@@ -127,12 +128,7 @@ class Producer:
             create_topics: let the broker make missing topics, if it is set up to.
             client_id: what the brokers' logs and quotas call this client.
         """
-        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
-        self.cluster = (
-            bootstrap_servers
-            if isinstance(bootstrap_servers, Cluster)
-            else Cluster(bootstrap_servers, client_id=client_id)
-        )
+        super().__init__(bootstrap_servers, client_id=client_id)
         self._acks = acks
         self._is_idempotent = idempotence and acks == ACKS_ALL
         self._compression = compression
@@ -152,9 +148,6 @@ class Producer:
         self._requests: set[asyncio.Task[None]] = set()
         self._busy_nodes: set[NodeId] = set()
         self._sender: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -215,8 +208,7 @@ class Producer:
         for queue in self._queues.values():
             for batch in list(queue.batches):
                 self._finish(queue, batch, ClientError("the producer was closed before the record was delivered"))
-        if self._owns_cluster:
-            await self.cluster.close()
+        await super().close()
 
     # --- queueing ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,42 @@
+"""`ClusterUser`: what talks to a cluster over connections of its own, or over those that somebody shares with it."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+from ottla.client.cluster import Cluster
+from ottla.types import Endpoint
+
+
+class ClusterOptions(TypedDict, total=False):
+    """Of a cluster of one's own; see `Cluster`."""
+
+    client_id: str
+    request_timeout_s: float
+    connect_timeout_s: float
+
+
+class ClusterUser:
+    """Owns its `Cluster` unless it was handed one. Use with ``async with``, or call `close`."""
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[Endpoint] | Cluster, **options: Unpack[ClusterOptions]
+    ) -> None:
+        """Take addresses (see `Cluster`), or a cluster that somebody else closes."""
+        self._owns_cluster = not isinstance(bootstrap_servers, Cluster)
+        self.cluster = (
+            bootstrap_servers if isinstance(bootstrap_servers, Cluster) else Cluster(bootstrap_servers, **options)
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, if they are this one's own."""
+        if self._owns_cluster:
+            await self.cluster.close()
