@@ -46,12 +46,7 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
     Raises:
         InvalidRecordError: the key is missing, too short, or has a negative version.
     """
-    if key is None or len(key) < _KEY.size:
-        held = "is null" if key is None else f"has {len(key)} bytes"
-        raise InvalidRecordError(f"a control record's key {held}; version and type take {_KEY.size}")
-    version, number = _KEY.unpack_from(key)
-    if version < 0:
-        raise InvalidRecordError(f"a control record's key has version {version}; versions start at 0")
+    number = _read_versioned(_KEY, key, "a control record's key", "type")
     try:
         return ControlRecordType(number)
     except ValueError:
@@ -69,13 +64,18 @@ def parse_end_transaction_value(value: bytes | None) -> int:
     Raises:
         InvalidRecordError: the value is missing, too short, or has a negative version.
     """
-    if value is None or len(value) < _MARKER.size:
-        held = "is null" if value is None else f"has {len(value)} bytes"
-        raise InvalidRecordError(f"a transaction marker's value {held}; version and epoch take {_MARKER.size}")
-    version, coordinator_epoch = _MARKER.unpack_from(value)
+    return _read_versioned(_MARKER, value, "a transaction marker's value", "epoch")
+
+
+def _read_versioned(layout: Struct, data: bytes | None, what: str, content: str) -> int:
+    """Return the number behind a version; later versions may add bytes behind it."""
+    if data is None or len(data) < layout.size:
+        held = "is null" if data is None else f"has {len(data)} bytes"
+        raise InvalidRecordError(f"{what} {held}; version and {content} take {layout.size}")
+    version, number = layout.unpack_from(data)
     if version < 0:
-        raise InvalidRecordError(f"a transaction marker's value has version {version}; versions start at 0")
-    return int(coordinator_epoch)
+        raise InvalidRecordError(f"{what} has version {version}; versions start at 0")
+    return int(number)
 
 
 def build_end_transaction_marker(
