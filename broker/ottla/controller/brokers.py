@@ -10,8 +10,8 @@ from ottla.controller.leadership import LeadershipControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.cluster import RESERVED_DIRECTORIES_END, BrokerRegistration, Listener
-from ottla.metadata.metadata_version import METADATA_VERSION, FeatureRange
+from ottla.metadata.cluster import RESERVED_DIRECTORIES_END, BrokerRegistration, read_features, read_listeners
+from ottla.metadata.metadata_version import METADATA_VERSION
 from ottla.metadata.records import MetadataRecord
 from ottla.types import Offset, Uuid, format_uuid
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -289,10 +289,8 @@ def _registration(
         broker_id=request.broker_id,
         epoch=epoch,
         incarnation_id=request.incarnation_id,
-        listeners={each.name: Listener(each.host, each.port, each.security_protocol) for each in request.listeners},
-        features={
-            each.name: FeatureRange(each.min_supported_version, each.max_supported_version) for each in request.features
-        },
+        listeners=read_listeners(request.listeners),
+        features=read_features(request.features),
         rack=request.rack,
         is_fenced=True if keeps is None else keeps.is_fenced,
         in_controlled_shutdown=False if keeps is None else keeps.in_controlled_shutdown,

@@ -6,7 +6,7 @@ Source: ClusterControlManager.registerController of Apache Kafka 4.3.
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.cluster import ControllerRegistration, Listener
+from ottla.metadata.cluster import ControllerRegistration, read_features, read_listeners
 from ottla.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL, FeatureRange
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -37,11 +37,8 @@ class QuorumMemberControl:
         registration = ControllerRegistration(
             controller_id=request.controller_id,
             incarnation_id=request.incarnation_id,
-            listeners={each.name: Listener(each.host, each.port, each.security_protocol) for each in request.listeners},
-            features={
-                each.name: FeatureRange(each.min_supported_version, each.max_supported_version)
-                for each in request.features
-            },
+            listeners=read_listeners(request.listeners),
+            features=read_features(request.features),
         )
         for name, level in sorted(features.levels.items()):
             offered = registration.features.get(name, FeatureRange(0, 0))

@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla.controller.channel import ControllerChannel
 from ottla.errors import ErrorCode
-from ottla.metadata.cluster import Listener
+from ottla.metadata.cluster import Listener, write_features, write_listeners
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
@@ -208,14 +208,8 @@ class BrokerLifecycle:
             broker_id=self._node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self.incarnation_id,
-            listeners=[
-                registration_api.Listener(name=name, host=host, port=port, security_protocol=protocol)
-                for name, (host, port, protocol) in self._listeners.items()
-            ],
-            features=[
-                registration_api.Feature(name=name, min_supported_version=first, max_supported_version=last)
-                for name, (first, last) in SUPPORTED_FEATURES.items()
-            ],
+            listeners=write_listeners(self._listeners, registration_api.Listener),
+            features=write_features(SUPPORTED_FEATURES, registration_api.Feature),
             rack=self._rack,
             log_dirs=sorted(self._directory_ids()),
             previous_broker_epoch=self._previous_broker_epoch,

@@ -11,7 +11,7 @@ from ottla.controller.channel import ControllerChannel
 from ottla.controller.controller import Controller
 from ottla.controller.controllers import MIN_METADATA_VERSION
 from ottla.errors import ErrorCode
-from ottla.metadata.cluster import ControllerRegistration
+from ottla.metadata.cluster import ControllerRegistration, write_features, write_listeners
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.ports import Clock
@@ -64,12 +64,6 @@ def _request(mine: ControllerRegistration) -> api.ControllerRegistrationRequest:
     return api.ControllerRegistrationRequest(
         controller_id=mine.controller_id,
         incarnation_id=mine.incarnation_id,
-        listeners=[
-            api.Listener(name=name, host=host, port=port, security_protocol=protocol)
-            for name, (host, port, protocol) in mine.listeners.items()
-        ],
-        features=[
-            api.Feature(name=name, min_supported_version=first, max_supported_version=last)
-            for name, (first, last) in mine.features.items()
-        ],
+        listeners=write_listeners(mine.listeners, api.Listener),
+        features=write_features(mine.features, api.Feature),
     )

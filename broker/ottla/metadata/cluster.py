@@ -3,10 +3,10 @@
 Source: KIP-631, KIP-919; BrokerRegistration, ControllerRegistration and ClusterImage of Apache Kafka.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.metadata.metadata_version import FeatureRange, RecordVersions
 from ottla.metadata.records import MetadataRecord
@@ -52,6 +52,48 @@ class Listener(NamedTuple):
     @property
     def endpoint(self) -> Endpoint:
         return Endpoint(self.host, self.port)
+
+
+class ListenerMessage(Protocol):
+    """A listener, as requests and records carry it."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class FeatureMessage(Protocol):
+    """A feature that a node supports, as requests and records carry it."""
+
+    name: str
+    min_supported_version: int
+    max_supported_version: int
+
+
+MessageT = TypeVar("MessageT")
+
+
+def read_listeners(messages: Iterable[ListenerMessage]) -> dict[str, Listener]:
+    return {each.name: Listener(each.host, each.port, each.security_protocol) for each in messages}
+
+
+def write_listeners(listeners: Mapping[str, Listener], message_type: Callable[..., MessageT]) -> list[MessageT]:
+    return [
+        message_type(name=name, host=host, port=port, security_protocol=protocol)
+        for name, (host, port, protocol) in listeners.items()
+    ]
+
+
+def read_features(messages: Iterable[FeatureMessage]) -> dict[str, FeatureRange]:
+    return {each.name: FeatureRange(each.min_supported_version, each.max_supported_version) for each in messages}
+
+
+def write_features(features: Mapping[str, FeatureRange], message_type: Callable[..., MessageT]) -> list[MessageT]:
+    return [
+        message_type(name=name, min_supported_version=first, max_supported_version=last)
+        for name, (first, last) in features.items()
+    ]
 
 
 class BrokerRegistration(NamedTuple):
@@ -101,14 +143,8 @@ class BrokerRegistration(NamedTuple):
                 broker_id=self.broker_id,
                 incarnation_id=self.incarnation_id,
                 broker_epoch=self.epoch,
-                end_points=[
-                    BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                    for name, (host, port, protocol) in self.listeners.items()
-                ],
-                features=[
-                    BrokerFeature(name=name, min_supported_version=first, max_supported_version=last)
-                    for name, (first, last) in self.features.items()
-                ],
+                end_points=write_listeners(self.listeners, BrokerEndpoint),
+                features=write_features(self.features, BrokerFeature),
                 rack=self.rack,
                 fenced=self.is_fenced,
                 in_controlled_shutdown=self.in_controlled_shutdown,
@@ -124,14 +160,8 @@ class BrokerRegistration(NamedTuple):
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
-            listeners={
-                end_point.name: Listener(end_point.host, end_point.port, end_point.security_protocol)
-                for end_point in record.end_points
-            },
-            features={
-                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
-                for feature in record.features
-            },
+            listeners=read_listeners(record.end_points),
+            features=read_features(record.features),
             rack=record.rack,
             is_fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
@@ -153,14 +183,8 @@ class ControllerRegistration(NamedTuple):
             RegisterControllerRecord(
                 controller_id=self.controller_id,
                 incarnation_id=self.incarnation_id,
-                end_points=[
-                    ControllerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                    for name, (host, port, protocol) in self.listeners.items()
-                ],
-                features=[
-                    ControllerFeature(name=name, min_supported_version=first, max_supported_version=last)
-                    for name, (first, last) in self.features.items()
-                ],
+                end_points=write_listeners(self.listeners, ControllerEndpoint),
+                features=write_features(self.features, ControllerFeature),
             ),
             0,
         )
@@ -170,14 +194,8 @@ class ControllerRegistration(NamedTuple):
         return cls(
             controller_id=record.controller_id,
             incarnation_id=record.incarnation_id,
-            listeners={
-                end_point.name: Listener(end_point.host, end_point.port, end_point.security_protocol)
-                for end_point in record.end_points
-            },
-            features={
-                feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
-                for feature in record.features
-            },
+            listeners=read_listeners(record.end_points),
+            features=read_features(record.features),
         )
 
 
