@@ -118,7 +118,12 @@ class Pipeline:
         if isinstance(answer, Message) and not connection.due:
             self._respond(connection, route, context, answer)
         elif isinstance(answer, Message | Delayed):
-            self._await(connection, route, context, answer)
+            self._await(
+                connection,
+                Delayed.of(answer) if isinstance(answer, Message) else answer,
+                lambda response: self._respond(connection, route, context, response),
+                holds_up=api_key != ApiKey.PRODUCE,
+            )
         elif answer is not None:
             self._on_close(connection, answer.reason)
 
@@ -147,25 +152,28 @@ class Pipeline:
         if api_key != ApiKey.API_VERSIONS:
             self._on_close(connection, f"asked for API key {api_key} in version {version}, which is not served here")
             return
-        out = bytearray(_RESPONSE_START.pack(0, correlation_id))
-        unsupported_version_response().write(0, out, [])
-        _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
-        self._send(connection, [out])
+
+        def send(response: Message) -> None:
+            out = bytearray(_RESPONSE_START.pack(0, correlation_id))
+            response.write(0, out, [])
+            _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
+            self._send(connection, [out])
+
+        self._await(connection, Delayed.of(unsupported_version_response()), send, holds_up=True)
 
     def _await(
-        self, connection: Connection, route: Route, context: RequestContext, answer: "Message | Delayed[Message]"
+        self,
+        connection: Connection,
+        answer: "Delayed[Message]",
+        send: Callable[[Message], None],
+        *,
+        holds_up: bool,
     ) -> None:
         """Send the answer when it is there and those before it have left."""
-        if isinstance(answer, Message):
-            answer = Delayed.of(answer)
         due = connection.due
         if due is None:
             due = connection.due = DueAnswers()
-        due.add(
-            answer,
-            lambda response: self._respond(connection, route, context, response),
-            holds_up=context.api_key != ApiKey.PRODUCE,
-        )
+        due.add(answer, send, holds_up=holds_up)
         if due.hold_up:
             connection.is_blocked = True
             self._network.pause_reading(connection.info.connection)
@@ -212,7 +220,10 @@ class Pipeline:
             size += sum(len(data) for _, data in splices)
         _SIZE.pack_into(out, 0, size)
         route.response_bytes += size
-        route.total_time_ms += self._clock.monotonic_ms() - context.received_at_ms
+        now_ms = self._clock.monotonic_ms()
+        route.total_time_ms += now_ms - context.received_at_ms
+        # Whoever waited for a long time has not been idle.
+        connection.last_active_ms = now_ms
         self._send(connection, splice_chunks(out, splices) if splices else [out])
 
     def _send(self, connection: Connection, chunks: list) -> None:  # type: ignore[type-arg]

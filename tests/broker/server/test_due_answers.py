@@ -1,5 +1,7 @@
 """Produces that wait for their followers do not hold up those behind them, and answers keep the requests' order."""
 
+import struct
+
 import pytest
 
 from ottla.purgatory import Delayed
@@ -16,6 +18,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.wire.messages.registry import ApiKey
 
 VERSION = 9
 
@@ -89,6 +92,15 @@ def test_another_request_behind_waiting_produces_is_answered_behind_them(leader:
     leader.send_bytes(leader.frame(metadata, 9))
 
     assert take_correlation_ids(leader, 3) == [1, 2, 3]
+
+
+def test_the_answer_to_an_unknown_version_leaves_behind_waiting_produces(leader: Client) -> None:
+    leader.send_bytes(produce_frame(leader, b"a"))
+    unknown = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 2, -1)
+    leader.send_bytes(struct.pack(">i", len(unknown)) + unknown)
+
+    assert take_correlation_ids(leader, 2) == [1, 2]
+    assert leader.peer.is_read_from
 
 
 def test_no_more_than_a_few_requests_are_in_hand(leader: Client) -> None:

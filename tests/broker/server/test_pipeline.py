@@ -8,6 +8,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.ports import ConnectionId
 from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.workload import create_topic, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.incremental_alter_configs import (
@@ -117,6 +118,21 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> No
 
     assert silent.is_closed
     assert not busy.is_closed
+
+
+def test_who_waited_for_an_answer_longer_than_one_may_be_idle_was_not_idle(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="30000")
+    client = running.connect()
+    create_topic(client, "t")
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 40_000, 1
+    client.send(request, 12)
+    running.run(50_000)
+    assert client.take_frame() is not None
+    assert not client.is_closed
+    running.run(40_000)
+
+    assert client.is_closed
 
 
 def test_a_peer_that_does_not_take_its_answers_is_not_served_further(running: RunningNode) -> None:
