@@ -123,8 +123,8 @@ class Connection:
             return self._scratch[len(carry) :]
         return self._scratch[len(carry) : self._held_bytes or SIZE_BYTES]
 
-    def received(self, size_bytes: int) -> None:
-        """Take in the ``size_bytes`` that were put into `receive_buffer`'s view.
+    def received(self, size_bytes: int) -> bool:
+        """Take in the ``size_bytes`` that were put into `receive_buffer`'s view; return whether a frame is under way.
 
         Raises:
             ProtocolError: a frame's size is negative or above the limit; the connection must be closed.
@@ -145,9 +145,10 @@ class Connection:
                 size_bytes += len(self._carry)
                 if size_bytes < self._held_bytes:
                     self._carry = bytes(self._scratch[:size_bytes])
-                    return
+                    return True
                 self._drop_carry()
             self._take_frames(self._scratch, size_bytes)
+        return self._held_bytes > 0
 
     def resume(self) -> None:
         """Handle frames that arrived while the connection was blocked; raises as `received` does."""

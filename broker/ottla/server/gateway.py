@@ -151,7 +151,9 @@ class Gateway:
     def received(self, connection: ConnectionId, size_bytes: int) -> None:
         state = self._connections[connection]
         try:
-            state.received(size_bytes)
+            if state.received(size_bytes):
+                # A frame that is under way is no silence, however long it takes.
+                state.last_active_ms = self._services.clock.monotonic_ms()
         except ProtocolError as error:
             self._close(state, str(error))
         # What came together goes to the followers together.
@@ -204,7 +206,6 @@ class Gateway:
         now_ms = self._services.clock.monotonic_ms()
         if self.memory.waiter_count == 1:
             self._slow_frames.forget_all()
-            self._next_slow_check_ms = now_ms
         if now_ms >= self._waits_silent_until_ms:
             self._waits_silent_until_ms = now_ms + _WAITS_LOG_INTERVAL_MS
             logger.warning(
@@ -222,7 +223,9 @@ class Gateway:
     def _on_granted(self, state: Connection) -> None:
         state.memory_granted()
         state.last_active_ms = self._services.clock.monotonic_ms()
-        self._network.resume_reading(state.info.connection)
+        # One whose peer does not take its answers is read again when it does.
+        if not state.is_blocked:
+            self._network.resume_reading(state.info.connection)
 
     def _close_slow(self, now_ms: int) -> None:
         holders = [

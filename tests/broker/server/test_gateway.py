@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode
 from ottla.simulator.single_node import Client, RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request, produce, records_in
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 MIB = 1024 * 1024
 LIMIT_BYTES = 256 * MIB
@@ -131,9 +132,44 @@ def test_a_wait_for_memory_is_not_idleness(world: World) -> None:
         for holder in holders:
             trickle(holder, b"x" * 65_536)
         running.run(5_000)
+    assert waiting([*holders, waiter]) == [False, False, True]
+    running.run(20_000)
 
     assert not waiter.is_closed
-    assert waiter.peer.is_read_from, "the holders were closed as idle in the end"
+    assert waiter.peer.is_read_from, "the holders were closed when they fell silent"
+
+
+def test_a_frame_that_comes_slowly_is_not_idleness(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="15000")
+    slow = begin_frame(running.connect(), 60 * MIB)
+    for _ in range(6):
+        running.run(10_000)
+        slow.send_bytes(b"x")
+    assert not slow.is_closed
+    running.run(30_000)
+
+    assert slow.is_closed
+
+
+def test_a_frame_that_waited_is_not_read_while_its_peer_takes_no_answers(world: World) -> None:
+    running = world.start_node(ottla_acks_fsync="true")
+    client = running.connect()
+    create_topic(client, "t")
+    holders = [begin_frame(running.connect(), 60 * MIB) for _ in range(2)]
+    client.peer.takes_bytes = False
+    running.network.queued_size_bytes_max = 10
+    data = PartitionProduceData(index=0, records=batch_of(client, [b"value"]))
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    client.send_bytes(client.frame(request, 9) + (60 * MIB).to_bytes(4, "big"))
+    running.run(10)
+    assert client.peer.queued, "answered, and the answer is not taken"
+    running.node.closed(holders[0].peer.connection, "gone")
+    assert waiting([client]) == [True]
+
+    running.network.take(client.peer)
+    running.node.drained(client.peer.connection)
+
+    assert waiting([client]) == [False]
 
 
 @pytest.mark.parametrize(
