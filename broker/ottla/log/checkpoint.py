@@ -36,8 +36,8 @@ TEMPORARY_SUFFIX = ".tmp"
 _READ_SIZE_BYTES = 1 << 20
 
 
-class NotTextError(StorageError):
-    """What is in a file is not UTF-8."""
+class MalformedFileError(StorageError):
+    """What is in a file is not what was written there; the disk itself did as it was told."""
 
 
 class EpochEntry(NamedTuple):
@@ -52,7 +52,7 @@ def read_text(disk: Disk, path: str) -> str | None:
 
     Raises:
         StorageError: the disk refused.
-        NotTextError: the bytes are not UTF-8.
+        MalformedFileError: the bytes are not UTF-8.
     """
     try:
         file = disk.open(path, read_only=True)
@@ -70,7 +70,7 @@ def read_text(disk: Disk, path: str) -> str | None:
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error}") from error
     except UnicodeDecodeError as error:
-        raise NotTextError(f"{path} is not UTF-8 text: {error}") from error
+        raise MalformedFileError(f"{path} is not UTF-8 text: {error}") from error
     finally:
         file.close()
 
@@ -137,16 +137,16 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     """Return each entry's fields.
 
     Raises:
-        StorageError: another version, or another number of entries than the file says.
+        MalformedFileError: another version, or another number of entries than the file says.
     """
     lines = text.splitlines()
     if len(lines) < 2 or not lines[1].isdigit():
-        raise StorageError(f"{path}: a checkpoint starts with a version and a count, this one with {lines[:2]}")
+        raise MalformedFileError(f"{path}: a checkpoint starts with a version and a count, this one with {lines[:2]}")
     if lines[0] != str(CHECKPOINT_VERSION):
-        raise StorageError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
+        raise MalformedFileError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != int(lines[1]):
-        raise StorageError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")
+        raise MalformedFileError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")
     return entries
 
 
@@ -160,7 +160,7 @@ def parse_offsets(text: str, path: str) -> dict[TopicPartition, Offset]:
     """Read ``topic partition offset`` lines.
 
     Raises:
-        StorageError: a line is malformed.
+        MalformedFileError: a line is malformed.
     """
     offsets = {}
     for fields in parse_checkpoint(text, path):
@@ -168,7 +168,7 @@ def parse_offsets(text: str, path: str) -> dict[TopicPartition, Offset]:
             topic, partition, offset = fields
             offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError as error:
-            raise StorageError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
+            raise MalformedFileError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
     return offsets
 
 
@@ -186,7 +186,7 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
     """Read ``epoch start_offset`` lines.
 
     Raises:
-        StorageError: a line is malformed.
+        MalformedFileError: a line is malformed.
     """
     entries = []
     for fields in parse_checkpoint(text, path):
@@ -194,7 +194,7 @@ def parse_epochs(text: str, path: str) -> list[EpochEntry]:
             epoch, start_offset = fields
             entries.append(EpochEntry(int(epoch), int(start_offset)))
         except ValueError as error:
-            raise StorageError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
+            raise MalformedFileError(f"{path}: malformed line {' '.join(fields)!r}: {error}") from error
     return entries
 
 
@@ -205,18 +205,12 @@ def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
     is written anew when the partition is assigned.
     """
     path = f"{directory}/{PARTITION_METADATA}"
-    damage: StorageError
     try:
         text = read_text(disk, path)
-    except NotTextError as error:
-        damage = error
-    else:
-        try:
-            return None if text is None else parse_partition_metadata(text, path)
-        except StorageError as error:
-            damage = error
-    logger.warning("%s; it will be written anew from the metadata", damage)
-    return None
+        return None if text is None else parse_partition_metadata(text, path)
+    except MalformedFileError as error:
+        logger.warning("%s; it will be written anew from the metadata", error)
+        return None
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:
@@ -232,14 +226,14 @@ def parse_partition_metadata(text: str, path: str) -> Uuid | None:
     """Return the topic id; None for an empty file, which a power cut may leave.
 
     Raises:
-        StorageError: anything else that is malformed.
+        MalformedFileError: anything else that is malformed.
     """
     if not text:
         return None
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version") != "0" or "topic_id" not in fields:
-        raise StorageError(f"{path}: expected 'version: 0' and 'topic_id: ...', found {text!r}")
+        raise MalformedFileError(f"{path}: expected 'version: 0' and 'topic_id: ...', found {text!r}")
     try:
         return parse_uuid(fields["topic_id"])
     except ValueError as error:
-        raise StorageError(f"{path}: {error}") from error
+        raise MalformedFileError(f"{path}: {error}") from error

@@ -11,7 +11,7 @@ class IndexFile:
     """Reads, extends and rewrites one index file.
 
     ``saved_count`` is how many leading entries the file holds as they are in memory; -1 when it must be written anew.
-    ``is_whole`` is what `read_last` saw: whether the file was there and its size was a multiple of an entry's.
+    ``is_whole`` tells whether, when last read or written, the file was there and its size a multiple of an entry's.
     """
 
     __slots__ = ("disk", "entry_size_bytes", "is_whole", "path", "saved_count")
@@ -23,31 +23,24 @@ class IndexFile:
         self.saved_count = 0
         self.is_whole = True
 
-    def has_whole_entries(self) -> bool:
-        """Whether the file is there and its size is a multiple of an entry's."""
-        try:
-            return self.disk.size_bytes(self.path) % self.entry_size_bytes == 0
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StorageError(f"cannot look at {self.path}: {error}") from error
-
     def read_all(self) -> bytes:
         """Return every whole entry; nothing when there is no file."""
         try:
             file = self.disk.open(self.path, read_only=True)
         except FileNotFoundError:
+            self.is_whole = False
             self.saved_count = -1
             return b""
         except OSError as error:
             raise StorageError(f"cannot open {self.path}: {error}") from error
         try:
-            count = file.size_bytes() // self.entry_size_bytes
+            count, torn_bytes = divmod(file.size_bytes(), self.entry_size_bytes)
             data = file.pread(count * self.entry_size_bytes, 0)
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
         finally:
             file.close()
+        self.is_whole = not torn_bytes
         self.saved_count = count
         return data
 
@@ -75,6 +68,7 @@ class IndexFile:
         """Put ``new_entries`` after the saved ones, making the file when it is missing."""
         size_bytes = self.entry_size_bytes
         file = self.open()
+        self.is_whole = True
         try:
             if self.saved_count < 0:
                 # After a crash the index that recovery makes is mostly the one that is there: reading it is cheaper.

@@ -11,8 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
-from ottla.errors import StorageError
-from ottla.log.checkpoint import EpochEntry, format_epochs, parse_epochs, read_text, write_text
+from ottla.log.checkpoint import EpochEntry, MalformedFileError, format_epochs, parse_epochs, read_text, write_text
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch
 
@@ -40,13 +39,14 @@ class LeaderEpochCache:
         """Read the file; none is as good as an empty one.
 
         Raises:
-            StorageError: the file is malformed or its entries do not ascend.
+            StorageError: the disk refused.
+            MalformedFileError: it is, or its entries do not ascend.
         """
         text = read_text(self._disk, self.path)
         entries = tuple(parse_epochs(text, self.path)) if text is not None else ()
         for earlier, later in pairwise(entries):
             if later.epoch <= earlier.epoch or later.start_offset < earlier.start_offset:
-                raise StorageError(f"{self.path}: epoch {later.epoch} does not come after epoch {earlier.epoch}")
+                raise MalformedFileError(f"{self.path}: epoch {later.epoch} does not come after epoch {earlier.epoch}")
         self._set(entries)
 
     @property

@@ -17,10 +17,16 @@ Source: LogLoader and LogSegment.recover of Kafka.
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from ottla.errors import CorruptRecordError, StorageError
-from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, TEMPORARY_SUFFIX, EpochEntry
+from ottla.log.checkpoint import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    TEMPORARY_SUFFIX,
+    EpochEntry,
+    MalformedFileError,
+)
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
     CLEANED_SUFFIX,
@@ -240,7 +246,7 @@ class LogLoader:
         """Read the epochs; return False when the file is damaged, which only a crash excuses."""
         try:
             self._epochs.load()
-        except StorageError:
+        except MalformedFileError:
             if self._was_clean_shutdown:
                 raise
             return False
@@ -268,7 +274,7 @@ class LogLoader:
     def _load_end(self, names: set[str], epochs_are_sound: bool) -> Offset:
         """Return the log end offset, having recovered what has to be."""
         suspects = [] if self._was_clean_shutdown else self._segments.starting_with(self._recovery_point)
-        suspects += self._mend_indexes(names, suspects)
+        suspects += self._mend_indexes(names, believed_count=len(self._segments) - len(suspects))
         if not suspects:
             try:
                 end_offset = self._segments.active.read_next_offset(unindexed_bytes_max=self._unindexed_bytes_max)
@@ -283,16 +289,14 @@ class LogLoader:
             first_offset = self._segments.first.base_offset
         return self._recover_from(first_offset)
 
-    def _mend_indexes(self, names: set[str], suspects: list[Segment]) -> list[Segment]:
-        """Make the unsound indexes of segments anew; return the segments that must be recovered for it.
+    def _mend_indexes(self, names: set[str], *, believed_count: int) -> list[Segment]:
+        """Make the unsound indexes of the first segments anew; return those that must be recovered for it.
 
-        Those are the active one, and those whose batches cannot be walked.
+        These are the active one, and those whose batches cannot be walked.
         """
         hopeless = []
         ends = [segment.base_offset for segment in self._segments][1:]
-        for segment, end_offset in zip_longest(self._segments, ends):
-            if segment in suspects:
-                continue
+        for segment, end_offset in islice(zip_longest(self._segments, ends), believed_count):
             try:
                 if self._has_sound_indexes(segment, end_offset, names):
                     continue
@@ -319,7 +323,10 @@ class LogLoader:
         state = ProducerState(self._state.topic_partition, self._state.expiration_ms)
         rebuild_producers(state, self._snapshots, self._segments, end_offset=segment.base_offset, now_ms=self._wall_ms)
         segment.reset_indexes()
+        next_offset = segment.base_offset
         for position, batch in segment.walk_batches():
+            _require_offsets(segment, batch, next_offset)
+            next_offset = batch.next_offset
             replay_batch(state, batch, segment.transaction_index)
             self._index(segment, position, batch)
         segment.become_inactive()
@@ -401,12 +408,12 @@ class LogLoader:
         """Refuse a batch that cannot follow: its CRC says nothing of its offset and its leader epoch.
 
         Raises:
-            CorruptRecordError: it goes back, leaves a gap where nothing was compacted, or is too far away.
+            CorruptRecordError: as `_require_offsets`, or it leaves a gap where nothing was compacted, or its epoch is
+                below ``epoch``.
         """
+        _require_offsets(segment, batch, next_offset)
         offset = batch.base_offset
-        is_after_gap = offset > next_offset >= self._recovery_point and not self._config.is_compacted
-        is_too_far = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        if offset < next_offset or batch.last_offset_delta < 0 or is_after_gap or is_too_far:
+        if offset > next_offset >= self._recovery_point and not self._config.is_compacted:
             raise CorruptRecordError(f"{segment.path}: offset {offset} after {next_offset - 1}")
         if 0 <= batch.leader_epoch < epoch:
             raise CorruptRecordError(f"{segment.path}: leader epoch {batch.leader_epoch} after {epoch} at {offset}")
@@ -435,3 +442,14 @@ class LogLoader:
             except OSError as error:
                 raise StorageError(f"cannot remove {path}: {error}") from error
         self._snapshots.remove(segment.base_offset)
+
+
+def _require_offsets(segment: Segment, batch: RecordBatch, next_offset: Offset) -> None:
+    """Refuse a batch with offsets that no index can have.
+
+    Raises:
+        CorruptRecordError: it goes back, or is too far away.
+    """
+    is_too_far = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+    if batch.base_offset < next_offset or batch.last_offset_delta < 0 or is_too_far:
+        raise CorruptRecordError(f"{segment.path}: offset {batch.base_offset} after {next_offset - 1}")

@@ -92,7 +92,7 @@ class TransactionIndex:
             entries = parse_entries(self.file.read_all(), self.file.path)
         except StorageError:
             return False
-        return self.file.has_whole_entries() and all(entry.last_offset >= self.base_offset for entry in entries)
+        return self.file.is_whole and all(entry.last_offset >= self.base_offset for entry in entries)
 
     def release(self) -> None:
         if self.exists:

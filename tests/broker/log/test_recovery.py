@@ -214,6 +214,43 @@ def test_a_damaged_index_is_made_anew(
     assert disk.contents(path) == before
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("size_bytes", [None, 11], ids=["missing", "torn"])
+def test_a_log_whose_index_was_made_anew_can_be_truncated(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, suffix: str, size_bytes: int | None
+) -> None:
+    filled(open_log, make_batch, 6, index_interval_bytes=0).close()
+    disk.kill()
+    path = LOG_0.replace(".log", suffix)
+    if size_bytes is None:
+        disk.remove(path)
+    else:
+        disk.open(path).truncate(size_bytes)
+    log = open_log(was_clean_shutdown=True, index_interval_bytes=0)
+    append(log, make_batch(1))
+
+    log.truncate_to(4)
+
+    assert log.log_end_offset == 4
+    append(log, make_batch(1))
+
+
+@pytest.mark.parametrize("position", [3, 7], ids=["offset-out-of-the-segments-reach", "offset-that-goes-back"])
+def test_an_index_that_cannot_be_made_anew_ends_the_log_where_the_batches_are_damaged(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, position: int
+) -> None:
+    log = filled(open_log, make_batch, 6, index_interval_bytes=0)
+    log.roll(NOW_MS)
+    append(log, make_batch(1))
+    log.close()
+    disk.kill()
+    disk.remove(LOG_0.replace(".log", ".index"))
+    at = 3 * len(make_batch(1)) + position
+    disk.corrupt(LOG_0, at, bytes([disk.contents(LOG_0)[at] ^ 3]))
+
+    assert open_log(was_clean_shutdown=True, index_interval_bytes=0).log_end_offset == 3
+
+
 def test_only_the_damaged_segments_batches_are_read(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
@@ -429,6 +466,17 @@ def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(
 
     with pytest.raises(StorageError, match="leader-epoch-checkpoint"):
         open_log(was_clean_shutdown=True)
+
+
+def test_an_epoch_file_that_the_disk_refuses_to_read_is_not_taken_for_damaged(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    filled(open_log, make_batch, 1)
+    disk.kill()
+    disk.fail_next("open", errno.EIO, path_part="leader-epoch-checkpoint")
+
+    with pytest.raises(StorageError, match="cannot open"):
+        open_log()
 
 
 @pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "crash"])
