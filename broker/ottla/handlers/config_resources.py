@@ -40,6 +40,9 @@ class AlteredAnswer(Protocol):
 ResourceT = TypeVar("ResourceT", bound=AlteredResource)
 AnswerT = TypeVar("AnswerT", bound=AlteredAnswer)
 
+ValuesAfter: TypeAlias = Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]]
+"""A broker's own values after a request, by the resource in it and the values before."""
+
 
 def broker_layers(context: RequestContext) -> BrokerLayers:
     """Return this broker's static and dynamic values."""
@@ -50,10 +53,6 @@ def broker_layers(context: RequestContext) -> BrokerLayers:
         dynamic_default=configs.of(EVERY_BROKER),
         dynamic_broker=configs.of(ConfigResource(ConfigResourceType.BROKER, str(config.node_id))),
     )
-
-
-ValuesAfter: TypeAlias = Callable[[ResourceT, Mapping[str, str]], Mapping[str, str]]
-"""A broker's own values after a request, by the resource in it and the values before."""
 
 
 def check_alterable(context: RequestContext, resource_type: int, name: str) -> None:

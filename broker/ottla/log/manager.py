@@ -23,7 +23,7 @@ from ottla.log.open_files import OPEN_FILES_MAX, OpenFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.ports import Clock, Disk, DiskSpace, Random
-from ottla.types import ZERO_UUID, NodeId, TopicPartition, Uuid
+from ottla.types import NodeId, TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -269,10 +269,11 @@ class LogManager:
         """
         if topic_partition in self._damaged:
             raise self._damaged[topic_partition][1]
-        path, lost_id = self._lost_from.get(topic_partition, ("", ZERO_UUID))
-        if lost_id in (None, topic_id):
-            # As with HostedPartition.Offline: a second log would be in the way when the directory is back.
-            raise StorageError(f"{path}, which holds {topic_partition}, is offline")
+        if topic_partition in self._lost_from:
+            path, lost_id = self._lost_from[topic_partition]
+            if lost_id in (None, topic_id):
+                # As with HostedPartition.Offline: a second log would be in the way when the directory is back.
+                raise StorageError(f"{path}, which holds {topic_partition}, is offline")
         if topic_partition in self._duplicates:
             self._settle(topic_partition, topic_id, directory_id)
         log = self._logs.get(topic_partition)
@@ -301,6 +302,8 @@ class LogManager:
 
         logs = sorted(self._duplicates.pop(topic_partition), key=worth)
         kept = logs.pop() if logs and worth(logs[-1])[0] else None
+        if kept is not None:
+            self._logs[topic_partition] = kept
         for log in logs:
             found = log.directory
             _, path = self._move_aside(log, STRAY_DIRECTORY_SUFFIX)
@@ -311,8 +314,6 @@ class LogManager:
                 path,
             )
             log.release()
-        if kept is not None:
-            self._logs[topic_partition] = kept
 
     def _choose_directory(self, topic_partition: TopicPartition, directory_id: Uuid | None) -> LogDirectory:
         for directory in self._directories.values():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
-    """Return ``decode(buffer, position, end, entries_max) -> (message, position)`` for ``version``."""
+    """Return ``decode(buffer, position, end, room) -> (message, position)``; ``room`` is for entries of arrays."""
     source = FunctionSource(f"decode_{message_type.__name__}_v{version}", "buffer, position, end, room")
     source.scope.update(
         new=object.__new__,
