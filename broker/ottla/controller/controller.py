@@ -498,8 +498,11 @@ class Controller:
         """The next session end, election or NoOpRecord; None while not active."""
         if self._epoch is None:
             return None
-        deadlines = (self._heartbeats.next_deadline_ms(), self._periodic.next_deadline_ms(), self._next_idle_ms)
-        return min([each for each in deadlines if each is not None], default=None)
+        earliest_ms = self._heartbeats.next_deadline_ms()
+        for deadline_ms in (self._periodic.next_deadline_ms(), self._next_idle_ms):
+            if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
+                earliest_ms = deadline_ms
+        return earliest_ms
 
     def _restart_idle(self) -> None:
         if self._config.idle_interval_ms > 0:

@@ -144,9 +144,10 @@ class GroupCoordinator:
         if self._loading:
             return self._clock.monotonic_ms()
         planned_ms = self._timers.next_deadline_ms()
-        if not any(shard.has_lost_write for shard in self._shards.values()):
-            return planned_ms
-        return self._next_reload_ms if planned_ms is None else min(planned_ms, self._next_reload_ms)
+        for shard in self._shards.values():
+            if shard.has_lost_write:
+                return self._next_reload_ms if planned_ms is None else min(planned_ms, self._next_reload_ms)
+        return planned_ms
 
     # Membership
 

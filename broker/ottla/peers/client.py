@@ -18,15 +18,14 @@ from enum import Enum
 from ottla.errors import ErrorCode, ProtocolError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.peers.frames import FrameReader
+from ottla.peers.spoken import Spoken
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint
 from ottla.wire.codec import FieldNotInVersionError, Message
-from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import read_uvarint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.messages.headers import RequestHeader
-from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version, response_type
+from ottla.wire.messages.registry import ApiKey
 
 logger = logging.getLogger(__name__)
 
@@ -70,13 +69,12 @@ class _State(Enum):
 class _Pending:
     """One request and who waits for its answer."""
 
-    __slots__ = ("answer", "api_key", "correlation_id", "deadline_ms", "request", "version")
+    __slots__ = ("answer", "correlation_id", "deadline_ms", "request", "spoken")
 
     def __init__(self, request: Message, deadline_ms: int) -> None:
         self.request = request
-        self.api_key = ApiKey(request.api_key)
         self.deadline_ms = deadline_ms
-        self.version = -1
+        self.spoken: Spoken
         self.correlation_id = -1
         self.answer: Delayed[PeerAnswer] = Delayed()
 
@@ -97,6 +95,7 @@ class _Lane:
         "name",
         "next_attempt_ms",
         "reader",
+        "spoken",
         "state",
         "unsent",
         "versions",
@@ -110,6 +109,8 @@ class _Lane:
         self.connection: ConnectionId = 0
         self.reader: FrameReader | None = None
         self.versions: dict[int, tuple[int, int]] = {}
+        self.spoken: dict[int, Spoken] = {}
+        """By API key, what was asked over this connection."""
         self.unsent: deque[_Pending] = deque()
         self.in_flight: deque[_Pending] = deque()
         self.may_send = True
@@ -313,7 +314,7 @@ class PeerClient:
             client_software_name="ottla", client_software_version=self._config.software_version
         )
         asked = _Pending(request, self._setup_deadline_ms(lane))
-        asked.version = version
+        asked.spoken = self._spoken(ApiKey.API_VERSIONS, version)
         asked.answer.on_complete(lambda answer: self._on_versions(lane, version, answer))
         self._transmit(lane, asked)
 
@@ -321,6 +322,7 @@ class PeerClient:
         if not isinstance(answer, ApiVersionsResponse):
             return  # the lane is down, and who waits for it was told
         lane.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        lane.spoken = {}
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
             _, newest = lane.versions.get(ApiKey.API_VERSIONS, (0, 0))
             self._ask_for_versions(lane, min(newest, version - 1))
@@ -387,12 +389,19 @@ class PeerClient:
     def _transmit_unsent(self, lane: _Lane) -> None:
         while lane.unsent and lane.may_send and lane.state is _State.UP:
             pending = lane.unsent.popleft()
-            version = self._version_for(lane, pending.request)
-            if version is None:
-                pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
-                continue
-            pending.version = version
+            api_key = pending.request.api_key
+            spoken = lane.spoken.get(api_key)
+            if spoken is None:
+                version = self._version_for(lane, pending.request)
+                if version is None:
+                    pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
+                    continue
+                spoken = lane.spoken[api_key] = self._spoken(ApiKey(api_key), version)
+            pending.spoken = spoken
             self._transmit(lane, pending)
+
+    def _spoken(self, api_key: ApiKey, version: int) -> Spoken:
+        return Spoken(api_key, version, client_id=self._config.client_id)
 
     def _version_for(self, lane: _Lane, request: Message) -> int | None:
         """Return the highest version that both sides speak."""
@@ -408,30 +417,20 @@ class PeerClient:
     def _transmit(self, lane: _Lane, pending: _Pending) -> None:
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         pending.correlation_id = self._correlation_id
-        header = RequestHeader(
-            request_api_key=pending.api_key,
-            request_api_version=pending.version,
-            correlation_id=pending.correlation_id,
-            client_id=self._config.client_id,
-        )
-        out = bytearray(4)
-        splices: list[Splice] = []
-        header.write(request_header_version(pending.api_key, pending.version), out, splices)
+        spoken = pending.spoken
         try:
-            pending.request.write(pending.version, out, splices)
+            frame = spoken.frame(pending.request, pending.correlation_id)
         except FieldNotInVersionError as error:
             logger.debug("%s cannot be asked: %s", lane.endpoint, error)
             pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
             return
         except ValueError:
-            logger.exception("%s v%d cannot be sent to %s", pending.api_key.name, pending.version, lane.endpoint)
+            logger.exception("%s v%d cannot be sent to %s", spoken.api_key.name, spoken.version, lane.endpoint)
             pending.answer.complete(PeerFailure.UNSUPPORTED_VERSION)
             return
-        size = len(out) - 4 + sum(len(data) for _, data in splices)
-        out[:4] = size.to_bytes(4, "big")
         lane.in_flight.append(pending)
         lane.last_active_ms = self._clock.monotonic_ms()
-        lane.may_send = self._network.send(lane.connection, splice_chunks(out, splices))
+        lane.may_send = self._network.send(lane.connection, frame)
 
     def _take_answer(self, lane: _Lane, frame: memoryview) -> tuple[_Pending, Message]:
         """Return the request that ``frame`` answers, and the answer.
@@ -445,14 +444,15 @@ class PeerClient:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         if correlation_id != pending.correlation_id:
             raise ProtocolError(f"answer {correlation_id} came where {pending.correlation_id} was due")
-        position, version = 4, pending.version
-        if response_header_version(pending.api_key, version) == 1:
+        spoken = pending.spoken
+        position, version = 4, spoken.version
+        if spoken.has_flexible_response_header:
             position = _skip_tags(frame, position)
-        if pending.api_key is ApiKey.API_VERSIONS:
+        if spoken.api_key is ApiKey.API_VERSIONS:
             # What does not know the version answers in version 0 (KIP-511), which begins with the same error code.
             is_refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
             version = 0 if is_refused else version
-        answer = response_type(pending.api_key).decode(frame, version, position)
+        answer = spoken.response_type.decode(frame, version, position)
         lane.in_flight.popleft()
         return pending, answer
 

@@ -82,6 +82,11 @@ class LostLeaders:
         if len(self._waiting):
             self._waiting.check(_ANY_LEADER)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether an answer waits: then `tick` is to be called whenever something has happened."""
+        return len(self._waiting) > 0
+
     def tick(self, now_ms: int) -> None:
         self.look_again()
         self._waiting.expire(now_ms)

@@ -189,8 +189,8 @@ class ReplicaFetcher:
             self._fetch(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        if self._is_in_flight and not self._delayed:
-            return None
+        if not self._delayed:
+            return None if self._is_in_flight or not self._followed else self._retry_at_ms
         deadlines = [followed.delayed_until_ms for followed in self._delayed.values()]
         if not self._is_in_flight and len(self._followed) > len(self._delayed):
             deadlines.append(self._retry_at_ms)

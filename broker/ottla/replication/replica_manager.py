@@ -143,6 +143,13 @@ class ReplicaManager:
 
         self.fetchers = Fetchers(config=lambda: self.config, new_fetcher=new_fetcher)
         self.lost_leaders = LostLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
+        self._deadlines_ms: list[Callable[[], int | None]] = [
+            *(purgatory.next_deadline_ms for purgatory in self._purgatories),
+            self.fetchers.next_deadline_ms,
+            self.lost_leaders.next_deadline_ms,
+            self.isr.next_deadline_ms,
+            self._directories.next_deadline_ms,
+        ]
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -537,6 +544,9 @@ class ReplicaManager:
 
     def tick(self, now_ms: int) -> None:
         """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
+        due_ms = self.next_deadline_ms()
+        if (due_ms is None or now_ms < due_ms) and not self.lost_leaders.is_awaited:
+            return
         for purgatory in self._purgatories:
             if purgatory.is_due(now_ms):
                 purgatory.expire(now_ms)
@@ -553,11 +563,9 @@ class ReplicaManager:
     def next_deadline_ms(self) -> int | None:
         if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
-        deadlines = [purgatory.next_deadline_ms() for purgatory in self._purgatories]
-        deadlines += (
-            self.fetchers.next_deadline_ms(),
-            self.lost_leaders.next_deadline_ms(),
-            self.isr.next_deadline_ms(),
-            self._directories.next_deadline_ms(),
-        )
-        return min([deadline for deadline in deadlines if deadline is not None], default=None)
+        earliest_ms: int | None = None
+        for next_deadline_ms in self._deadlines_ms:
+            deadline_ms = next_deadline_ms()
+            if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
+                earliest_ms = deadline_ms
+        return earliest_ms

@@ -1,26 +1,24 @@
 """Clocks that move only when told, as `ports.Clock`; every node may see its own, skewed and drifting."""
 
-from ottla.ports import Clock
-
 _MILLION = 1_000_000
 
 
 class SimulatedClock:
-    """``monotonic`` starts at 0; ``wall`` may be stepped either way without it."""
+    """``monotonic`` starts at 0 and is ``now_ms``; ``wall`` may be stepped either way without it."""
 
     def __init__(self, *, wall_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic_ms = 0
+        self.now_ms = 0
         self._wall_offset_ms = wall_ms
 
     def monotonic_ms(self) -> int:
-        return self._monotonic_ms
+        return self.now_ms
 
     def wall_ms(self) -> int:
-        return self._monotonic_ms + self._wall_offset_ms
+        return self.now_ms + self._wall_offset_ms
 
     def advance(self, milliseconds: int) -> None:
         assert milliseconds >= 0, "the monotonic clock never goes back"
-        self._monotonic_ms += milliseconds
+        self.now_ms += milliseconds
 
     def step_wall(self, milliseconds: int) -> None:
         """Step the wall clock, as NTP or an operator would."""
@@ -36,14 +34,14 @@ class MachineClock:
         skew_ms: how far the wall clock is ahead; may be changed at any time.
     """
 
-    def __init__(self, truth: Clock, *, started_ms: int = 0, drift_ppm: int = 0, skew_ms: int = 0) -> None:
+    def __init__(self, truth: SimulatedClock, *, started_ms: int = 0, drift_ppm: int = 0, skew_ms: int = 0) -> None:
         self._truth = truth
         self._started_ms = started_ms
         self._rate = _MILLION + drift_ppm
         self.skew_ms = skew_ms
 
     def monotonic_ms(self) -> int:
-        return self._started_ms + self._truth.monotonic_ms() * self._rate // _MILLION
+        return self._started_ms + self._truth.now_ms * self._rate // _MILLION
 
     def wall_ms(self) -> int:
         return self._truth.wall_ms() + self.skew_ms

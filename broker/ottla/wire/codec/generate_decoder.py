@@ -120,16 +120,19 @@ class _StructReader:
         size = self.source.local("n")
         if flexible:
             self._flush()
-            self.source.line(f"{size} = buffer[position]")
-            self.source.line("position += 1")
-            with self.source.block(f"if {size} > 127:"):
-                read = "read_string_length" if form == "h" else "read_uvarint"
-                self.source.line(f"{size}, position = {read}(buffer, position - 1)")
+            self._uvarint(size, "read_string_length" if form == "h" else "read_uvarint")
             self.source.line(f"{size} -= 1")
         else:
             self._run.append((form, size, 2 if form == "h" else 4))
             self._flush()
         return size
+
+    def _uvarint(self, target: str, read: str = "read_uvarint") -> None:
+        """Read a number into a local: nearly always it is one byte, else ``read`` does it."""
+        self.source.line(f"{target} = buffer[position]")
+        self.source.line("position += 1")
+        with self.source.block(f"if {target} > 127:"):
+            self.source.line(f"{target}, position = {read}(buffer, position - 1)")
 
     def _null_case(self, target: str, size: str, *, nullable: bool) -> None:
         name = target.split(".", 1)[-1]
@@ -218,11 +221,11 @@ class _StructReader:
                 self.source.line("position += 1")
             return
         count, tag, size, stop = (self.source.local(prefix) for prefix in ("n", "t", "n", "e"))
-        self.source.line(f"{count}, position = read_uvarint(buffer, position)")
+        self._uvarint(count)
         self._count(count, "the tagged section")
         with self.source.block(f"for _ in range({count}):"):
-            self.source.line(f"{tag}, position = read_uvarint(buffer, position)")
-            self.source.line(f"{size}, position = read_uvarint(buffer, position)")
+            self._uvarint(tag)
+            self._uvarint(size)
             self.source.line(f"{stop} = position + {size}")
             with self.source.block(f"if {stop} > end:"):
                 self.source.line(f"refuse_length(f'tag {{{tag}}}', {size}, end - position)")
