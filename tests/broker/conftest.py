@@ -17,6 +17,7 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
+from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.single_node import RunningNode, World
@@ -295,6 +296,7 @@ class GroupNode:
             metadata=self.metadata,
             controller=self.controller,
             groups=self.groups,
+            authorizer=AllowEveryone(),
         )
 
 

@@ -1,12 +1,13 @@
 """AddRaftVoter (api key 80, v0-v1): make a controller a voter of the metadata quorum (KIP-853).
 
 v1 ack_when_committed: answer before the change is committed. Decided by `ottla.raft`.
-Not done: authorization. Source: AddRaftVoterRequest.json of Apache Kafka 4.3.
+Source: AddRaftVoterRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 
@@ -18,4 +19,4 @@ def add_raft_voter(context: RequestContext, request: AddRaftVoterRequest) -> Del
     def decide(_: Message) -> Delayed[Message]:
         return context.services.raft.handle_add_voter(request).then(lambda response: response)
 
-    return ask_controller(context, request, decide)
+    return ask_controller(context, request, decide, requires=Operation.ALTER)

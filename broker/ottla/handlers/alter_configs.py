@@ -1,7 +1,7 @@
 """AlterConfigs (api key 33, v0-v2): replace everything that is set on topics, brokers, groups and more.
 
 v2 flexible. Apache Kafka 4 and its tools have left it for IncrementalAlterConfigs; librdkafka and others send it.
-Decided by `ottla.controller.configs`. Not done: authorization, levels of loggers.
+Decided by `ottla.controller.configs`. Not done: levels of loggers.
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 

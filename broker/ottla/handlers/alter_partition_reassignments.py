@@ -1,12 +1,13 @@
 """AlterPartitionReassignments (api key 45, v0-v1): move replicas to other brokers, or stop moving them (KIP-455).
 
-v1 allow_replication_factor_change (KIP-860). Decided by `ottla.controller.reassignments`. Not done: authorization.
+v1 allow_replication_factor_change (KIP-860). Decided by `ottla.controller.reassignments`.
 Source: AlterPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 
@@ -16,4 +17,4 @@ def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.ALTER)

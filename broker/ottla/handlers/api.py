@@ -74,8 +74,17 @@ class RequestContext:
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether who asked is allowed to do this with that resource."""
+        authorizer = self.services.authorizer
+        if not authorizer.is_enabled:
+            return True
         asking = self.connection
-        return self.services.authorizer.authorize(asking.principal, asking.peer.host, operation, resource_type, name)
+        return authorizer.authorize(asking.principal, asking.peer.host, operation, resource_type, name)
+
+    def may_on_topic(self, operation: Operation, topic: str) -> bool:
+        return self.may(operation, ResourceType.TOPIC, topic)
+
+    def may_on_group(self, operation: Operation, group_id: str) -> bool:
+        return self.may(operation, ResourceType.GROUP, group_id)
 
     def may_on_cluster(self, operation: Operation) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -88,6 +97,24 @@ class RequestContext:
         """
         if not self.may_on_cluster(operation):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def require_on_group(self, operation: Operation, group_id: str) -> None:
+        """Raise unless who asked is allowed to do this with the group.
+
+        Raises:
+            KafkaError: GROUP_AUTHORIZATION_FAILED.
+        """
+        if not self.may_on_group(operation, group_id):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def require_on_topic(self, operation: Operation, topic: str) -> None:
+        """Raise unless who asked is allowed to do this with the topic.
+
+        Raises:
+            KafkaError: TOPIC_AUTHORIZATION_FAILED.
+        """
+        if not self.may_on_topic(operation, topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,33 @@ from ottla.controller.error_response import error_response
 from ottla.errors import KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 
 
-def ask_controller(context: RequestContext, request: Message, here: AnswerHere | None = None) -> Delayed[Message]:
+def ask_controller(
+    context: RequestContext,
+    request: Message,
+    here: AnswerHere | None = None,
+    *,
+    requires: Operation | None = None,
+) -> Delayed[Message]:
     """Return the active controller's answer to what came in with ``context``.
 
     A broker's listener passes the request on, wherever the active controller is. A controller's listener answers
     NOT_CONTROLLER where its own is not the active one: whoever asks there looks for the active one itself.
-    ``here`` answers, instead of the controller's decisions, where the active controller is on this node: there, and
-    not on the way, it is decided what the client may do. What it raises is the error of the whole response.
+
+    Args:
+        context: of the request.
+        request: to be answered.
+        here: answers, instead of the controller's decisions, where the active controller is on this node: there, and
+            not on the way, it is decided what the client may do. What it raises is the error of the whole response.
+        requires: what the client must be allowed to do with the cluster.
     """
     channel = context.services.controller
-    if here is not None:
-        here = partial(_answer_here, here)
+    answer = partial(_answer_here, context, here or channel.decide_here, requires)
     if context.connection.role is ListenerRole.CONTROLLER:
-        return (here or channel.decide_here)(request)
+        return answer(request)
     origin = Origin(
         api_version=context.api_version,
         correlation_id=context.correlation_id,
@@ -33,11 +44,15 @@ def ask_controller(context: RequestContext, request: Message, here: AnswerHere |
         principal=context.connection.principal,
         client_host=context.connection.peer.host,
     )
-    return channel.forward(request, origin, here)
+    return channel.forward(request, origin, answer)
 
 
-def _answer_here(here: AnswerHere, request: Message) -> Delayed[Message]:
+def _answer_here(
+    context: RequestContext, answer: AnswerHere, requires: Operation | None, request: Message
+) -> Delayed[Message]:
     try:
-        return here(request)
+        if requires is not None:
+            context.require_on_cluster(requires)
+        return answer(request)
     except KafkaError as error:
         return Delayed.of(error_response(request, error))

@@ -1,13 +1,14 @@
 """BrokerHeartbeat (api key 63, v0-v2): a broker says that it is alive and what it wants (KIP-631).
 
 Between nodes only. v1 offline log directories (KIP-858). Decided by `ottla.controller.brokers`.
-v2 cordoned log directories (KIP-1066). Not done: authorization.
+v2 cordoned log directories (KIP-1066).
 Source: BrokerHeartbeatRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
@@ -15,5 +16,6 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 @serves(api_key=63, versions=range(0, 3))
 def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> Delayed[Message]:
     """Note whose connection this is, so that its end can be told from others; let the controller answer."""
-    context.connection.heartbeats_of = (request.broker_id, request.broker_epoch)
-    return ask_controller(context, request)
+    if context.may_on_cluster(Operation.CLUSTER_ACTION):
+        context.connection.heartbeats_of = (request.broker_id, request.broker_epoch)
+    return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

@@ -1,12 +1,13 @@
 """BrokerRegistration (api key 62, v0-v4): a broker enters the cluster (KIP-631).
 
 Between nodes only. v2 log directories (KIP-858); v3 previous epoch (KIP-966). Decided by `ottla.controller.brokers`.
-Not done: authorization. Source: BrokerRegistrationRequest.json of Apache Kafka 4.3.
+Source: BrokerRegistrationRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 
@@ -14,4 +15,4 @@ from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 @serves(api_key=62, versions=range(0, 5))
 def broker_registration(context: RequestContext, request: BrokerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

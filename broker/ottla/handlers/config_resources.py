@@ -1,8 +1,8 @@
 """What the config APIs share: which layers a broker has, and which resources this node may answer for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from ottla.config.alter import check_thread_counts
 from ottla.config.broker_keys import BROKER_KEYS
@@ -14,6 +14,7 @@ from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 
 
@@ -37,6 +38,12 @@ class AlteredAnswer(Protocol):
     ) -> None: ...
 
 
+_OF_THE_CLUSTER = (
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+)
+
 ResourceT = TypeVar("ResourceT", bound=AlteredResource)
 AnswerT = TypeVar("AnswerT", bound=AlteredAnswer)
 
@@ -53,6 +60,20 @@ def broker_layers(context: RequestContext) -> BrokerLayers:
         dynamic_default=configs.of(EVERY_BROKER),
         dynamic_broker=configs.of(ConfigResource(ConfigResourceType.BROKER, str(config.node_id))),
     )
+
+
+def require_on_resource(context: RequestContext, operation: Operation, resource_type: int, name: str) -> None:
+    """Raise unless the client is allowed to do this with what has the configuration.
+
+    Raises:
+        KafkaError: TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED.
+    """
+    if resource_type == ConfigResourceType.TOPIC:
+        context.require_on_topic(operation, name)
+    elif resource_type == ConfigResourceType.GROUP:
+        context.require_on_group(operation, name)
+    elif resource_type in _OF_THE_CLUSTER:
+        context.require_on_cluster(operation)
 
 
 def check_alterable(context: RequestContext, resource_type: int, name: str) -> None:
@@ -125,22 +146,55 @@ def pass_on_alterable(
     Returns:
         An answer for each resource, in the client's order.
     """
-    refused: dict[int, AnswerT] = {}
-    for index, resource in enumerate(resources):
-        try:
-            check_alterable(context, resource.resource_type, resource.resource_name)
-            _check_for_this_broker(context, resource, values_after)
-        except KafkaError as error:
-            refused[index] = answer_type(
-                error_code=error.code,
-                error_message=error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
 
-    def merge(response: Message) -> list[AnswerT]:
-        decided = iter(answers_in(response))
-        return [refused[index] if index in refused else next(decided) for index in range(len(resources))]
+    def check(resource: ResourceT) -> None:
+        check_alterable(context, resource.resource_type, resource.resource_name)
+        _check_for_this_broker(context, resource, values_after)
 
-    rest = [resource for index, resource in enumerate(resources) if index not in refused]
-    return ask_controller(context, request_for(rest)).then(merge)
+    def authorize(resource: ResourceT) -> None:
+        require_on_resource(context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
+
+    passed = _Checked(resources, check, answer_type)
+
+    def decide(_: Message) -> Delayed[Message]:
+        allowed = _Checked(passed.rest, authorize, answer_type)
+
+        def with_refused(response: Message) -> Message:
+            answers = answers_in(response)
+            answers[:] = allowed.merged(answers)
+            return response
+
+        return context.services.controller.decide_here(request_for(allowed.rest)).then(with_refused)
+
+    answered = ask_controller(context, request_for(passed.rest), decide)
+    return answered.then(lambda response: passed.merged(answers_in(response)))
+
+
+class _Checked(Generic[ResourceT, AnswerT]):
+    """Resources of which some are refused; ``rest`` are the others."""
+
+    def __init__(
+        self, resources: list[ResourceT], check: Callable[[ResourceT], None], answer_type: type[AnswerT]
+    ) -> None:
+        self.rest: list[ResourceT] = []
+        self._refused: list[AnswerT | None] = []
+        for resource in resources:
+            try:
+                check(resource)
+            except KafkaError as error:
+                self._refused.append(
+                    answer_type(
+                        error_code=error.code,
+                        error_message=error.message,
+                        resource_type=resource.resource_type,
+                        resource_name=resource.resource_name,
+                    )
+                )
+            else:
+                self._refused.append(None)
+                self.rest.append(resource)
+
+    def merged(self, answers: Iterable[AnswerT]) -> list[AnswerT]:
+        """Return an answer for each resource, given those for the rest."""
+        others = iter(answers)
+        return [next(others) if refused is None else refused for refused in self._refused]

@@ -1,12 +1,13 @@
 """ControllerRegistration (api key 70, v0): a controller tells the active one where it listens and what it supports.
 
-Between nodes only (KIP-919). Decided by `ottla.controller.controllers`. Not done: authorization.
+Between nodes only (KIP-919). Decided by `ottla.controller.controllers`.
 Source: ControllerRegistrationRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 
@@ -14,4 +15,4 @@ from ottla.wire.messages.controller_registration import ControllerRegistrationRe
 @serves(api_key=70, versions=range(0, 1))
 def controller_registration(context: RequestContext, request: ControllerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

@@ -1,6 +1,6 @@
 """CreatePartitions (api key 37, v0-v3): give topics more partitions.
 
-v2 flexible. Decided by `ottla.controller.topics`. Not done: authorization, quotas on partition creation (KIP-599).
+v2 flexible. Decided by `ottla.controller.topics`. Not done: quotas on partition creation (KIP-599).
 Source: CreatePartitionsRequest.json of Apache Kafka 4.3.
 """
 

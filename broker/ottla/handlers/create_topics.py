@@ -1,7 +1,7 @@
 """CreateTopics (api key 19, v2-v7): create topics, or with validate_only say whether they could be.
 
 v4 defaults for -1 partitions and replicas; v5 flexible, the new topic's settings; v7 its id.
-Decided by `ottla.controller.topics`. Not done: authorization, quotas on partition creation (KIP-599).
+Decided by `ottla.controller.topics`. Not done: quotas on partition creation (KIP-599).
 Source: CreateTopicsRequest.json of Apache Kafka 4.3.
 """
 

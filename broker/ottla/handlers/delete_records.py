@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.replication.partition import Partition
 from ottla.types import INTERNAL_TOPICS, Offset
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -49,6 +50,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> An
 
 def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> tuple[Partition, Offset]:
     """Delete before the wanted offset; return the partition and the offset that all replicas are to start at."""
+    context.require_on_topic(Operation.DELETE, topic)
     if topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     replicas = context.services.replicas

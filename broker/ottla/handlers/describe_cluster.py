@@ -3,13 +3,13 @@
 v1 endpoint_type: 1 asks for brokers, 2 for controllers (KIP-919), which only a controller's listener answers; v2
 fenced brokers too (KIP-1073).
 
-Not done: authorization. Source: AuthHelper.computeDescribeClusterResponse of Apache Kafka 4.3.
+Source: AuthHelper.computeDescribeClusterResponse of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import ListenerRole, RequestContext, serves
-from ottla.handlers.authorized_operations import CLUSTER_OPERATIONS
+from ottla.handlers.permissions import authorized_on_cluster
 from ottla.types import Endpoint
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -43,7 +43,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
         brokers=_controllers(context) if wanted == _CONTROLLERS else _brokers(context, request.include_fenced_brokers),
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = authorized_on_cluster(context)
     return response
 
 

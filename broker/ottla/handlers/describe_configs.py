@@ -2,7 +2,7 @@
 
 v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value comes with the layer that gave it.
 
-Not done: authorization, levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
+Not done: levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
 """
 
 from ottla.config.layers import (

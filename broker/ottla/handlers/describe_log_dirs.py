@@ -7,6 +7,7 @@ Source: DescribeLogDirsRequest.json; ReplicaManager.describeLogDirs of Apache Ka
 from ottla.errors import ErrorCode, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import PartitionLog
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -19,6 +20,8 @@ from ottla.wire.messages.describe_log_dirs import (
 @serves(api_key=35, versions=range(1, 6))
 def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """List every directory; of the wanted topics' logs (all when none is named) their size and lag."""
+    if not context.may_on_cluster(Operation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = context.services.logs
     wanted = None
     if request.topics is not None:

@@ -5,6 +5,7 @@ Source: DescribeProducersRequest.json; KIP-664; ReplicaManager.activeProducerSta
 
 from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -24,6 +25,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
             answer = PartitionResponse(partition_index=index)
             answers.append(answer)
             try:
+                context.require_on_topic(Operation.READ, topic.name)
                 partition = context.services.replicas.get(topic.name, index)
                 partition.require_leadership()
             except KafkaError as error:

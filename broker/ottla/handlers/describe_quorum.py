@@ -1,7 +1,7 @@
 """DescribeQuorum (api key 55, v0-v2): who leads the metadata quorum, its voters, and how far each is (KIP-595).
 
 v1 fetch and caught-up times (KIP-836); v2 directory ids, error messages, and where the voters listen (KIP-853).
-Answered by `ottla.raft`. Not done: authorization.
+Answered by `ottla.raft`.
 Source: DescribeQuorumRequest.json of Apache Kafka 4.3.
 """
 
@@ -9,6 +9,7 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
 from ottla.raft.describe_quorum import describe_quorum as describe
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 
@@ -29,4 +30,4 @@ def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> 
         )
         return Delayed.of(described)
 
-    return ask_controller(context, request, describe_here)
+    return ask_controller(context, request, describe_here, requires=Operation.DESCRIBE)

@@ -3,16 +3,17 @@
 Topics come sorted by name; a page ends after ``response_partition_limit`` partitions, and ``next_cursor`` says where
 the next one starts. Without topics in the request, all that there are.
 
-Not done: authorization. Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
+Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.authorized_operations import TOPIC_OPERATIONS
+from ottla.handlers.permissions import authorized_operations, split
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import PartitionRegistration
 from ottla.types import INTERNAL_TOPICS
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -28,26 +29,32 @@ def describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Fill one page."""
     image = context.services.metadata.image
-    names = sorted({topic.name for topic in request.topics}) if request.topics else sorted(image.topics.by_name)
+    wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
+    names, hidden = split(sorted(wanted), lambda name: context.may_on_topic(Operation.DESCRIBE, name))
     first_partition = 0
     if request.cursor is not None:
         cursor = request.cursor
-        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in wanted):
             return _refused([topic.name for topic in request.topics])
         names = [name for name in names if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     limit = min(context.services.config.max_request_partition_size_limit, max(request.response_partition_limit, 1))
-    return _page(image, names, first_partition, limit)
+    response = _page(context, image, names, first_partition, limit)
+    if request.topics:
+        response.topics += [_hidden(name) for name in hidden]
+    return response
 
 
-def _page(image: MetadataImage, names: list[str], first_partition: int, limit: int) -> DescribeTopicPartitionsResponse:
+def _page(
+    context: RequestContext, image: MetadataImage, names: list[str], first_partition: int, limit: int
+) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     left = limit
     for name in names:
         topic = image.topics.by_name.get(name)
         if topic is None:
-            response.topics.append(_missing(name))
+            response.topics.append(_missing(context, name))
             first_partition = 0
             continue
         if left == 0:
@@ -60,7 +67,7 @@ def _page(image: MetadataImage, names: list[str], first_partition: int, limit: i
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=[_partition(image, number, topic.partitions[number]) for number in numbers[:left]],
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
             )
         )
         if len(numbers) > left:
@@ -90,14 +97,18 @@ def _partition(
     )
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     is_legal = invalid_topic_name_reason(name) is None
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:

@@ -1,12 +1,13 @@
 """ElectLeaders (api key 43, v0-v2): elect preferred or unclean leaders (KIP-460).
 
 v0 only preferred ones, and no top-level error; v1 election_type; v2 flexible. Decided by
-`ottla.controller.leader_elections`. Not done: authorization. Source: ElectLeadersRequest.json of Apache Kafka 4.3.
+`ottla.controller.leader_elections`. Source: ElectLeadersRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
@@ -22,4 +23,4 @@ def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Dela
             response.error_code = 0
         return response
 
-    return ask_controller(context, request).then(fit)
+    return ask_controller(context, request, requires=Operation.ALTER).then(fit)

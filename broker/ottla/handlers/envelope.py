@@ -3,7 +3,6 @@
 The request inside is served as if the client had asked this controller, in its own version, and the response goes
 back in its own version. NOT_CONTROLLER anywhere in it becomes the envelope's own error, so that the broker looks for
 the active controller.
-Not done: authorization of the broker that forwards.
 Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel of Apache Kafka 4.3.
 """
 
@@ -17,6 +16,7 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
@@ -53,6 +53,7 @@ FORWARDABLE: Final = frozenset(
 @serves(api_key=58, versions=range(0, 1))
 def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Delayed[EnvelopeResponse]:
     """Open the envelope, serve the request in it, and put the response into another."""
+    context.require_on_cluster(Operation.CLUSTER_ACTION)
     try:
         inner, inner_request = _open(context, request)
     except ProtocolError as error:

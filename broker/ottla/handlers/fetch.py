@@ -19,6 +19,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
 from ottla.replication.replica_selector import preferred_read_replica
 from ottla.types import TopicPartition
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -55,6 +56,7 @@ def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answe
 def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     """Read now; wait for more unless there is enough, an error, or no time."""
     if context.connection.role is ListenerRole.CONTROLLER:
+        context.require_on_cluster(Operation.CLUSTER_ACTION)
         return _fetch_metadata_log(context, request)
     has_state = context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE
     replica_id = request.replica_state.replica_id if has_state else request.replica_id
@@ -70,6 +72,8 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     round_: _Round
     if replica_id == _CONSUMER:
         round_ = _ConsumerRound(context, request, session)
+    elif not context.may_on_cluster(Operation.CLUSTER_ACTION):
+        round_ = _RefusedRound(context, request, session)
     else:
         round_ = _FollowerRound(context, request, session, replica_id)
     if round_.read() or round_.wait_ms_max <= 0:
@@ -263,6 +267,12 @@ class _ConsumerRound(_Round):
         if self._may_read_followers and self.replicas.config.selector_class == RACK_AWARE_SELECTOR:
             self._rack = request.rack_id
 
+    def _partition_of(self, key: PartitionKey) -> Partition:
+        topic = self._topic_of(key)
+        if topic is not None:
+            self.context.require_on_topic(Operation.READ, topic)
+        return super()._partition_of(key)
+
     def _is_news(self, partition: Partition, wanted: FetchPartition) -> bool:
         if not partition.is_leader and not self._may_read_followers:
             return True
@@ -315,6 +325,17 @@ class _ConsumerRound(_Round):
             traffic = self.replicas.traffic_of(partition.topic_partition.topic)
             traffic.fetch_requests += 1
             traffic.bytes_out += found.size_bytes
+
+
+class _RefusedRound(_Round):
+    """Whoever calls itself a follower must be allowed to act for the cluster."""
+
+    def _partition_of(self, key: PartitionKey) -> Partition:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _read_partition(self, key: PartitionKey, wanted: FetchPartition, answer: PartitionData) -> bool:
+        self._partition_of(key)
+        return False
 
 
 class _FollowerRound(_Round):

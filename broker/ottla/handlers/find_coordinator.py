@@ -2,7 +2,7 @@
 
 v1 key type, error message, throttle time; v3 flexible; v4 several keys (KIP-699); v6 share partitions (KIP-932).
 ``__consumer_offsets`` is created when it is first asked for; COORDINATOR_NOT_AVAILABLE meanwhile, as in Kafka.
-Not done: authorization; a transactional id is answered with COORDINATOR_NOT_AVAILABLE too, for this release runs no
+Not done: a transactional id is answered with COORDINATOR_NOT_AVAILABLE too, for this release runs no
 transaction coordinator, and a share partition with INVALID_REQUEST, as by a Kafka that has share groups turned off.
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
@@ -12,6 +12,7 @@ from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.internal_topics import create_consumer_offsets
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP, _TRANSACTION, _SHARE = range(3)
@@ -20,6 +21,8 @@ _NO_NODE = -1
 _MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.INVALID_REQUEST: (
         "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
     ),
@@ -45,7 +48,10 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
 def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     found: tuple[NodeId, Endpoint] | None = None
     error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if key_type == _GROUP:
+    refused = _refusal(context, key_type, key)
+    if refused is not None:
+        error = refused
+    elif key_type == _GROUP:
         found = _group_coordinator(context, key)
     elif key_type != _TRANSACTION:
         error = ErrorCode.INVALID_REQUEST
@@ -55,6 +61,15 @@ def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:
     is_known = key_type in (_GROUP, _TRANSACTION, _SHARE)
     message = "" if is_known else _MESSAGES[error]
     return Coordinator(key=key, node_id=_NO_NODE, port=_NO_NODE, error_code=int(error), error_message=message)
+
+
+def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    """Return why the client may not be told; None when it may."""
+    if key_type == _GROUP and not context.may_on_group(Operation.DESCRIBE, key):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if key_type == _TRANSACTION and not context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return None
 
 
 def _group_coordinator(context: RequestContext, group_id: str) -> tuple[NodeId, Endpoint] | None:

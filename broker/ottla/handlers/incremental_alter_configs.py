@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (api key 44, v0-v1): set, delete, append to or subtract from single values (KIP-339).
 
 v1 flexible.
-Decided by `ottla.controller.configs`. Not done: authorization, levels of loggers.
+Decided by `ottla.controller.configs`. Not done: levels of loggers.
 Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 

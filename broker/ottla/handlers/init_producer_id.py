@@ -8,6 +8,7 @@ Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.types import ProducerId
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _NO_ID = -1
@@ -17,12 +18,26 @@ _NO_ID = -1
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> Answer:
     """Hand out the next id with epoch 0."""
     if request.transactional_id is not None:
+        if not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+            return _refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         # Kafka refuses the empty id as a malformed request, and any other where it does not coordinate it.
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST
         return _refuse(code)
+    if not _may_produce(context):
+        return _refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == _NO_ID) != (request.producer_epoch == _NO_ID):
         return _refuse(ErrorCode.INVALID_REQUEST)
     return context.services.producer_ids.take().then(_respond)
+
+
+def _may_produce(context: RequestContext) -> bool:
+    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    if context.may_on_cluster(Operation.IDEMPOTENT_WRITE):
+        return True
+    asking = context.connection
+    return context.services.authorizer.authorize_by_resource_type(
+        asking.principal, asking.peer.host, Operation.WRITE, ResourceType.TOPIC
+    )
 
 
 def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:

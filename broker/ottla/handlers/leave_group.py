@@ -1,11 +1,12 @@
 """LeaveGroup (api key 13, v0-v5): members leave a classic group, or are removed by an administrator.
 
 v1 throttle time; v3 several members, also by group instance id (KIP-345); v4 flexible; v5 reason (KIP-800).
-Not done: authorization. Source: LeaveGroupRequest.json; LeaveGroupResponse of Apache Kafka 4.3.
+Source: LeaveGroupRequest.json; LeaveGroupResponse of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 _FIRST_VERSION_WITH_MEMBERS = 3
@@ -13,6 +14,7 @@ _FIRST_VERSION_WITH_MEMBERS = 3
 
 @serves(api_key=13, versions=range(0, 6))
 def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
+    context.require_on_group(Operation.READ, request.group_id)
     if context.api_version >= _FIRST_VERSION_WITH_MEMBERS:
         return context.services.groups.leave_group(request)
     request.members = [MemberIdentity(member_id=request.member_id)]

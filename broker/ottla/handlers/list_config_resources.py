@@ -1,12 +1,13 @@
 """ListConfigResources (api key 74, v0-v1): which resources have configuration (KIP-1142).
 
-v0 only client metrics subscriptions; v1 the types that are asked for, or all. Not done: authorization, loggers.
+v0 only client metrics subscriptions; v1 the types that are asked for, or all. Not done: loggers.
 Source: KafkaApis.handleListConfigResources of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.metadata.configs import ConfigResourceType
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -25,6 +26,7 @@ _KNOWN_TYPES = frozenset((*_TYPES, ConfigResourceType.BROKER_LOGGER))
 @serves(api_key=74, versions=range(0, 2))
 def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     """List brokers and topics that there are, and groups and subscriptions that have settings."""
+    context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
     if context.api_version == 0:
         wanted: tuple[int, ...] = (ConfigResourceType.CLIENT_METRICS,)
     else:

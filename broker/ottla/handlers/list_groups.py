@@ -1,15 +1,25 @@
 """ListGroups (api key 16, v0-v5): the groups that this broker coordinates.
 
 v1 throttle time; v3 flexible; v4 filter by state, and the states (KIP-518); v5 filter by type, and the types (KIP-848).
-Filters ignore case. Not done: authorization. Source: ListGroupsRequest.json; GroupCoordinatorService.listGroups of
+Filters ignore case. Source: ListGroupsRequest.json; GroupCoordinatorService.listGroups of
 Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 @serves(api_key=16, versions=range(0, 6))
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> Delayed[ListGroupsResponse]:
-    return context.services.groups.list_groups(request)
+    """List all to who may describe the cluster, to others those that they may describe."""
+    listed = context.services.groups.list_groups(request)
+    if context.may_on_cluster(Operation.DESCRIBE):
+        return listed
+
+    def without_secrets(response: ListGroupsResponse) -> ListGroupsResponse:
+        response.groups = [each for each in response.groups if context.may_on_group(Operation.DESCRIBE, each.group_id)]
+        return response
+
+    return listed.then(without_secrets)

@@ -11,6 +11,7 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import TimestampAndOffset
 from ottla.replication.partition import Partition
 from ottla.types import Offset
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -74,6 +75,7 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
 def _look_up(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> TimestampAndOffset:
+    context.require_on_topic(Operation.DESCRIBE, topic)
     partition = context.services.replicas.get(topic, wanted.partition_index)
     if request.replica_id == _DEBUGGER:
         partition.require_epoch(wanted.current_leader_epoch)

@@ -1,12 +1,13 @@
 """ListPartitionReassignments (api key 46, v0): the moves of replicas that are under way (KIP-455).
 
-Decided by `ottla.controller.reassignments`. Not done: authorization.
+Decided by `ottla.controller.reassignments`.
 Source: ListPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
@@ -16,4 +17,4 @@ def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.DESCRIBE)

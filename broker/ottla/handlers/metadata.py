@@ -15,11 +15,12 @@ from collections.abc import Iterable, Set
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import Answer, RequestContext, serves
-from ottla.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.handlers.auto_create import create_missing_topics
+from ottla.handlers.permissions import NOT_ASKED, authorized_on_cluster, authorized_operations
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
 from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.codec import EncodedArray
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -84,14 +85,16 @@ def _answer(context: RequestContext, request: MetadataRequest) -> MetadataRespon
             _create_missing(context, topics)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = NOT_ASKED if topic.error_code else TOPIC_OPERATIONS
+            if not topic.error_code:
+                operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
+                topic.topic_authorized_operations = operations
     return MetadataResponse(
         brokers=described.brokers(),
         cluster_id=context.services.cluster_id,
         controller_id=_controller_id(context),
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            authorized_on_cluster(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
@@ -114,11 +117,14 @@ def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> Meta
 
 
 def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> None:
-    missing = [
-        topic.name
-        for topic in topics
-        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
-    ]
+    missing = []
+    for topic in topics:
+        if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+            continue
+        if context.may_on_cluster(Operation.CREATE) or context.may_on_topic(Operation.CREATE, topic.name):
+            missing.append(topic.name)
+        else:
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if missing:
         create_missing_topics(context, missing)
 
@@ -164,9 +170,15 @@ class _Described:
         return described
 
     def every_topic(self) -> list[MetadataResponseTopic]:
-        return [self._topic(topic) for _, topic in sorted(self._image.topics.by_name.items())]
+        return [
+            self._topic(topic)
+            for name, topic in sorted(self._image.topics.by_name.items())
+            if self._context.may_on_topic(Operation.DESCRIBE, name)
+        ]
 
     def topic_by_name(self, name: str) -> MetadataResponseTopic:
+        if not self._context.may_on_topic(Operation.DESCRIBE, name):
+            return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
         topic = self._image.topics.by_name.get(name)
         if topic is not None:
             return self._topic(topic)
@@ -179,7 +191,7 @@ class _Described:
 
     def topic_by_id(self, topic_id: Uuid) -> MetadataResponseTopic:
         topic = self._image.topics.by_id.get(topic_id)
-        if topic is not None:
+        if topic is not None and self._context.may_on_topic(Operation.DESCRIBE, topic.name):
             return self._topic(topic)
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 

@@ -1,7 +1,7 @@
 """OffsetCommit (api key 8, v2-v10): store how far a group has read.
 
 v2-v4 retention time; v3 throttle time; v6 leader epochs (KIP-320); v7 group instance id (KIP-345); v8 flexible; v9
-GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topics by id (KIP-848). Not done: authorization, consumer groups.
+GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topics by id (KIP-848). Not done: consumer groups.
 Source: OffsetCommitRequest.json; KafkaApis.handleOffsetCommitRequest of Apache Kafka 4.3.
 """
 
@@ -9,6 +9,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.types import TopicPartition
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -25,6 +26,8 @@ def offset_commit(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Delayed[OffsetCommitResponse]:
     """Answer for partitions that do not exist; have the others' offsets stored."""
+    if not context.may_on_group(Operation.READ, request.group_id):
+        return OffsetCommitResponse(topics=[_refuse(topic) for topic in request.topics])
     known: list[OffsetCommitRequestTopic] = []
     unknown: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
@@ -50,9 +53,12 @@ def _take_unknown(context: RequestContext, topic: OffsetCommitRequestTopic) -> l
         topic.name, topic.topic_id = found.name, found.topic_id
     elif by_id:
         error = ErrorCode.UNKNOWN_TOPIC_ID
+    is_allowed = (found is None and by_id) or context.may_on_topic(Operation.READ, topic.name)
+    if not is_allowed:
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known, refused = [], []
     for partition in topic.partitions:
-        if metadata.partition(TopicPartition(topic.name, partition.partition_index)) is None:
+        if not is_allowed or metadata.partition(TopicPartition(topic.name, partition.partition_index)) is None:
             refused.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
             )
@@ -60,6 +66,19 @@ def _take_unknown(context: RequestContext, topic: OffsetCommitRequestTopic) -> l
             known.append(partition)
     topic.partitions = known
     return refused
+
+
+def _refuse(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 def _merge(

@@ -1,12 +1,13 @@
 """OffsetDelete (api key 47, v0): forget a group's offsets for some partitions (KIP-496).
 
-Not done: authorization. Source: OffsetDeleteRequest.json; KafkaApis.handleOffsetDeleteRequest of Apache Kafka 4.3.
+Source: OffsetDeleteRequest.json; KafkaApis.handleOffsetDeleteRequest of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.types import TopicPartition
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -18,6 +19,7 @@ from ottla.wire.messages.offset_delete import (
 @serves(api_key=47, versions=range(0, 1))
 def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
     """Answer for partitions that do not exist; ask the coordinator about the others."""
+    context.require_on_group(Operation.DELETE, request.group_id)
     refused = {topic.name: _take_unknown(context, topic) for topic in request.topics}
 
     def answer(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
@@ -31,11 +33,13 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Dela
 
 def _take_unknown(context: RequestContext, topic: OffsetDeleteRequestTopic) -> list[OffsetDeleteResponsePartition]:
     """Take the partitions away from ``topic`` that do not exist: return their answers."""
-    metadata, error = context.services.metadata, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    metadata = context.services.metadata
+    is_allowed = context.may_on_topic(Operation.READ, topic.name)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known, refused = [], []
     for partition in topic.partitions:
         index = partition.partition_index
-        if metadata.partition(TopicPartition(topic.name, index)) is None:
+        if not is_allowed or metadata.partition(TopicPartition(topic.name, index)) is None:
             refused.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
         else:
             known.append(partition)

@@ -2,13 +2,15 @@
 
 v2 all topics when none are named, an error for the whole; v3 throttle time; v5 leader epochs; v6 flexible; v7 require
 stable (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848); v10 topics by id (KIP-848).
-Not done: authorization, consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest.
+Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -43,7 +45,7 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Delaye
             for topic in request.topics
         ],
     )
-    fetched = context.services.groups.fetch_offsets(group, require_stable=request.require_stable)
+    fetched = _fetch_allowed(context, group, require_stable=request.require_stable)
     return fetched.then(lambda answer: _single(answer, request.topics or [], context.api_version))
 
 
@@ -51,15 +53,15 @@ def _fetch(
     context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Delayed[OffsetFetchResponseGroup]:
     """Fetch one group's offsets, translating ids of topics where the version has them."""
-    groups, metadata = context.services.groups, context.services.metadata
+    metadata = context.services.metadata
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
-        return groups.fetch_offsets(group, require_stable=require_stable)
+        return _fetch_allowed(context, group, require_stable=require_stable)
     unknown = []
     if group.topics is not None:
         for topic in group.topics:
             name = metadata.topic_name(topic.topic_id)
             if name is None:
-                unknown.append(_unknown_topic(topic))
+                unknown.append(_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID))
             else:
                 topic.name = name
         group.topics = [topic for topic in group.topics if topic.name]
@@ -77,12 +79,34 @@ def _fetch(
         response.topics = [*found, *unknown]
         return response
 
-    return groups.fetch_offsets(group, require_stable=require_stable).then(answer)
+    return _fetch_allowed(context, group, require_stable=require_stable).then(answer)
 
 
-def _unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    error = int(ErrorCode.UNKNOWN_TOPIC_ID)
+def _fetch_allowed(
+    context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
+) -> Delayed[OffsetFetchResponseGroup]:
+    """Fetch what the client may see: a topic that it named and may not describe has an error, others are left out."""
+    if not context.may_on_group(Operation.DESCRIBE, group.group_id):
+        refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return Delayed.of(refused)
+    hidden: list[OffsetFetchRequestTopics] = []
+    if group.topics is not None:
+        group.topics, hidden = split(group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name))
+
+    def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+        if response.error_code == ErrorCode.NONE:
+            response.topics = [
+                *(topic for topic in response.topics if context.may_on_topic(Operation.DESCRIBE, topic.name)),
+                *(_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden),
+            ]
+        return response
+
+    return context.services.groups.fetch_offsets(group, require_stable=require_stable).then(answer)
+
+
+def _without_offsets(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
+        name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
             OffsetFetchResponsePartitions(

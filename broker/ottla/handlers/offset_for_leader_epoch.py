@@ -5,6 +5,7 @@ v3 replica id; v4 flexible. Source: OffsetForLeaderEpochRequest.json; KIP-101, K
 
 from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -19,12 +20,15 @@ def offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     """Ask each partition's leader epoch cache."""
     response = OffsetForLeaderEpochResponse()
+    is_follower = context.may_on_cluster(Operation.CLUSTER_ACTION)
     for topic in request.topics:
         answers = []
         for wanted in topic.partitions:
             answer = EpochEndOffset(partition=wanted.partition)
             answers.append(answer)
             try:
+                if not is_follower:
+                    context.require_on_topic(Operation.DESCRIBE, topic.topic)
                 partition = context.services.replicas.get(topic.topic, wanted.partition)
                 partition.require_leadership(wanted.current_leader_epoch)
             except KafkaError as error:

@@ -14,6 +14,7 @@ from ottla.handlers.moved_leader import add_moved_leader
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
 from ottla.replication.partition import Partition
 from ottla.types import Offset
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -69,6 +70,7 @@ def _append_topic(
     name: str | None = topic.name
     if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
         name = context.services.metadata.topic_name(topic.topic_id)
+    is_allowed = name is None or context.may_on_topic(Operation.WRITE, name)
     answers = []
     for data in topic.partition_data:
         answer = PartitionProduceResponse(index=data.index)
@@ -76,6 +78,8 @@ def _append_topic(
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if not is_allowed:
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             _append(context, request, name, data, answer, waiting)
         except RecordValidationError as error:
             _refuse(answer, error)

@@ -1,12 +1,13 @@
 """RemoveRaftVoter (api key 81, v0): take a voter out of the metadata quorum (KIP-853).
 
 Decided by `ottla.raft`.
-Not done: authorization. Source: RemoveRaftVoterRequest.json of Apache Kafka 4.3.
+Source: RemoveRaftVoterRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
@@ -18,4 +19,4 @@ def remove_raft_voter(context: RequestContext, request: RemoveRaftVoterRequest) 
     def decide(_: Message) -> Delayed[Message]:
         return context.services.raft.handle_remove_voter(request).then(lambda response: response)
 
-    return ask_controller(context, request, decide)
+    return ask_controller(context, request, decide, requires=Operation.ALTER)

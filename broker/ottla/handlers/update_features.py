@@ -1,12 +1,13 @@
 """UpdateFeatures (api key 57, v0-v2): raise or lower finalized feature levels.
 
 v1 upgrade types and validate_only (KIP-778); v2 no results per feature. Decided by `ottla.controller.features`.
-Not done: authorization. Source: UpdateFeaturesRequest.json of Apache Kafka 4.3.
+Source: UpdateFeaturesRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
@@ -14,4 +15,4 @@ from ottla.wire.messages.update_features import UpdateFeaturesRequest
 @serves(api_key=57, versions=range(0, 3))
 def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.ALTER)

@@ -28,7 +28,7 @@ from ottla.wire.messages.registry import ApiKey
 def test_the_in_sync_set_reaches_the_controller_in_one_form(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def ask_controller(_: Any, request: Message) -> Delayed[Message]:
+    def ask_controller(_: Any, request: Message, **__: object) -> Delayed[Message]:
         asked.append(request)
         return Delayed.of(api.AlterPartitionResponse())
 

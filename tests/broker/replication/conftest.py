@@ -28,6 +28,7 @@ from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
@@ -268,6 +269,7 @@ class Broker:
             fetch_sessions=FetchSessions(random=cluster.random),
             replicas=self.replicas,
             logs=self.logs,
+            authorizer=AllowEveryone(),
         )
 
     def config_of(self, topic: str) -> LogConfig:
