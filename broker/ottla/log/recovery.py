@@ -304,7 +304,7 @@ class LogLoader:
                     hopeless.append(segment)
                     continue
                 logger.warning("%s: an index is missing or damaged; making its indexes anew", segment.path)
-                self._rebuild_indexes(segment)
+                self._rebuild_indexes(segment, end_offset)
             except CorruptRecordError:
                 hopeless.append(segment)
         return hopeless
@@ -317,19 +317,20 @@ class LogLoader:
             return True  # of the active segment they are looked at when its next offset is read
         return segment.has_sound_indexes(end_offset, unindexed_bytes_max=self._unindexed_bytes_max)
 
-    def _rebuild_indexes(self, segment: Segment) -> None:
-        """Walk a segment that is believed, and index it anew."""
+    def _rebuild_indexes(self, segment: Segment, end_offset: Offset) -> None:
+        """Walk a segment that is believed, and ends where the next one starts, and index it anew."""
         self._was_recovered = True
-        state = ProducerState(self._state.topic_partition, self._state.expiration_ms)
-        rebuild_producers(state, self._snapshots, self._segments, end_offset=segment.base_offset, now_ms=self._wall_ms)
+        if self._state.end_offset != segment.base_offset:  # it does not follow one that was walked just now
+            self._load_producers(segment.base_offset)
         segment.reset_indexes()
         next_offset = segment.base_offset
         for position, batch in segment.walk_batches():
             _require_offsets(segment, batch, next_offset)
             next_offset = batch.next_offset
-            replay_batch(state, batch, segment.transaction_index)
+            replay_batch(self._state, batch, segment.transaction_index)
             self._index(segment, position, batch)
         segment.become_inactive()
+        self._state.end_offset = end_offset
 
     def _index(self, segment: Segment, position: int, batch: RecordBatch) -> None:
         segment.index_batch(

@@ -265,6 +265,24 @@ def test_only_the_damaged_segments_batches_are_read(
     assert open_log(was_clean_shutdown=True, index_interval_bytes=0).log_end_offset == 100
 
 
+def test_each_segment_is_walked_once_when_all_indexes_and_snapshots_are_missing(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    def reads(count: int) -> int:
+        log = filled(open_log, make_batch, count, segment_bytes=len(make_batch(1)))
+        log.close()
+        disk.kill()
+        for path in [path for path in disk.paths() if path.endswith((".index", ".snapshot"))]:
+            disk.remove(path)
+        before = disk.operations["read"]
+        assert open_log(was_clean_shutdown=True).log_end_offset == len(log.segments())
+        return disk.operations["read"] - before
+
+    few = reads(10)
+
+    assert reads(10) <= 2.5 * few, "twice as many segments"
+
+
 def test_an_index_of_records_without_timestamps_is_empty_and_sound(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
