@@ -169,7 +169,12 @@ class OsDisk:
             os.remove(path)
             return
         # While it is open, only the name goes; the thread that closes it waits until the blocks are free.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            # To run out of descriptors is no reason to keep a file, and no fault of the disk.
+            os.remove(path)
+            return
         try:
             os.remove(path)
         finally:

@@ -1,5 +1,6 @@
 """The real disk on a real directory: the same promises as the simulated one, plus locks and threads."""
 
+import errno
 import os
 import queue
 import subprocess
@@ -131,6 +132,23 @@ def test_a_large_file_is_freed_by_another_thread(
     assert not large.exists()
     disk.close()
     assert [name.rstrip("_0123456789") for name in freed_by] == ["ottla-disk"]
+
+
+def test_a_large_file_is_removed_when_no_descriptor_is_left(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        disk.remove(str(large))
+
+    assert not large.exists()
 
 
 def test_what_is_missing_cannot_be_removed(disk: OsDisk, tmp_path: Path) -> None:
