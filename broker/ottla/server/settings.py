@@ -39,10 +39,15 @@ def gateway_config(config: NodeConfig) -> GatewayConfig:
         connections_max=config.max_connections,
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-        idle_ms_max=config.connections_max_idle_ms,
+        idle_ms_max=_idle_ms_max(config),
         request_memory_bytes_max=request_memory_bytes_max(config),
         privileged_listeners=privileged_listeners(config),
     )
+
+
+def _idle_ms_max(config: NodeConfig) -> int:
+    idle_ms = config.connections_max_idle_ms
+    return idle_ms if idle_ms >= 0 else NEVER_MS
 
 
 def request_memory_bytes_max(config: NodeConfig) -> int:
@@ -116,12 +121,12 @@ def raft_config(config: NodeConfig) -> RaftConfig:
 
 
 def peer_client_config(config: NodeConfig) -> PeerClientConfig:
-    idle_ms = config.connections_max_idle_ms
+    idle_ms = _idle_ms_max(config)
     return PeerClientConfig(
         client_id=f"ottla-node-{config.node_id}",
         connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
         # Below what the peers, configured alike, allow: so that it is this side that closes.
-        idle_ms_max=idle_ms - idle_ms // 10 if idle_ms >= 0 else NEVER_MS,
+        idle_ms_max=idle_ms - idle_ms // 10,
     )
 
 

@@ -120,6 +120,14 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> No
     assert not busy.is_closed
 
 
+def test_no_connection_is_silent_for_too_long_where_there_is_no_limit(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="-1")
+    client = running.connect()
+    running.run(30_000)
+
+    assert not client.is_closed
+
+
 def test_who_waited_for_an_answer_longer_than_one_may_be_idle_was_not_idle(world: World) -> None:
     running = world.start_node(connections_max_idle_ms="30000")
     client = running.connect()
