@@ -1,12 +1,15 @@
 """For every test: no claim is about wall-clock time, so Hypothesis keeps no deadline and no stopwatch either.
 
-Nodes as processes get their ports from `free_port`.
+Nodes as processes get their ports from `free_port`, and are started by `launch`.
 """
 
 import itertools
 import os
+import shutil
 import socket
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,3 +40,25 @@ def _free_port() -> int:
                 continue
             return port
     raise AssertionError("unreachable")
+
+
+@pytest.fixture(scope="session")
+def launch() -> Callable[[Sequence[str], Path], subprocess.Popen[bytes]]:
+    """Return a function that starts a command in a session of its own and appends to a file what it says.
+
+    Where there is setpriv, the process is killed when these tests end, however they do: who is killed by a time limit
+    cleans up nothing.
+    """
+    return _launch
+
+
+def _launch(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
+    bound: list[str] = []
+    if shutil.which("setpriv"):
+        # The signal comes when the thread that started the process ends: that is to be the main thread. Who had ended
+        # before it was asked for is no parent any more.
+        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
+    with output.open("ab") as said:
+        return subprocess.Popen(
+            [*bound, *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )

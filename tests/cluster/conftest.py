@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ottla.types import format_uuid
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60
+Launch = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 QUIET = {"log_level": 0}
 """Nodes go away in these tests; librdkafka would say so again and again."""
 
@@ -40,6 +41,7 @@ class Process:
     client_port: int
     controller_port: int
     directory_id: str
+    launch: Launch
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,14 +69,8 @@ class Process:
 
     def start(self) -> None:
         assert not self.is_running
-        with self.log_path.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ottla", "run", "--config", str(self.config_path)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "ottla", "run", "--config", str(self.config_path)]
+        self.process = self.launch(command, self.log_path)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -290,13 +286,15 @@ def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 
 
 
 @pytest.fixture
-def new_cluster(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Callable[..., ProcessCluster]]:
+def new_cluster(
+    tmp_path: Path, free_port: Callable[[], int], launch: Launch
+) -> Iterator[Callable[..., ProcessCluster]]:
     """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
     made: list[ProcessCluster] = []
 
     def make(*roles: str, static_voters: bool = False, **overrides: str) -> ProcessCluster:
         home = tmp_path / f"cluster-{len(made)}"
-        cluster = _make_cluster(home, roles, overrides, free_port, static_voters=static_voters)
+        cluster = _make_cluster(home, roles, overrides, free_port, launch, static_voters=static_voters)
         made.append(cluster)
         for node in cluster.nodes.values():
             format_node(cluster, node, static_voters=static_voters)
@@ -312,6 +310,7 @@ def _make_cluster(
     roles: tuple[str, ...],
     overrides: dict[str, str],
     free_port: Callable[[], int],
+    launch: Launch,
     *,
     static_voters: bool = False,
 ) -> ProcessCluster:
@@ -327,6 +326,7 @@ def _make_cluster(
             client_port=free_port(),
             controller_port=free_port(),
             directory_id=format_uuid(random.uuid()),
+            launch=launch,
         )
     cluster = ProcessCluster(nodes=nodes, cluster_id=format_uuid(random.uuid()), free_port=free_port)
     controllers = [node for node in nodes.values() if "controller" in node.roles]

@@ -28,7 +28,6 @@ def last_line(node: Any) -> str:
     lines = [line for line in node.log_text().splitlines() if " CRITICAL " in line or line.startswith("error: ")]
     assert len(lines) == 1, node.log_text()
     assert "Traceback" not in node.log_text()
-    print(lines[0])
     return str(lines[0])
 
 

@@ -71,11 +71,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.interop)
 
 
+Launch = Callable[[list[str], Path], "subprocess.Popen[bytes]"]
+
+
 @dataclass(kw_only=True)
 class Node:
     """One node, run in the foreground by ``command`` in a session of its own; without one, somebody else's."""
 
     bootstrap: str
+    launch: Launch | None = None
     command: list[str] | None = None
     directory: Path | None = None
     process: subprocess.Popen[bytes] | None = None
@@ -110,12 +114,10 @@ class Node:
 
     def start(self) -> None:
         """Run the node and wait until it answers Metadata with a broker."""
+        assert self.launch is not None
         assert self.command is not None
         assert self.directory is not None
-        with (self.directory / "node.out").open("ab") as output:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+        self.process = self.launch(self.command, self.directory / "node.out")
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answers_metadata(self.address):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -159,7 +161,9 @@ def answers_metadata(address: tuple[str, int]) -> bool:
 
 
 @pytest.fixture(scope="session")
-def new_node(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int]) -> Iterator[Callable[[], Node]]:
+def new_node(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], launch: Launch
+) -> Iterator[Callable[[], Node]]:
     """Return a function that starts one more node, on a free port and an empty directory."""
     nodes: list[Node] = []
 
@@ -170,7 +174,7 @@ def new_node(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], i
         port = free_port()
         template = os.environ.get("OTTLA_INTEROP_NODE", OTTLA_DEV)
         command = shlex.split(template.format(port=port, dir=shlex.quote(str(directory))))
-        node = Node(bootstrap=f"127.0.0.1:{port}", command=command, directory=directory)
+        node = Node(bootstrap=f"127.0.0.1:{port}", launch=launch, command=command, directory=directory)
         nodes.append(node)
         node.start()
         return node

@@ -31,11 +31,17 @@ class MixedQuorum:
     """Three controllers in ``directory``; node `JVM` is Kafka's."""
 
     def __init__(
-        self, directory: Path, libs: Path, kafka_tool: Callable[..., Any], free_port: Callable[[], int]
+        self,
+        directory: Path,
+        libs: Path,
+        kafka_tool: Callable[..., Any],
+        free_port: Callable[[], int],
+        launch: Callable[..., Any],
     ) -> None:
         self._directory = directory
         self._libs = libs
         self._kafka_tool = kafka_tool
+        self._launch = launch
         self._ports = {node_id: free_port() for node_id in DIRECTORY_IDS}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._complaint = ""
@@ -51,10 +57,7 @@ class MixedQuorum:
         if node_id == JVM:
             log4j = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
             command = ["java", "-Xmx512m", log4j, "-cp", f"{self._libs}/*", "kafka.Kafka", settings]
-        with (self._directory / f"node-{node_id}.out").open("ab") as output:
-            self._processes[node_id] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+        self._processes[node_id] = self._launch(command, self._directory / f"node-{node_id}.out")
 
     def kill(self, node_id: int) -> None:
         process = self._processes.pop(node_id)
@@ -166,8 +169,10 @@ class MixedQuorum:
 
 
 @pytest.fixture
-def quorum(tmp_path: Path, kafka_tool: Callable[..., Any], free_port: Callable[[], int]) -> Iterator[MixedQuorum]:
-    mixed = MixedQuorum(tmp_path, Path(os.environ["OTTLA_KAFKA_LIBS"]), kafka_tool, free_port)
+def quorum(
+    tmp_path: Path, kafka_tool: Callable[..., Any], free_port: Callable[[], int], launch: Callable[..., Any]
+) -> Iterator[MixedQuorum]:
+    mixed = MixedQuorum(tmp_path, Path(os.environ["OTTLA_KAFKA_LIBS"]), kafka_tool, free_port, launch)
     yield mixed
     mixed.close()
     shutil.rmtree(tmp_path, ignore_errors=True)

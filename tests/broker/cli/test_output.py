@@ -29,13 +29,11 @@ def test_numbers_are_grouped_and_aligned_at_their_last_digit(capsys: pytest.Capt
         Column("ROWS", "rows", number=",d"),
         Column("TIME (S)", "seconds", number=",.2f"),
     ]
-    rows = [{"name": "feed", "rows": 342026, "seconds": 1.5}, {"name": "x", "rows": None, "seconds": 12.345}]
+    rows = [{"name": "feed", "rows": 342026, "seconds": 1.5}, {"name": "x", "rows": None, "seconds": 12.346}]
 
     emit_rows(rows, columns, "table", kind="step")
 
-    assert capsys.readouterr().out == (
-        "NAME     ROWS  TIME (S)\nfeed  342,026      1.50\nx           -     12.35\n"
-    ).replace("12.35", f"{12.345:.2f}")
+    assert capsys.readouterr().out == "NAME     ROWS  TIME (S)\nfeed  342,026      1.50\nx           -     12.35\n"
 
 
 def test_wide_table_has_more_columns(capsys: pytest.CaptureFixture[str]) -> None:

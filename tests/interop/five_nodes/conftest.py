@@ -45,6 +45,7 @@ class FiveNodes:
 
     directory: Path
     kafka_tool: Callable[..., Any]
+    launch: Callable[..., Any]
     client_ports: dict[int, int]
     controller_ports: dict[int, int]
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -102,10 +103,7 @@ class FiveNodes:
         template = os.environ.get("OTTLA_INTEROP_RUN", OTTLA_RUN)
         for node_id in node_ids:
             command = shlex.split(template.format(config=shlex.quote(str(self.config(node_id)))))
-            with self.output(node_id).open("ab") as output:
-                self.processes[node_id] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-                )
+            self.processes[node_id] = self.launch(command, self.output(node_id))
         for node_id in node_ids:
             self.wait_until_it_listens(node_id)
         self.wait_for(lambda: self.alive() == sorted(self.processes))
@@ -206,12 +204,16 @@ def _directory_id(node_id: int) -> str:
 
 @pytest.fixture(scope="module")
 def shared(
-    tmp_path_factory: pytest.TempPathFactory, kafka_tool: Callable[..., Any], free_port: Callable[[], int]
+    tmp_path_factory: pytest.TempPathFactory,
+    kafka_tool: Callable[..., Any],
+    free_port: Callable[[], int],
+    launch: Callable[..., Any],
 ) -> Iterator[FiveNodes]:
     """The nodes, which the tests of a module share."""
     nodes = FiveNodes(
         directory=tmp_path_factory.mktemp("five"),
         kafka_tool=kafka_tool,
+        launch=launch,
         client_ports={each: free_port() for each in NODES},
         controller_ports={each: free_port() for each in CONTROLLERS},
     )
