@@ -68,6 +68,7 @@ class Controller:
         self._now = now or _utc_now
         self._topics: dict[ObjectKey, Topic] = {}
         self._asked: dict[ObjectKey, Asked] = {}
+        self._done: dict[ObjectKey, list[str]] = {}
         self.queue = DirtyKeys(self._cluster_of)
 
     def seen(self, document: Document) -> None:
@@ -83,6 +84,7 @@ class Controller:
 
     def _forget(self, key: ObjectKey) -> None:
         self._asked.pop(key, None)
+        self._done.pop(key, None)
         topic = self._topics.pop(key, None)
         for other in self._topics.values():
             is_rival = topic is not None and (other.cluster, other.topic_name) == (topic.cluster, topic.topic_name)
@@ -132,8 +134,11 @@ class Controller:
 
     async def _tell(self, key: ObjectKey, document: Document, outcome: Pass) -> None:
         """Log, count and record as events what was done, and a refusal when it is new."""
-        if outcome.done:
+        done = [str(step) for step in outcome.done]
+        # The same once more is no progress: somebody undoes it, or it has no effect.
+        if done and done != self._done.get(key):
             self.queue.progressed(key)
+        self._done[key] = done
         for step in outcome.done:
             self._metrics.steps.labels(type(step).__name__).inc()
             logger.info("%s: %s", key, step)

@@ -294,6 +294,24 @@ def test_steps_become_events(
     assert api.events == [("CreateTopic", "create topic flights (6 partitions)", False)]
 
 
+def test_the_same_steps_once_more_are_no_progress(
+    controller: Controller, api: FakeApi, with_cluster: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody undoes every change, or nothing comes of it, the next try is later and later."""
+    progress: list[ObjectKey] = []
+    monkeypatch.setattr(controller.queue, "progressed", progress.append)
+
+    async def apply(document: Document) -> Document:
+        return document
+
+    monkeypatch.setattr(api, "apply", apply)
+    for _ in range(3):
+        assert run(controller.reconcile(CLUSTER)) is False
+
+    assert len(api.events) > 3
+    assert progress == [CLUSTER]
+
+
 def test_refusal_becomes_one_warning(
     controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
 ) -> None:

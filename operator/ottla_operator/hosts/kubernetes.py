@@ -70,7 +70,9 @@ class KubernetesHost:
                 # Nodes that are to leave are there until its number says otherwise, and so are pods that are missing.
                 names += [f"{name}-{ordinal}" for ordinal in range(found["spec"]["replicas"])]
         pods = await self._api.objects("Pod", self._namespace, f"{CLUSTER_LABEL}={desired.cluster.name}")
-        seen = {pod["metadata"]["name"]: observed_node(pod) for pod in pods}
+        seen = {
+            pod["metadata"]["name"]: observed_node(pod, has_successor=pod["metadata"]["name"] in names) for pod in pods
+        }
         # A pod that is not there will be made by the StatefulSet controller; nobody has to start it.
         for name in names:
             if name not in seen:
@@ -133,14 +135,17 @@ def covers(found: Json, wanted: Json) -> bool:
     return bool(found == wanted)
 
 
-def observed_node(pod: Document) -> ObservedNode:
-    """Return what a pod says of its node."""
+def observed_node(pod: Document, *, has_successor: bool = True) -> ObservedNode:
+    """Return what a pod says of its node; one that ends without a successor is stopped for good."""
     metadata, status = pod["metadata"], pod.get("status", {})
     name = metadata["name"]
     if metadata.get("deletionTimestamp"):
-        # Its successor comes with the published configuration: there is nothing more to restart.
+        # A successor comes with the published configuration: there is nothing more to restart.
         return ObservedNode(
-            name=name, state=NodeState.STARTING, reason="PodTerminating", message="its former pod is shutting down"
+            name=name,
+            state=NodeState.STARTING if has_successor else NodeState.STOPPING,
+            reason="PodTerminating",
+            message="its former pod is shutting down" if has_successor else "its pod is shutting down",
         )
     revision = (metadata.get("annotations") or {}).get(REVISION_ANNOTATION)
     conditions = {condition["type"]: condition for condition in status.get("conditions", [])}

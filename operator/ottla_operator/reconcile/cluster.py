@@ -26,7 +26,7 @@ class ObservedCluster:
     outdated: tuple[str, ...]
     """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
     nodes: Mapping[str, ObservedNode]
-    """By node name; those that were stopped for good are not among them."""
+    """By node name; those that were stopped for good are not among them once they have ended."""
 
     @property
     def ready_nodes(self) -> int:
@@ -49,9 +49,11 @@ def plan_cluster(desired: DesiredCluster, observed: ObservedCluster, view: Clust
         return Plan(obstacle=moves)
     steps: list[Step] = [Publish(desired, observed.outdated)] if observed.outdated else []
     wanted = {node.name for node in desired.nodes}
-    steps += [StopNode(name) for name in sorted(observed.nodes.keys() - wanted)]
+    surplus = [observed.nodes[name] for name in sorted(observed.nodes.keys() - wanted)]
+    ending = [node for node in surplus if node.state is NodeState.STOPPING]
+    steps += [StopNode(node.name) for node in surplus if node not in ending]
     steps += [StartNode(node) for node in _missing(desired, observed)]
-    waiting: list[Waiting | None] = [_node_obstacle(desired, observed)]
+    waiting: list[Waiting | None] = [_node_obstacle(desired, observed), *map(_not_ready, ending)]
     for choice in _brokers_choices(desired, observed, view, moves):
         if isinstance(choice, Waiting):
             waiting.append(choice)
@@ -113,5 +115,9 @@ def _node_obstacle(desired: DesiredCluster, observed: ObservedCluster) -> Waitin
         if seen is None or seen.state is NodeState.STOPPED:
             return Waiting("StartingNode", f"node {node.name} is being started")
         if seen.state is not NodeState.READY:
-            return Waiting(seen.reason or "NodeNotReady", f"node {node.name}: {seen.message or seen.state.value}")
+            return _not_ready(seen)
     return None
+
+
+def _not_ready(node: ObservedNode) -> Waiting:
+    return Waiting(node.reason or "NodeNotReady", f"node {node.name}: {node.message or node.state.value}")

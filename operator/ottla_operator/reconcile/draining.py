@@ -11,7 +11,7 @@ from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_id, node_of_name
-from ottla_operator.reconcile.nodes import ObservedNode
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rolling import is_running
 from ottla_operator.reconcile.steps import MOVES_MAX, ReassignPartitions, UnregisterBroker
 from ottla_operator.reconcile.view import ClusterView, PartitionView
@@ -21,10 +21,11 @@ def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: 
     """Return the names of the nodes beyond the spec that still have to run.
 
     While no broker answers, those are all that the host has, whether they run or not: what they hold is not known, and
-    nobody may answer before they vote again. The host has none that was stopped for good.
+    nobody may answer before they vote again. Only who was stopped for good is known to hold nothing.
     """
     if view is None:
-        return tuple(name for name in sorted(observed) if _is_surplus(cluster, name))
+        there = (node.name for node in observed.values() if node.state is not NodeState.STOPPING)
+        return tuple(name for name in sorted(there) if _is_surplus(cluster, name))
     holders = {node for partition in view.partitions for node in partition.replicas}
     holders |= {voter.node_id for voter in view.voters}
     return tuple(sorted(name for node in holders if (name := _surplus_name(cluster, node)) is not None))

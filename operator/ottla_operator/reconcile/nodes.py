@@ -1,6 +1,5 @@
 """Nodes as their host sees them: the first half of what the planner looks at."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +16,8 @@ class NodeState(Enum):
     """It has served, or may have, and does not say now that it does; others may still need what it does."""
     FAILED = "failed"
     """It was started and does not come up; the host keeps trying, or a new revision may help."""
+    STOPPING = "stopping"
+    """It was stopped for good and has not ended yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +31,3 @@ class ObservedNode:
     reason: str = ""
     """CamelCase, for a node that is neither READY nor STOPPED."""
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCluster:
-    """Everything that the host has of one cluster."""
-
-    outdated: tuple[str, ...]
-    """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
-    nodes: Mapping[str, ObservedNode]
-    """By node name."""
-
-    @property
-    def ready_nodes(self) -> int:
-        return sum(node.state is NodeState.READY for node in self.nodes.values())

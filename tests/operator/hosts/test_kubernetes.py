@@ -301,6 +301,18 @@ def test_terminating_pod_has_nothing_left_to_restart() -> None:
     assert (node.state, node.revision, node.reason) == (NodeState.STARTING, None, "PodTerminating")
 
 
+@pytest.mark.parametrize(("replicas", "state"), [(0, NodeState.STOPPING), (1, NodeState.STARTING)])
+def test_terminating_pod_has_a_successor_only_within_the_number_of_its_stateful_set(
+    host: KubernetesHost, store: FakeStore, cluster: Cluster, replicas: int, state: NodeState
+) -> None:
+    name = f"demo-main-{len(look(host, cluster)[0].nodes)}"
+    publish(host, cluster)
+    store.stored["StatefulSet", "demo-main"]["spec"]["replicas"] += replicas
+    store.add_pod(name, deletionTimestamp="2026-01-01T00:00:00Z")
+
+    assert look(host, cluster)[1].nodes[name].state is state
+
+
 @pytest.mark.parametrize(
     ("found", "wanted", "is_covered"),
     [

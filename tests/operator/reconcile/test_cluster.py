@@ -228,6 +228,16 @@ def test_node_that_is_not_wanted_any_more_is_stopped_until_its_host_has_it_no_mo
     assert plan_cluster(cluster_of(1), observed(seen(0))) == Plan()
 
 
+def test_node_that_was_stopped_for_good_is_waited_for_until_it_has_ended() -> None:
+    ending = seen(1, NodeState.STOPPING, None, reason="PodTerminating", message="its pod is shutting down")
+    registered = replace(whole(1), brokers={0: False, 1: True})
+
+    plan = plan_cluster(cluster_of(1), observed(seen(0), ending), registered)
+
+    assert plan == Plan(obstacle=Waiting("PodTerminating", "node demo-main-1: its pod is shutting down"))
+    assert leaving_nodes(cluster_of(1).cluster, {"demo-main-1": ending}, None) == ()
+
+
 @pytest.mark.parametrize("state", [NodeState.READY, NodeState.STOPPED])
 def test_all_nodes_beyond_the_spec_stay_while_nobody_says_what_they_hold(state: NodeState) -> None:
     there = observed(seen(0), seen(1, state))
