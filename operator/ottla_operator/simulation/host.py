@@ -8,6 +8,7 @@ halves behind.
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ottla.errors import OttlaError
 from ottla.simulator.event_loop import SimulatedEventLoop
@@ -84,7 +85,7 @@ class SimulatedHost:
         for node in desired.nodes:
             if node.name in outdated:
                 await asyncio.sleep(FORMAT_S)
-                await self._do(lambda node=node: self._publish(desired, node))  # type: ignore[misc]
+                await self._do(partial(self._publish, desired, node))
 
     async def start_node(self, node: DesiredNode) -> None:
         """Start the process and return when it runs; readiness comes later.

@@ -205,10 +205,6 @@ class QuorumKeepsItsMajority(PlannerPromise):
 class RollInOrder(PlannerPromise):
     """Controllers are restarted first and the active one last of them, then brokers; each once for one change."""
 
-    def __init__(self, situation: Situation) -> None:
-        super().__init__(situation)
-        self._restarted: dict[tuple[str, str], int] = {}
-
     def on_step(self, step: StepTaken) -> None:
         state = self.situation.state
         if step.kind is not Kind.RESTART or not self.situation.is_calm or not self.situation.serves(step.node_id):
@@ -223,10 +219,8 @@ class RollInOrder(PlannerPromise):
         if waiting and (is_active or not nodes[step.node_id].is_controller):
             what = "leads the quorum" if is_active else "is no controller"
             raise self.fail(f"{step}, which {what}; controllers {waiting} are still to be restarted")
-        key = (step.what, state.properties[step.what])
-        self._restarted[key] = self._restarted.get(key, 0) + 1
-        if self._restarted[key] > 2:
-            raise self.fail(f"{step} for the third time")
+        if not state.is_outdated(step.what):
+            raise self.fail(f"{step}, which runs with what is published")
 
 
 class DrainedFirst(PlannerPromise):

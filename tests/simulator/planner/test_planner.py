@@ -7,10 +7,13 @@ import functools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from ottla_operator.reconcile.nodes import ObservedNode
 from ottla_operator.simulation.__main__ import main
+from ottla_operator.simulation.host import SimulatedHost
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME, SCENARIOS, Scenario
 from ottla_operator.simulation.steps import Kind, Moment
@@ -86,6 +89,18 @@ def test_a_roll_restarts_each_node_once_and_brings_leaders_back() -> None:
     assert sorted(restarts[:3]) == ["c-quorum-0", "c-quorum-1", "c-quorum-2"]
     assert restarts[3:] == ["c-main-0", "c-main-1", "c-main-2"]
     assert any(step.kind is Kind.ELECT for step in outcome.steps)
+
+
+def test_a_restart_for_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    observe = SimulatedHost._observe_node
+
+    async def observe_without_revision(host: SimulatedHost, name: str) -> ObservedNode:
+        return replace(await observe(host, name), revision="forgotten")
+
+    monkeypatch.setattr(SimulatedHost, "_observe_node", observe_without_revision)
+    failure = PlannerRun(BY_NAME["roll"], 1, Order()).run().failure
+
+    assert failure == "RollInOrder: restart c-main-0, which runs with what is published"
 
 
 def test_a_broker_that_leaves_is_drained_stopped_and_unregistered() -> None:
