@@ -135,7 +135,7 @@ def covers(found: Json, wanted: Json) -> bool:
     return bool(found == wanted)
 
 
-def observed_node(pod: Document, *, has_successor: bool = True) -> ObservedNode:
+def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
     """Return what a pod says of its node; one that ends without a successor is stopped for good."""
     metadata, status = pod["metadata"], pod.get("status", {})
     name = metadata["name"]

@@ -94,7 +94,7 @@ async def reconcile_topic(
 
 
 async def _unless_brokers_come(
-    verdict: Waiting | Refused, topic: Topic, broker: BrokerAdmin, brokers_to_come: int
+    verdict: Waiting | Refused, topic: Topic, broker: BrokerAdmin, brokers_wanted: int
 ) -> Waiting | Refused:
     """Return ``verdict``, but wait where a replication factor was refused by a cluster that is still coming up."""
     if isinstance(verdict, Waiting) or verdict.reason != camel_case(ErrorCode.INVALID_REPLICATION_FACTOR.name):
@@ -104,9 +104,9 @@ async def _unless_brokers_come(
     except EXPECTED_ERRORS:
         live = 0
     is_late = topic.replication_factor is not None and topic.replication_factor <= live
-    if live >= brokers_to_come and not is_late:
+    if live >= brokers_wanted and not is_late:
         return verdict
-    return Waiting("BrokersMissing", f"{verdict.message} ({live} of {brokers_to_come} brokers are there)")
+    return Waiting("BrokersMissing", f"{verdict.message} ({live} of {brokers_wanted} brokers are there)")
 
 
 async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:

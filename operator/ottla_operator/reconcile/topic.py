@@ -93,7 +93,7 @@ def retained(topic: Topic) -> Reached | None:
     return None
 
 
-def _refusal(topic: Topic, observed: ObservedTopic, brokers_to_come: int) -> Refused | None:
+def _refusal(topic: Topic, observed: ObservedTopic, brokers_wanted: int) -> Refused | None:
     if topic.partitions < observed.partitions:
         return Refused(
             "PartitionsCannotDecrease",
@@ -101,7 +101,7 @@ def _refusal(topic: Topic, observed: ObservedTopic, brokers_to_come: int) -> Ref
             f"Kafka cannot remove partitions: set spec.partitions to {observed.partitions} or more",
         )
     factor, view = topic.replication_factor, observed.view
-    brokers = 0 if view is None else max(len(view.brokers), brokers_to_come)
+    brokers = 0 if view is None else max(len(view.brokers), brokers_wanted)
     if factor is not None and view is not None and factor > brokers:
         return Refused(
             "ReplicationFactorTooLarge",

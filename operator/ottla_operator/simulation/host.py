@@ -75,7 +75,7 @@ class SimulatedHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in sorted(self._state.properties) if name.startswith(prefix)]
-        seen = await asyncio.gather(*map(self._observe_node, names))
+        seen = [await self._observe_node(name) for name in names]
         return ObservedCluster(
             outdated=tuple(node.name for node in desired.nodes if not self._is_published(node)),
             nodes={node.name: node for node in seen},

@@ -287,7 +287,7 @@ def waiting(reason: str, message: str = "", last: str = "") -> Document:
     ],
 )
 def test_pod_says_how_its_node_is(pod: Document, state: NodeState, reason: str, message: str) -> None:
-    node = observed_node(pod)
+    node = observed_node(pod, has_successor=True)
 
     assert (node.state, node.reason, node.message, node.revision) == (state, reason, message, "r")
 
@@ -296,7 +296,7 @@ def test_terminating_pod_has_nothing_left_to_restart() -> None:
     pod = pod_with(conditions=[{"type": "Ready", "status": "True"}])
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
-    node = observed_node(pod)
+    node = observed_node(pod, has_successor=True)
 
     assert (node.state, node.revision, node.reason) == (NodeState.STARTING, None, "PodTerminating")
 
