@@ -8,8 +8,8 @@ turns out to be there, or until a second is over, and is what it would have been
 
 A process that is killed closes its connections one by one, and may be interrupted between them: the client may ask
 before the broker's own connection to the leader breaks. Those that the dead process had opened, to fetch as a follower,
-are closed first (see `runtime.dialer`): where one of them ends, answers wait for a tenth of a second, in which the other
-is seen to break as well or is not.
+are closed first (`runtime.dialer` sees to that): where one of them ends, answers wait for a tenth of a second, in which
+the other is seen to break as well or is not.
 
 Kafka has nothing of the kind.
 """
