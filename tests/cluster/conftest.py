@@ -1,12 +1,13 @@
 """A cluster of real `ottla run` processes on 127.0.0.1, and librdkafka clients that keep a ledger."""
 
+import collections
 import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -177,6 +178,13 @@ class ProcessCluster:
         found = self.admin().list_topics(topic, timeout=30).topics[topic]
         return [sorted(partition.isrs) for _, partition in sorted(found.partitions.items())]
 
+    def wait_in_sync(self, topic: str) -> None:
+        """Wait until every partition has three replicas in sync."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while any(len(isr) < 3 for isr in self.in_sync(topic)):
+            assert time.monotonic() < deadline, f"not in sync again: {self.in_sync(topic)}"
+            time.sleep(0.1)
+
     def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> "Ledger":
         return Ledger(self.bootstrap, topic, per_second=per_second, **config)
 
@@ -228,6 +236,13 @@ class Ledger:
             self._thread.join()
         left = self._producer.flush(90)
         assert left == 0, f"{left} records have no answer"
+
+    def check(self, found: Iterable[int]) -> None:
+        """Hold what is in the topic, or was read from it, against what was acknowledged: nothing lost or doubled."""
+        counts = collections.Counter(found)
+        assert self.failed == {}
+        assert sorted(self.acknowledged - counts.keys()) == []
+        assert [number for number, count in counts.items() if count > 1] == []
 
     def send(self, count: int = 1) -> None:
         for _ in range(count):

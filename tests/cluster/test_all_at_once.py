@@ -1,6 +1,5 @@
 """Everybody dies at once, or the majority does, again and again: what was acknowledged is there afterwards."""
 
-import collections
 import signal
 import time
 from collections.abc import Callable
@@ -10,13 +9,6 @@ import pytest
 
 PARTITIONS = 3
 ROUNDS = 3
-
-
-def check(cluster: Any, ledger: Any) -> None:
-    counts = collections.Counter(cluster.read_all("t", PARTITIONS))
-    assert ledger.failed == {}
-    assert sorted(ledger.acknowledged - set(counts)) == []
-    assert [number for number, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +28,7 @@ def test_killed_again_and_again(new_cluster: Callable[..., Any], victims: tuple[
         cluster.start()
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))
 
 
 def test_killed_while_it_comes_up(new_cluster: Callable[..., Any]) -> None:
@@ -54,7 +46,7 @@ def test_killed_while_it_comes_up(new_cluster: Callable[..., Any]) -> None:
         cluster.restart(3)
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))
 
 
 @pytest.mark.parametrize("victims", [pytest.param((1, 2), id="majority"), pytest.param((1, 2, 3), id="all")])
@@ -76,4 +68,4 @@ def test_frozen_again_and_again(new_cluster: Callable[..., Any], victims: tuple[
         cluster.wait_known()
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))

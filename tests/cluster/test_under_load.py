@@ -1,6 +1,5 @@
 """Real processes under a real producer: killed, frozen and rolled, nothing acknowledged is lost or doubled."""
 
-import collections
 import signal
 import time
 from collections.abc import Callable
@@ -20,20 +19,6 @@ def cluster(new_cluster: Callable[..., Any], request: pytest.FixtureRequest) -> 
     return made
 
 
-def wait_in_sync(cluster: Any) -> None:
-    deadline = time.monotonic() + 60
-    while any(len(isr) < 3 for isr in cluster.in_sync("t")):
-        assert time.monotonic() < deadline, f"not in sync again: {cluster.in_sync('t')}"
-        time.sleep(0.1)
-
-
-def check(cluster: Any, ledger: Any) -> None:
-    counts = collections.Counter(cluster.read_all("t", PARTITIONS))
-    assert ledger.failed == {}
-    assert set(counts) >= ledger.acknowledged
-    assert [number for number, count in counts.items() if count > 1] == []
-
-
 def test_one_after_the_other_is_killed(cluster: Any) -> None:
     ledger = cluster.ledger("t")
     ledger.start()
@@ -42,10 +27,10 @@ def test_one_after_the_other_is_killed(cluster: Any) -> None:
         node.kill()
         time.sleep(0.5)
         cluster.restart(node_id)
-        wait_in_sync(cluster)
+        cluster.wait_in_sync("t")
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))
 
 
 def test_a_roll_fails_no_request(cluster: Any) -> None:
@@ -55,10 +40,10 @@ def test_a_roll_fails_no_request(cluster: Any) -> None:
     for node_id in [*(each for each in cluster.nodes if each != active), active]:
         assert cluster.nodes[node_id].stop() == 0
         cluster.restart(node_id)
-        wait_in_sync(cluster)
+        cluster.wait_in_sync("t")
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))
 
 
 @pytest.mark.parametrize("is_controller", [True, False], ids=["active-controller", "other-node"])
@@ -78,7 +63,7 @@ def test_a_node_that_stands_still_is_replaced_and_comes_back(
     cluster.nodes[victim].signal(signal.SIGSTOP)
     time.sleep(8)
     cluster.nodes[victim].signal(signal.SIGCONT)
-    wait_in_sync(cluster)
+    cluster.wait_in_sync("t")
     ledger.stop()
 
-    check(cluster, ledger)
+    ledger.check(cluster.read_all("t", PARTITIONS))
