@@ -31,5 +31,6 @@ class EventQueue:
     def take_due(self) -> tuple[Callable[..., object], tuple[Any, ...]] | None:
         """Return the next action whose time has come, and its arguments."""
         if self._events and self._events[0][0] <= self._clock.monotonic_ms():
-            return heapq.heappop(self._events)[2:]
+            _, _, action, arguments = heapq.heappop(self._events)
+            return action, arguments
         return None

@@ -12,7 +12,7 @@ from ottla.simulator.administrator import Administrator
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.client_host import ClientHost
 from ottla.simulator.clock import MachineClock
-from ottla.simulator.cluster import Cluster, SimulatedNode
+from ottla.simulator.cluster import Cluster
 from ottla.simulator.consumer import Consumer
 from ottla.simulator.faults import Nemesis
 from ottla.simulator.group_member import GroupMember
@@ -59,7 +59,6 @@ class Simulation:
     def __init__(self, seed: int, *, plan: Plan | None = None, faulty: bool = True) -> None:
         self.plan = plan or draw_plan(seed)
         self._is_faulty = faulty
-        self._events = 0
         storm_random, self._random = SeededRandom(seed * 4 + 1), SeededRandom(seed * 4 + 2)
         self.storm = Storm(storm_random, fastest_ms=self.plan.fastest_ms, slowest_ms=self.plan.slowest_ms)
         self.cluster = Cluster(
@@ -75,7 +74,7 @@ class Simulation:
         self.witness = Witness(self.cluster)
         self.witness.invariants = [invariant(self.witness) for invariant in EVERY_INVARIANT]
         self.cluster.before_start = self.witness.before_start
-        self.cluster.on_event = self._on_event
+        self.cluster.on_event = self.witness.look
         self._set_clocks()
         self._make_clients()
         self.nemesis = Nemesis(
@@ -129,10 +128,6 @@ class Simulation:
         pace_ms = self.plan.pace_ms
         return Producer(self._host, self.witness, name, topic, acks=acks, is_idempotent=is_idempotent, pace_ms=pace_ms)
 
-    def _on_event(self, place: SimulatedNode) -> None:
-        self._events += 1
-        self.witness.look(place)
-
     # --- running
 
     def run(self, milliseconds: int) -> Outcome:
@@ -154,7 +149,7 @@ class Simulation:
             failure=failure,
             simulated_ms=self.cluster.clock.monotonic_ms(),
             digest=self.trace.digest,
-            events=self._events,
+            events=self.witness.looks,
             acknowledged=sum(producer.acknowledged_count for producer in self.producers),
             read=sum(consumer.read_count for consumer in self.consumers),
             faults=self.nemesis.counts,

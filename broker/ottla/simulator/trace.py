@@ -34,9 +34,8 @@ class Trace:
     def on_bytes(self, source: str, target: str, data: bytes) -> None:
         """Take in what has arrived; see `Internet`."""
         self.bytes_arrived += len(data)
-        self.digest = zlib.crc32(
-            data, zlib.crc32(b"%d %s %s" % (self._clock.monotonic_ms(), source.encode(), target.encode()), self.digest)
-        )
+        where = f"{self._clock.monotonic_ms()} {source} {target}".encode()
+        self.digest = zlib.crc32(data, zlib.crc32(where, self.digest))
 
     def last(self) -> list[str]:
         """Return the notes, oldest first, as lines."""

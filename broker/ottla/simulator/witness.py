@@ -3,8 +3,9 @@
 A look costs little where nothing has: one comparison for the quorum, one for the metadata, one per partition.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeAlias
 
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -80,6 +81,9 @@ class Invariant:
         """A consumer that stood at ``position`` was told that the log starts at ``start``."""
 
 
+_Replicas: TypeAlias = dict[TopicPartition, tuple[PartitionLog, ReplicaState]]
+
+
 class _Seen:
     """What one process looked like last."""
 
@@ -87,7 +91,7 @@ class _Seen:
         self.process = process
         self.quorum = NO_QUORUM
         self.image: MetadataImage = EMPTY_IMAGE
-        self.replicas: dict[TopicPartition, tuple[PartitionLog, ReplicaState]] = {}
+        self.replicas: _Replicas = {}
 
 
 class _MetadataListener:
@@ -108,11 +112,22 @@ class _MetadataListener:
         """Nothing."""
 
 
+@contextmanager
+def _observed(place: SimulatedNode) -> Iterator[None]:
+    """Let the promises read the node's disk: nothing fails, and nothing counts."""
+    place.disk.is_observed = True
+    try:
+        yield
+    finally:
+        place.disk.is_observed = False
+
+
 class Witness:
     """See the module.
 
     Attributes:
         image: the newest metadata that any node has published.
+        looks: how many events it has looked at.
         harmed: nodes whose disks have lost data, by partition, until they are known to have it again.
     """
 
@@ -137,32 +152,36 @@ class Witness:
         Raises:
             InvariantViolation: a promise does not hold.
         """
+        self.looks += 1
         process = place.process
         if process is None:
             return
-        place.disk.is_observed = True
-        try:
-            self._look(place, process)
-        finally:
-            place.disk.is_observed = False
-
-    def _look(self, place: SimulatedNode, process: Node) -> None:
-        self.looks += 1
         seen = self._seen.get(place.node_id)
         if seen is None or seen.process is not process:
             self._note_end(seen)
             seen = self._seen[place.node_id] = _Seen(process)
-        self._look_at_quorum(place, seen)
+        raft = process.raft
+        state = raft.state
+        quorum = (isinstance(state, LeaderState), state.epoch, raft.high_watermark or 0, raft.log_end_offset)
+        if quorum != seen.quorum:
+            before, seen.quorum = seen.quorum, QuorumView(*quorum)
+            with _observed(place):
+                for invariant in self.invariants:
+                    invariant.on_quorum(place, before, seen.quorum)
         image = process.metadata.image
         if image is not seen.image:
             seen.image = image
-            self._look_at_image(image)
-        replicas = seen.replicas
-        for partition in process.replicas:
+            with _observed(place):
+                self._look_at_image(image)
+        self._look_at_replicas(place, process.replicas, seen.replicas)
+
+    def _look_at_replicas(self, place: SimulatedNode, partitions: Iterable[Partition], replicas: _Replicas) -> None:
+        node_id = place.node_id
+        for partition in partitions:
             log = partition.log
             # A plain tuple, which equals a named one and is made faster: mostly nothing has changed.
             now = (
-                partition.leader == place.node_id,
+                partition.leader == node_id,
                 partition.leader_epoch,
                 log.high_watermark,
                 log.log_end_offset,
@@ -176,8 +195,9 @@ class Witness:
                 key = PartitionKey(topic, partition.topic_id, index)
                 change = Change(place, partition, key, before[1], ReplicaState(*now))
                 replicas[partition.topic_partition] = (log, change.now)
-                for invariant in self.invariants:
-                    invariant.on_replica(change)
+                with _observed(place):
+                    for invariant in self.invariants:
+                        invariant.on_replica(change)
 
     def _note_end(self, seen: _Seen | None) -> None:
         for log, _ in () if seen is None else seen.replicas.values():
@@ -188,16 +208,6 @@ class Witness:
         place = TopicPartition(key.topic, key.partition)
         logs = [seen.replicas[place][0] for seen in self._seen.values() if place in seen.replicas]
         return max([log.high_watermark for log in logs] + [self._ended.get(place, 0)])
-
-    def _look_at_quorum(self, place: SimulatedNode, seen: _Seen) -> None:
-        raft = seen.process.raft
-        state = raft.state
-        leads = isinstance(state, LeaderState)
-        now = (leads, state.epoch, raft.high_watermark or 0, raft.log_end_offset)
-        if now != seen.quorum:
-            before, seen.quorum = seen.quorum, QuorumView(*now)
-            for invariant in self.invariants:
-                invariant.on_quorum(place, before, seen.quorum)
 
     def _look_at_image(self, image: MetadataImage) -> None:
         before = self.image
