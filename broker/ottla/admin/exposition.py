@@ -72,6 +72,15 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         snapshot.connections_closed_for_errors,
     )
     yield _family(
+        "ottla_authorization_denials_total",
+        "Refusals for want of a permission.",
+        "counter",
+        (
+            ({"operation": operation, "resource": resource}, count)
+            for (operation, resource), count in snapshot.denials.items()
+        ),
+    )
+    yield _family(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Requests that wait.",
         "gauge",

@@ -101,6 +101,8 @@ class NodeSnapshot:
     connections_accepted: int
     connections_refused: int
     connections_closed_for_errors: int
+    denials: dict[tuple[str, str], int]
+    """How often an operation on a kind of resource was refused."""
     request_memory: RequestMemorySample
     fetch_sessions: int
     fetch_session_partitions: int
@@ -155,6 +157,10 @@ def _whole_node(node: Node) -> NodeSnapshot:
         connections_accepted=gateway.accepted_total,
         connections_refused=gateway.refused,
         connections_closed_for_errors=gateway.closed_for_protocol_errors,
+        denials={
+            (operation.name, resource_type.name): count
+            for (operation, resource_type), count in sorted(node.services.denials.counts.items())
+        },
         request_memory=RequestMemorySample(
             gateway.memory.limit_bytes,
             gateway.memory.held_bytes,

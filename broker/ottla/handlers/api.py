@@ -73,7 +73,15 @@ class RequestContext:
     """Monotonic."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether who asked is allowed to do this with that resource."""
+        """Return whether who asked is allowed to do this with that resource; a refusal is counted and logged."""
+        if self.would_be_allowed(operation, resource_type, name):
+            return True
+        asking = self.connection
+        self.services.denials.note(asking.principal, asking.peer.host, operation, resource_type, name)
+        return False
+
+    def would_be_allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Return whether it is allowed, where nobody asked for it: to list what may be seen, to try other ways."""
         authorizer = self.services.authorizer
         if not authorizer.is_enabled:
             return True

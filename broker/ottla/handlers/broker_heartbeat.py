@@ -8,7 +8,7 @@ Source: BrokerHeartbeatRequest.json of Apache Kafka 4.3.
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
@@ -16,6 +16,6 @@ from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 @serves(api_key=63, versions=range(0, 3))
 def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> Delayed[Message]:
     """Note whose connection this is, so that its end can be told from others; let the controller answer."""
-    if context.may_on_cluster(Operation.CLUSTER_ACTION):
+    if context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         context.connection.heartbeats_of = (request.broker_id, request.broker_epoch)
     return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

@@ -4,14 +4,38 @@ v2 flexible. Decided by `ottla.controller.topics`. Not done: quotas on partition
 Source: CreatePartitionsRequest.json of Apache Kafka 4.3.
 """
 
+from functools import partial
+
+from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
-from ottla.wire.messages.create_partitions import CreatePartitionsRequest
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
 
 
 @serves(api_key=37, versions=range(0, 4))
 def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, partial(_decide, context))
+
+
+def _decide(context: RequestContext, request: CreatePartitionsRequest) -> Delayed[Message]:
+    request.topics, hidden = split(request.topics, lambda topic: context.may_on_topic(Operation.ALTER, topic.name))
+    refused = [
+        CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in hidden
+    ]
+
+    def answer(response: Message) -> Message:
+        assert isinstance(response, CreatePartitionsResponse)
+        response.results += refused
+        return response
+
+    return context.services.controller.decide_here(request).then(answer)

@@ -5,14 +5,47 @@ Decided by `ottla.controller.topics`. Not done: quotas on partition creation (KI
 Source: CreateTopicsRequest.json of Apache Kafka 4.3.
 """
 
+from functools import partial
+
+from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
-from ottla.wire.messages.create_topics import CreateTopicsRequest
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 
 @serves(api_key=19, versions=range(2, 8))
 def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, partial(_decide, context))
+
+
+def _decide(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message]:
+    """Have created what the client may create; hide settings from who may not see them."""
+    refused: list[CreatableTopicResult] = []
+    if not context.would_be_allowed(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        request.topics, hidden = split(request.topics, lambda topic: context.may_on_topic(Operation.CREATE, topic.name))
+        refused = [
+            CreatableTopicResult(
+                name=topic.name,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message="Authorization failed.",
+            )
+            for topic in hidden
+        ]
+
+    def answer(response: Message) -> Message:
+        assert isinstance(response, CreateTopicsResponse)
+        for topic in response.topics:
+            if not topic.error_code and not context.would_be_allowed(
+                Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name
+            ):
+                topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                topic.configs, topic.num_partitions, topic.replication_factor = [], -1, -1
+        response.topics += refused
+        return response
+
+    return context.services.controller.decide_here(request).then(answer)

@@ -16,9 +16,10 @@ from ottla.config.layers import (
 )
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.config_resources import broker_layers
+from ottla.handlers.config_resources import broker_layers, require_on_resource
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
 from ottla.metadata.topic_name import invalid_topic_name_reason
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -47,6 +48,7 @@ def _describe(
         error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
+        require_on_resource(context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
         described = _values(context, resource.resource_type, resource.resource_name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""

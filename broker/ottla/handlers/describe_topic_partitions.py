@@ -30,7 +30,9 @@ def describe_topic_partitions(
     """Fill one page."""
     image = context.services.metadata.image
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
-    names, hidden = split(sorted(wanted), lambda name: context.may_on_topic(Operation.DESCRIBE, name))
+    names, hidden = split(
+        sorted(wanted), lambda name: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    )
     first_partition = 0
     if request.cursor is not None:
         cursor = request.cursor

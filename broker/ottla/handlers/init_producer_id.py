@@ -8,7 +8,7 @@ Source: InitProducerIdRequest.json; TransactionCoordinator.handleInitProducerId 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.types import ProducerId
-from ottla.wire.acl_codes import Operation, ResourceType
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _NO_ID = -1
@@ -32,12 +32,13 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
 
 def _may_produce(context: RequestContext) -> bool:
     """Whoever may write to any topic may do so idempotently (KIP-679)."""
-    if context.may_on_cluster(Operation.IDEMPOTENT_WRITE):
+    if context.would_be_allowed(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
         return True
     asking = context.connection
-    return context.services.authorizer.authorize_by_resource_type(
+    may_write_somewhere = context.services.authorizer.authorize_by_resource_type(
         asking.principal, asking.peer.host, Operation.WRITE, ResourceType.TOPIC
     )
+    return may_write_somewhere or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
 
 
 def _respond(taken: ProducerId | ErrorCode) -> InitProducerIdResponse:

@@ -7,7 +7,7 @@ Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
@@ -15,11 +15,15 @@ from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespons
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> Delayed[ListGroupsResponse]:
     """List all to who may describe the cluster, to others those that they may describe."""
     listed = context.services.groups.list_groups(request)
-    if context.may_on_cluster(Operation.DESCRIBE):
+    if context.would_be_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return listed
 
     def without_secrets(response: ListGroupsResponse) -> ListGroupsResponse:
-        response.groups = [each for each in response.groups if context.may_on_group(Operation.DESCRIBE, each.group_id)]
+        response.groups = [
+            each
+            for each in response.groups
+            if context.would_be_allowed(Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
+        ]
         return response
 
     return listed.then(without_secrets)

@@ -20,7 +20,7 @@ from ottla.handlers.permissions import NOT_ASKED, authorized_on_cluster, authori
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
 from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
-from ottla.wire.acl_codes import Operation, ResourceType
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import EncodedArray
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -121,7 +121,8 @@ def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]
     for topic in topics:
         if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
             continue
-        if context.may_on_cluster(Operation.CREATE) or context.may_on_topic(Operation.CREATE, topic.name):
+        may_create_any = context.would_be_allowed(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        if may_create_any or context.may_on_topic(Operation.CREATE, topic.name):
             missing.append(topic.name)
         else:
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -173,7 +174,7 @@ class _Described:
         return [
             self._topic(topic)
             for name, topic in sorted(self._image.topics.by_name.items())
-            if self._context.may_on_topic(Operation.DESCRIBE, name)
+            if self._context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
 
     def topic_by_name(self, name: str) -> MetadataResponseTopic:

@@ -10,7 +10,7 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -96,7 +96,11 @@ def _fetch_allowed(
     def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if response.error_code == ErrorCode.NONE:
             response.topics = [
-                *(topic for topic in response.topics if context.may_on_topic(Operation.DESCRIBE, topic.name)),
+                *(
+                    topic
+                    for topic in response.topics
+                    if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+                ),
                 *(_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden),
             ]
         return response

@@ -5,7 +5,7 @@ v3 replica id; v4 flexible. Source: OffsetForLeaderEpochRequest.json; KIP-101, K
 
 from ottla.errors import KafkaError
 from ottla.handlers.api import RequestContext, serves
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -20,7 +20,7 @@ def offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     """Ask each partition's leader epoch cache."""
     response = OffsetForLeaderEpochResponse()
-    is_follower = context.may_on_cluster(Operation.CLUSTER_ACTION)
+    is_follower = context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     for topic in request.topics:
         answers = []
         for wanted in topic.partitions:

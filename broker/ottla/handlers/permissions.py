@@ -56,11 +56,15 @@ def split(items: Iterable[ItemT], is_allowed: Callable[[ItemT], bool]) -> tuple[
 
 def authorized_operations(context: RequestContext, resource_type: ResourceType, name: str) -> int:
     """Return the operations on a resource that the client may do."""
-    return sum(1 << operation for operation in _SUPPORTED[resource_type] if context.may(operation, resource_type, name))
+    return sum(
+        1 << operation
+        for operation in _SUPPORTED[resource_type]
+        if context.would_be_allowed(operation, resource_type, name)
+    )
 
 
 def authorized_on_cluster(context: RequestContext) -> int:
     """Return what the client may do with the cluster; 0 to who may not even describe it."""
-    if not context.may_on_cluster(Operation.DESCRIBE):
+    if not context.would_be_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.security.authorizer import Authorizer
+    from ottla.security.denials import Denials
     from ottla.transactions.producer_ids import ProducerIds
 
 
@@ -36,3 +37,4 @@ class Services:
     groups: "GroupCoordinator"
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"
+    denials: "Denials"

@@ -35,6 +35,7 @@ from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.security.authorizer import AclAuthorizer
+from ottla.security.denials import Denials
 from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
@@ -243,6 +244,7 @@ class Node:
             groups=self.groups,
             producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
             authorizer=self.authorizer,
+            denials=Denials(self.clock),
         )
         self.gateway = Gateway(
             services=self.services,
