@@ -1,7 +1,7 @@
 """All client connections of a node: let in within limits, served by the pipeline, closed when idle too long.
 
-What their requests hold in memory is bounded over all of them; the listeners of controllers and of brokers among
-themselves are outside that bound, so that no crowd of clients keeps the cluster from running.
+How many there are is bounded, and what their requests hold in memory over all of them; the listeners of controllers and
+of brokers among themselves are outside these bounds, so that no crowd of clients keeps the cluster from running.
 
 Source: SocketServer and ConnectionQuotas of Apache Kafka 4.3.
 """
@@ -37,6 +37,7 @@ class GatewayConfig:
 
     request_size_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = 2**31 - 1
+    """Counts all of them; those of ``privileged_listeners`` are let in above it."""
     connections_per_ip_max: int = 2**31 - 1
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     idle_ms_max: int = 600_000
@@ -106,8 +107,10 @@ class Gateway:
             self._serves_clients = self._has_caught_up and bool(self._services.metadata.alive_brokers())
             if not self._serves_clients:
                 return False
+        is_privileged = listener in self.config.privileged_listeners
         limit = self.config.connections_per_ip_overrides.get(peer.host, self.config.connections_per_ip_max)
-        if len(self._connections) >= self.config.connections_max or self._per_ip[peer.host] >= limit:
+        is_full = len(self._connections) >= self.config.connections_max and not is_privileged
+        if is_full or self._per_ip[peer.host] >= limit:
             self._refuse(peer, listener, limit)
             return False
         info = ConnectionInfo(
@@ -122,7 +125,7 @@ class Gateway:
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=self._privileged_memory if listener in self.config.privileged_listeners else self.memory,
+            memory=self._privileged_memory if is_privileged else self.memory,
             frame_size_bytes_max=self.config.request_size_bytes_max,
             on_frame=self._pipeline.on_frame,
             now_ms=self._services.clock.monotonic_ms(),

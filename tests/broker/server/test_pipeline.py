@@ -92,9 +92,9 @@ def test_unknown_tags_in_the_request_header_are_passed_over(running: RunningNode
     assert ApiVersionsResponse.decode(frame, 3, 4).error_code == ErrorCode.NONE
 
 
-def accept(running: RunningNode, connection: ConnectionId, host: str) -> bool:
+def accept(running: RunningNode, connection: ConnectionId, host: str, listener: str = "PLAINTEXT") -> bool:
     return running.node.accepted(
-        connection, listener="PLAINTEXT", peer=Endpoint(host, 1), dialled=Endpoint("localhost", 9092)
+        connection, listener=listener, peer=Endpoint(host, 1), dialled=Endpoint("localhost", 9092)
     )
 
 
@@ -107,6 +107,14 @@ def test_connections_are_limited_in_all_and_per_address(world: World) -> None:
     assert not accept(running, 105, "10.0.0.3"), "the fourth in all"
     running.node.closed(101, "gone")
     assert accept(running, 106, "10.0.0.1")
+
+
+def test_no_crowd_of_clients_keeps_the_quorum_out(world: World) -> None:
+    running = world.start_node(max_connections="1")
+    accept(running, 101, "10.0.0.1")
+    assert not accept(running, 102, "10.0.0.2")
+
+    assert accept(running, 103, "10.0.0.3", "CONTROLLER")
 
 
 def test_a_silent_connection_is_closed_and_a_busy_one_is_not(world: World) -> None:

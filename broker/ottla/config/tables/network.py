@@ -20,7 +20,7 @@ listeners LIST PLAINTEXT://:9092 list+ - per-broker acted-on
 max.connection.creation.rate INT 2147483647 0.. 1/s cluster-wide known
     New connections per second that this broker takes.
 max.connections INT 2147483647 0.. - cluster-wide acted-on
-    Connections that this broker holds at once.
+    Connections that this broker holds at once; the listeners that only nodes use take more.
 max.connections.per.ip INT 2147483647 0.. - cluster-wide acted-on
     Connections from one address.
 max.connections.per.ip.overrides STRING "" - - cluster-wide acted-on
