@@ -41,14 +41,17 @@ class LostLeaders:
 
     def now(self) -> Set[NodeId]:
         """Return the leaders that this node lost, or began to suspect, just now and the metadata calls alive."""
-        lost = self._fetchers.lost_since_ms()
-        suspected = self._suspected_since_ms
-        if not lost and not suspected:
+        waits = self._waits()
+        if not waits:
             return frozenset()
         now_ms = self._clock.monotonic_ms()
-        leaders = {leader for leader, since_ms in lost.items() if now_ms < since_ms + WAIT_MS_MAX}
-        leaders.update(leader for leader, since_ms in suspected.items() if now_ms < since_ms + SUSPICION_MS)
-        return {leader for leader in leaders if self._is_alive(leader)}
+        return {leader for leader, until_ms in waits if now_ms < until_ms and self._is_alive(leader)}
+
+    def _waits(self) -> list[tuple[NodeId, int]]:
+        """Return for whose successors answers wait, or waited a moment ago, and until when."""
+        waits = [(leader, since_ms + WAIT_MS_MAX) for leader, since_ms in self._fetchers.lost_since_ms().items()]
+        waits += [(leader, since_ms + SUSPICION_MS) for leader, since_ms in self._suspected_since_ms.items()]
+        return waits
 
     def suspect(self, broker_id: NodeId) -> None:
         """Note that ``broker_id`` has ended a connection that it fetched over; once a second at most."""
@@ -101,5 +104,4 @@ class LostLeaders:
         if deadline_ms is None:
             return None
         now_ms = self._clock.monotonic_ms()
-        ends_ms = (since_ms + SUSPICION_MS for since_ms in self._suspected_since_ms.values())
-        return min([deadline_ms, *(end_ms for end_ms in ends_ms if end_ms > now_ms)])
+        return min([deadline_ms, *(until_ms for _, until_ms in self._waits() if until_ms > now_ms)])

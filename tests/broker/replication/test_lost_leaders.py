@@ -117,13 +117,15 @@ def test_an_answer_waits_for_a_second_at_most_and_later_ones_not_at_all(room: Ro
     assert room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER).is_complete
 
 
-def test_the_node_wakes_up_when_time_is_over(room: Room) -> None:
+@pytest.mark.parametrize("lost_for_ms", [0, 600])
+def test_the_node_wakes_up_when_time_is_over(room: Room, lost_for_ms: int) -> None:
     assert room.leaders.next_deadline_ms() is None
     room.lose(1)
+    room.run(lost_for_ms)
     answer = room.leaders.answer_without(lambda lost: 1 in lost, lambda: ANSWER)
     deadline_ms = room.leaders.next_deadline_ms()
-    assert deadline_ms is not None
-    room.run(deadline_ms - room.clock.monotonic_ms())
+    assert deadline_ms == room.clock.monotonic_ms() + WAIT_MS_MAX - lost_for_ms
+    room.run(WAIT_MS_MAX - lost_for_ms)
 
     assert answer.is_complete
     assert room.leaders.next_deadline_ms() is None
