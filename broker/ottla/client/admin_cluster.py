@@ -3,6 +3,7 @@
 import asyncio
 
 from ottla.client.admin_base import AdminBase
+from ottla.client.connection import versions_request
 from ottla.client.errors import UnsupportedApiError, kafka_error, raise_for
 from ottla.client.results import (
     BrokerDescription,
@@ -13,7 +14,7 @@ from ottla.client.results import (
 )
 from ottla.errors import ErrorCode
 from ottla.types import Endpoint, NodeId, Offset, TopicPartition
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -74,7 +75,7 @@ class ClusterAdmin(AdminBase):
         Raises:
             KafkaError: REQUEST_TIMED_OUT where it lags behind for too long.
         """
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0.1.0")
+        request = versions_request()
 
         async def attempt() -> Endpoint:
             # In KRaft the epoch of the finalized features is the offset of the metadata that the broker shows.
@@ -121,7 +122,7 @@ class ClusterAdmin(AdminBase):
 
     async def describe_features(self) -> list[FeatureDescription]:
         """Return the features that the cluster supports, sorted by name."""
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="0.1.0")
+        request = versions_request()
         response = await self._retry(lambda: self._ask(request, ApiVersionsResponse))
         finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
         return [

@@ -231,9 +231,7 @@ class Connection:
         self._writer.close()
 
     async def _negotiate(self, timeout_s: float) -> None:
-        request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
-        )
+        request = versions_request()
         version = request.versions.last
         response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -242,6 +240,13 @@ class Connection:
             version = min(version, known.get(ApiKey.API_VERSIONS, 0))
             response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+
+def versions_request() -> ApiVersionsRequest:
+    """Ask what a broker serves, and say who asks (KIP-511)."""
+    return ApiVersionsRequest(
+        client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
+    )
 
 
 def _api_versions_version(frame: bytes, version: int, position: int) -> int:

@@ -83,7 +83,6 @@ class LeadershipControl:
             return broker is not None and broker.has_online_directory(directory)
 
         rules = self._rules_of(topic)
-
         return PartitionChange(
             topic_id=topic.topic_id,
             partition_id=partition_id,
@@ -96,7 +95,7 @@ class LeadershipControl:
             directories=known,
         )
 
-    def _rules_of(self, topic: TopicImage) -> "_Rules":
+    def _rules_of(self, topic: TopicImage) -> _Rules:
         """Return the topic's rules, found out once: a broker may have ten thousand partitions, of a few topics."""
         image = self._state.image
         has_changed = self._rules_from[0] is not image.configs or self._rules_from[1] is not image.features

@@ -78,7 +78,7 @@ class Leadership:
         if self._sync_at_ms is not None and now_ms >= self._sync_at_ms:
             self.sync()
         for voter_id in leader.remote_voters():
-            if self._needs_to_hear(leader, voter_id, now_ms) and self._requests.is_ready(voter_id, now_ms):
+            if now_ms >= self._silent_at_ms(leader, voter_id) and self._requests.is_ready(voter_id, now_ms):
                 self._tell(leader, voter_id, now_ms)
 
     def deadline_ms(self) -> int | None:
@@ -157,9 +157,6 @@ class Leadership:
 
     # --- telling the voters
 
-    def _needs_to_hear(self, leader: LeaderState, voter_id: NodeId, now_ms: int) -> bool:
-        return now_ms >= self._silent_at_ms(leader, voter_id)
-
     def _silent_at_ms(self, leader: LeaderState, voter_id: NodeId) -> int:
         """Return when ``voter_id`` is to hear of this leader: at once, or when it does not fetch for half a timeout."""
         progress = leader.progress.get(leader.voters.voters[voter_id].key)
@@ -187,7 +184,8 @@ class Leadership:
             return
         partition = only_partition(answer.topics)
         if answer.error_code or partition is None:
-            self._replica.complain(ErrorCode(answer.error_code), voter_id, "to hear of the leader")
+            error = ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._replica.complain(error, voter_id, "to hear of the leader")
             return
         leader = self._leader
         if partition.leader_epoch > leader.epoch:

@@ -36,7 +36,8 @@ class PeerRequests:
         self._retry_at_ms.clear()
 
     def is_ready(self, peer: NodeId, now_ms: int) -> bool:
-        return peer not in self._in_flight and now_ms >= self._retry_at_ms.get(peer, 0)
+        retry_ms = self.retry_ms(peer)
+        return retry_ms is not None and now_ms >= retry_ms
 
     def retry_ms(self, peer: NodeId) -> int | None:
         """Return when ``peer`` may get a request; None while one is under way."""
@@ -44,7 +45,8 @@ class PeerRequests:
 
     def next_retry_ms(self, peers: list[NodeId]) -> int | None:
         """Return when the first of ``peers`` that does not have a request under way may get one."""
-        return min((self._retry_at_ms.get(peer, 0) for peer in peers if peer not in self._in_flight), default=None)
+        retries_ms = [self.retry_ms(peer) for peer in peers]
+        return min([retry_ms for retry_ms in retries_ms if retry_ms is not None], default=None)
 
     def send(
         self,

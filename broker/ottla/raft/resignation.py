@@ -81,7 +81,8 @@ class Resignation:
         self._state.unacknowledged.remove(voter_id)
         partition = only_partition(answer.topics)
         if answer.error_code or partition is None:
-            self._replica.complain(ErrorCode(answer.error_code), voter_id, "to hear of a resignation")
+            error = ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._replica.complain(error, voter_id, "to hear of a resignation")
         elif partition.leader_epoch > self._state.epoch:
             self._replica.learn(Learned.of(partition.leader_id, partition.leader_epoch, answer.node_endpoints))
 

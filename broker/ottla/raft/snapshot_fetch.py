@@ -105,11 +105,8 @@ class SnapshotFetch(Generic[RecordT]):
         piece = bytes(partition.unaligned_records or b"")  # type: ignore[arg-type]
         is_next = snapshot_id == self._snapshot_id and partition.position == self._position and bool(piece)
         if partition.error_code or not is_next:
-            logger.info(
-                "the leader of the metadata quorum does not go on with snapshot %s: %s",
-                self._snapshot_id,
-                ErrorCode(partition.error_code).name,
-            )
+            why = ErrorCode(partition.error_code).name if partition.error_code else "it sent another piece, or none"
+            logger.info("the leader of the metadata quorum does not go on with snapshot %s: %s", self._snapshot_id, why)
             self.abandon()
             return False
         try:

@@ -240,11 +240,12 @@ class Partition:
     def _begin_with_whole_batch(self, records: Buffer) -> None:
         """Let an empty log that is to start within a batch, where DeleteRecords has put the start, end before it."""
         log = self.log
-        for batch in iterate_batches(records):
-            if batch.base_offset < log.log_end_offset <= batch.last_offset and batch.leader_epoch <= self.leader_epoch:
-                batch.check_crc()
-                log.truncate_fully_and_start_at(batch.base_offset, log.log_start_offset)
+        first = next(iterate_batches(records), None)
+        if first is None:
             return
+        if first.base_offset < log.log_end_offset <= first.last_offset and first.leader_epoch <= self.leader_epoch:
+            first.check_crc()
+            log.truncate_fully_and_start_at(first.base_offset, log.log_start_offset)
 
     # --- how far it is committed
 

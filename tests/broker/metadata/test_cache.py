@@ -1,4 +1,4 @@
-"""Encoded partitions are kept as long as the topic and the brokers stay what they were, and never longer."""
+"""Encoded partitions are kept while the topic and the brokers stay what they were; fenced brokers stay for a moment."""
 
 from collections.abc import Callable
 
