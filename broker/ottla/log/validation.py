@@ -16,6 +16,7 @@ INVALID_RECORD, as every other such lie is in both.
 Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
@@ -26,6 +27,7 @@ from ottla.wire.records import (
     NO_TIMESTAMP,
     Compression,
     RecordBatch,
+    RecordsSummary,
     TimestampType,
     are_dense,
     build_batch,
@@ -136,7 +138,8 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
     else:
         data = _plain_records(batch, config, topic_partition)
         is_near = -_PLAIN_TIMESTAMP_MAX <= batch.base_timestamp_ms <= _PLAIN_TIMESTAMP_MAX
-        if not (is_near and are_dense(data, count)):
+        if not (is_near and are_dense(data, count, headers_each_max=_headers_each_max(data, count, config))):
+            _check_header_count(batch, data, config, topic_partition)
             validate_plain_records(batch, data)
 
 
@@ -176,8 +179,8 @@ def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: Topic
 
     Raises:
         CorruptRecordError: the bytes are not what the codec writes, or decompress to too much.
-        InvalidRecordError: there is no such codec, or the records contradict the header or themselves.
-        KafkaError: MESSAGE_TOO_LARGE, for too many records or headers.
+        InvalidRecordError: there is no such codec, or there cannot be so many records.
+        KafkaError: MESSAGE_TOO_LARGE, for too many records.
     """
     kind = batch.attributes & _COMPRESSION_BITS
     if not kind:
@@ -190,11 +193,42 @@ def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: Topic
         if count * _RECORD_SIZE_BYTES_MIN > len(data):
             raise InvalidRecordError(f"the batch says that it has {count} records; it has {len(data)} bytes for them")
         raise _too_many_entries(f"{count} records", config, topic_partition)
+    return data
+
+
+def _headers_each_max(data: bytes, record_count: int, config: LogConfig) -> int:
+    """Return with how many headers in each of so many records there cannot be too many in all."""
+    return _entries_max(config) // max(record_count, 1) if len(data) > _HEADERS_COUNTED_FROM_BYTES else len(data)
+
+
+def _check_header_count(batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition) -> None:
+    """Refuse a batch for the number of its headers, before anybody looks at them.
+
+    Raises:
+        InvalidRecordError: the records contradict the header or themselves.
+        KafkaError: MESSAGE_TOO_LARGE.
+    """
     if len(data) > _HEADERS_COUNTED_FROM_BYTES:
         header_count = count_headers(batch, data)
         if header_count > _entries_max(config):
             raise _too_many_entries(f"{header_count} headers", config, topic_partition)
-    return data
+
+
+def _summarize_records(
+    batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition
+) -> RecordsSummary:
+    """Walk the records, once where no record has more headers than each of them may have.
+
+    Raises:
+        InvalidRecordError: the records contradict the header or themselves.
+        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
+    """
+    if len(data) > _HEADERS_COUNTED_FROM_BYTES:
+        with suppress(InvalidRecordError):
+            most = _headers_each_max(data, batch.record_count, config)
+            return validate_plain_records(batch, data, headers_each_max=most)
+        _check_header_count(batch, data, config, topic_partition)
+    return validate_plain_records(batch, data)
 
 
 def _check_codec(kind: int) -> None:
@@ -239,7 +273,8 @@ def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicP
         RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP.
         KafkaError: MESSAGE_TOO_LARGE, for too many records or headers.
     """
-    summary = validate_plain_records(batch, _plain_records(batch, config, topic_partition))
+    data = _plain_records(batch, config, topic_partition)
+    summary = _summarize_records(batch, data, config, topic_partition)
     if config.is_compacted and summary.null_key_indexes:
         raise RecordValidationError(
             ErrorCode.INVALID_RECORD,

@@ -158,6 +158,37 @@ def test_a_batch_holds_as_many_headers_as_records(count: int, is_refused: bool) 
         check_client_batch(batch, LogConfig(max_message_bytes=280_000), TOPIC_PARTITION)
 
 
+@pytest.mark.parametrize("cleanup", ["delete", "compact"])
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize(
+    ("count", "share"), [(10_000, 7), (5_000, 14), (7_000, 10)], ids=["in-each", "in-every-second", "in-the-first"]
+)
+def test_headers_count_however_the_records_share_them(count: int, share: int, more: int, cleanup: str) -> None:
+    config = LogConfig(max_message_bytes=280_000, cleanup_policy=frozenset({cleanup}))
+    step = 2 if count == 5_000 else 1
+    counts = [share if index % step == 0 and index // step < count else 0 for index in range(10_000)]
+    counts[-1] += more
+    records = [Record(index, NOW_MS, b"k", bytes(450), (("", None),) * headers) for index, headers in enumerate(counts)]
+    batch = parse_batch(build_batch(records, compression=Compression.ZSTD))
+
+    if not more:
+        check_all(batch, config)
+        return
+    with pytest.raises(KafkaError, match="has 70001 headers") as refusal:
+        check_all(batch, config)
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("cleanup", ["delete", "compact"])
+def test_a_lie_in_a_large_batch_is_named_as_in_a_small_one(make_batch: MakeBatch, cleanup: str) -> None:
+    config = LogConfig(max_message_bytes=20_000_000, cleanup_policy=frozenset({cleanup}))
+    data = make_batch(2_000, size_bytes=3_000)
+    check_all(parse_batch(data), config)
+
+    with pytest.raises(InvalidRecordError, match="of 2001 in"):
+        check_all(parse_batch(patched(patched(data, 57, ">i", 2_001), 23, ">i", 2_000)), config)
+
+
 @pytest.mark.parametrize("index", [0, 1, 63, 64, 4_000, 8_191, 8_192, 8_999], ids=lambda index: f"record-{index}")
 def test_an_offset_delta_that_is_not_the_next_is_refused(index: int) -> None:
     records = [Record(number + (number >= index), NOW_MS, None, b"v" * 20) for number in range(9_000)]

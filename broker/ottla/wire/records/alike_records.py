@@ -27,17 +27,21 @@ _EVEN_CONTINUED: Final = bytes(0 if byte & 0x81 == 0x80 else _WRONG for byte in 
 """What the first byte of a number that is not negative may be: zigzag has the sign in bit 0."""
 
 
-def count_alike(data: bytes, position: int, index: int, record_count: int, rows: int) -> tuple[int, int]:
+def count_alike(
+    data: bytes, position: int, index: int, record_count: int, rows: int, headers_each_max: int
+) -> tuple[int, int]:
     """Return how many records from ``index`` on are sound and alike, and where the next one starts.
 
     There are ``record_count`` in all, and record ``index``, which starts at ``position``, is not the first. ``rows``
-    says how many to try where trying costs a loop.
+    says how many to try where trying costs a loop. Records that may have more than ``headers_each_max`` headers are not
+    alike.
 
     Raises:
         IndexError, InvalidRecordError: record ``index`` is not sound, or ends after ``data`` does.
     """
     layout = read_layout(data, position, index)
-    if layout is None:
+    # A header has at least two numbers behind the one that says how many headers there are.
+    if layout is None or len(layout.headers) // 2 > headers_each_max:
         return 0, position
     step, left = layout.size_bytes, count_rows_left(index, record_count)
     if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:

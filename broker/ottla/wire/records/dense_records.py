@@ -18,7 +18,7 @@ from typing import Final
 from ottla.errors import InvalidRecordError
 from ottla.wire.records.alike_records import count_alike
 from ottla.wire.records.batch_form import RECORD_COUNT_MIN, BatchForms
-from ottla.wire.records.record import read_size, skip_headers, walk_record
+from ottla.wire.records.record import HEADERS_MAX, read_size, skip_headers, walk_record
 
 _ROWS_FIRST: Final = 128
 """As many records are tried first; after every success four times as many, so that failures cost little."""
@@ -36,21 +36,23 @@ _forms: Final = BatchForms()
 """Shared by all partitions: producers of one application fill them all alike."""
 
 
-def are_dense(data: bytes, record_count: int) -> bool:
+def are_dense(data: bytes, record_count: int, *, headers_each_max: int = HEADERS_MAX) -> bool:
     """Whether ``data`` is exactly ``record_count`` sound records with offset deltas 0, 1, ...
 
+    A record with more than ``headers_each_max`` headers is too unusual, except where `BatchForms` has the answer: it
+    knows no more than a thousand records of eight headers.
     Sound is what `validate_records` accepts in a batch whose base timestamp is within 2^62 of 0. True is certain. False
     says that something is wrong, or too unusual to be judged here.
     """
     try:
         if record_count < RECORD_COUNT_MIN:
-            return _walk(data, 0, 0, record_count) == len(data)
-        return _forms.fit(data, record_count) or _end_of_records(data, record_count) == len(data)
+            return _walk(data, 0, 0, record_count, headers_each_max) == len(data)
+        return _forms.fit(data, record_count) or _end_of_records(data, record_count, headers_each_max) == len(data)
     except (IndexError, InvalidRecordError):
         return False
 
 
-def _end_of_records(data: bytes, record_count: int) -> int:
+def _end_of_records(data: bytes, record_count: int, headers_each_max: int) -> int:
     """Return where the last record ends, having checked all.
 
     Raises:
@@ -62,31 +64,33 @@ def _end_of_records(data: bytes, record_count: int) -> int:
         end_index = min(index + patience, record_count)
         if record_count - end_index < _COLUMNS_MIN:
             end_index = record_count
-        position = _walk(data, position, index, end_index)
+        position = _walk(data, position, index, end_index, headers_each_max)
         index = end_index
         if index < record_count:
-            count, position = count_alike(data, position, index, record_count, rows)
+            count, position = count_alike(data, position, index, record_count, rows, headers_each_max)
             index += count
             patience = 1 if count >= _COLUMNS_MIN else min(patience * 63, _PATIENCE_MAX)
             rows = min(rows * _ROWS_GROWTH, _ROWS_MAX) if count >= rows else _ROWS_FIRST
     return position
 
 
-def _walk(data: bytes, position: int, index: int, end_index: int) -> int:
+def _walk(data: bytes, position: int, index: int, end_index: int, headers_each_max: int) -> int:
     """Return where record ``end_index`` starts, having checked those from ``index`` on.
 
     Raises:
         IndexError, InvalidRecordError: one of them is not sound, or too unusual.
     """
     while True:
-        position, index = _walk_plain(data, position, index, end_index)
+        position, index = _walk_plain(data, position, index, end_index, headers_each_max)
         if index == end_index:
             return position
-        position = _walk_unusual(data, position, index)
+        position = _walk_unusual(data, position, index, headers_each_max)
         index += 1
 
 
-def _walk_plain(data: bytes, position: int, index: int, end_index: int) -> tuple[int, int]:  # noqa: C901, PLR0912
+def _walk_plain(  # noqa: C901, PLR0912
+    data: bytes, position: int, index: int, end_index: int, headers_each_max: int
+) -> tuple[int, int]:
     """Walk sound records whose numbers have one or two bytes; return the place of the first other.
 
     One long function, because a call for each number would cost more than all of them.
@@ -137,7 +141,9 @@ def _walk_plain(data: bytes, position: int, index: int, end_index: int) -> tuple
                 break
         is_wrong = number & 1 and number != 1
         # Without headers the record ends here.
-        if is_wrong or ((data[position] or position + 1 != end) and skip_headers(data, position, end) != end):
+        if is_wrong or (
+            (data[position] or position + 1 != end) and skip_headers(data, position, end, headers_each_max) != end
+        ):
             break
         position = end
     else:
@@ -145,9 +151,9 @@ def _walk_plain(data: bytes, position: int, index: int, end_index: int) -> tuple
     return start, delta
 
 
-def _walk_unusual(data: bytes, position: int, index: int) -> int:
+def _walk_unusual(data: bytes, position: int, index: int, headers_each_max: int) -> int:
     position, end = read_size(data, position)
-    timestamp_delta_ms, offset_delta, _, position = walk_record(data, position, end)
+    timestamp_delta_ms, offset_delta, _, position = walk_record(data, position, end, headers_each_max)
     if position != end or offset_delta != index or abs(timestamp_delta_ms) > _TIMESTAMP_DELTA_MAX:
         raise InvalidRecordError(f"record {index} is not sound, or too unusual")
     return end

@@ -17,6 +17,8 @@ from ottla.wire.records.compression import decompress
 from ottla.wire.records.varint import ZIGZAG, read_varint, read_varlong
 
 NULL_KEY_INDEXES_MAX: Final = 100
+HEADERS_MAX: Final = 2**31 - 1
+"""A record cannot say that it has more."""
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 
@@ -109,11 +111,12 @@ def validate_records(batch: RecordBatch, *, size_bytes_max: int) -> RecordsSumma
     return validate_plain_records(batch, decompress(batch.compression, batch.payload, size_bytes_max=size_bytes_max))
 
 
-def validate_plain_records(batch: RecordBatch, data: bytes) -> RecordsSummary:
+def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max: int = HEADERS_MAX) -> RecordsSummary:
     """Do what `validate_records` does with ``data``, which are the batch's records, decompressed.
 
     Raises:
-        InvalidRecordError: the records contradict the batch's header or themselves.
+        InvalidRecordError: the records contradict the batch's header or themselves, or one of them has more than
+            ``headers_each_max`` headers.
     """
     position = index = 0
     deltas_ms: list[int] = []
@@ -121,7 +124,9 @@ def validate_plain_records(batch: RecordBatch, data: bytes) -> RecordsSummary:
     try:
         for index in range(batch.record_count):
             position, end = read_size(data, position)
-            timestamp_delta_ms, offset_delta, key_size_bytes, position = walk_record(data, position, end)
+            timestamp_delta_ms, offset_delta, key_size_bytes, position = walk_record(
+                data, position, end, headers_each_max
+            )
             if position != end:
                 raise _size_error(position, end)
             if offset_delta != index:
@@ -266,10 +271,10 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
     return count, position
 
 
-def walk_record(data: bytes, position: int, end: int) -> tuple[int, int, int, int]:
+def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int]:
     """Return timestamp delta, offset delta and key size of the record, and where its last field ends."""
     timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_to_headers(data, position)
-    position = skip_headers(data, position, end) if data[position] else position + 1
+    position = skip_headers(data, position, end, headers_max) if data[position] else position + 1
     return timestamp_delta_ms, offset_delta, key_size_bytes, position
 
 
@@ -301,8 +306,11 @@ def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
     return size_bytes, position + size_bytes if size_bytes > 0 else position
 
 
-def skip_headers(data: bytes, position: int, end: int) -> int:
+def skip_headers(data: bytes, position: int, end: int, headers_max: int) -> int:
+    """Return where the record's headers end, having looked at no more than ``headers_max``."""
     count, position = _read_header_count(data, position, end)
+    if count > headers_max:
+        raise InvalidRecordError(f"it has {count} headers; no more than {headers_max} are looked at")
     for _ in range(count):
         key_size_bytes, position = _skip_bytes(data, position)
         if key_size_bytes < 0:

@@ -205,6 +205,31 @@ def test_timestamps_that_might_not_fit_are_left_to_the_walk(size_bytes: int) -> 
     assert are_dense(join(records), 100) is (size_bytes == 9)
 
 
+@pytest.mark.parametrize("differing", [False, True], ids=["one-size", "sizes-differ"])
+@pytest.mark.parametrize("count", [1, 5, 1_500])
+def test_a_record_with_more_headers_than_each_may_have_is_left_to_the_walk(count: int, differing: bool) -> None:
+    headers = ((b"a", b"1"), (b"b", None), (b"c", b""))
+    records = [
+        Numbers(index, value=bytes(20 + index % 7 * differing), headers=headers, timestamp_delta_ms=index)
+        for index in range(count)
+    ]
+    last = [*records[:-1], records[-1]._replace(headers=(*headers, (b"d", b"")))]
+
+    assert are_dense(join(records), count, headers_each_max=3)
+    assert not are_dense(join(records), count, headers_each_max=2)
+    assert are_dense(join(last), count, headers_each_max=4)
+    assert not are_dense(join(last), count, headers_each_max=3)
+
+
+def test_columns_of_records_with_too_many_headers_are_left_to_the_walk() -> None:
+    headers = ((b"a", b"1"), (b"b", None), (b"c", b""))
+    # Where one record is looked at alone, before those behind it are compared with each other.
+    records = [Numbers(index, headers=() if index in (0, 64) else headers) for index in range(1_500)]
+
+    assert are_dense(join(records), 1_500, headers_each_max=3)
+    assert not are_dense(join(records), 1_500, headers_each_max=2)
+
+
 def test_nothing_is_no_records() -> None:
     assert are_dense(b"", 0)
     assert not are_dense(b"", 1)
