@@ -15,6 +15,7 @@ from ottla.config.cordon import cordoned_directories
 from ottla.config.key import parse_value
 from ottla.config.listeners import Listener, QuorumVoter
 from ottla.config.properties import parse_properties
+from ottla.config.sasl_settings import SaslSettings
 from ottla.types import Endpoint, NodeId
 
 BROKER_ROLE = "broker"
@@ -42,6 +43,8 @@ class NodeConfig:
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     listener_security_protocol_map: Mapping[str, str]
+    sasl: SaslSettings
+    """What listeners with SASL offer, and how this node logs in at other nodes."""
     controller_quorum_voters: tuple[QuorumVoter, ...]
     """Static voters (kraft.version 0); empty where the voter set is in the metadata log."""
     controller_quorum_bootstrap_servers: tuple[Endpoint, ...]
@@ -72,6 +75,7 @@ class NodeConfig:
     socket_send_buffer_bytes: int
     socket_listen_backlog_size: int
     connections_max_idle_ms: int
+    connection_failed_authentication_delay_ms: int
     socket_connection_setup_timeout_ms: int
     max_connections: int
     max_connections_per_ip: int

@@ -20,10 +20,11 @@ from ottla.config.listeners import (
     require_distinct_ports,
 )
 from ottla.config.node_config import BROKER_ROLE, CONTROLLER_ROLE, NodeConfig, plain_fields
+from ottla.config.sasl_settings import read_sasl_settings
 from ottla.errors import ConfigurationError
 from ottla.types import Endpoint
 
-SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT"})
+SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SASL_PLAINTEXT"})
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
@@ -135,6 +136,13 @@ def _read_listeners(originals: Mapping[str, str], values: Mapping[str, ConfigVal
         "controller_listener_names": controller_names,
         "inter_broker_listener_name": inter_broker,
         "listener_security_protocol_map": protocols,
+        "sasl": read_sasl_settings(
+            originals,
+            listeners,
+            protocols=protocols,
+            inter_broker=inter_broker if BROKER_ROLE in roles else None,
+            controllers=controller_names,
+        ),
     }
 
 

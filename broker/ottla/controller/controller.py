@@ -30,6 +30,7 @@ from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
 from ottla.controller.reassignments import ReassignmentControl
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
+from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
 from ottla.errors import ErrorCode, KafkaError, StorageError
@@ -54,6 +55,7 @@ from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -220,6 +222,7 @@ class Controller:
             AlterConfigsRequest: partial(alter_configs, self._configs.alter_fully),
             AlterPartitionReassignmentsRequest: self._reassignments.alter,
             AlterPartitionRequest: self._partitions.alter_partition,
+            AlterUserScramCredentialsRequest: ScramControl(self.state).alter,
             AssignReplicasToDirsRequest: self._directories.assign,
             BrokerHeartbeatRequest: heartbeat,
             BrokerRegistrationRequest: register,

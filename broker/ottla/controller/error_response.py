@@ -13,6 +13,7 @@ from ottla.wire.messages import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
@@ -171,6 +172,20 @@ def _delete_acls(request: delete_acls.DeleteAclsRequest, error: KafkaError) -> M
     )
 
 
+def _alter_user_scram_credentials(
+    request: alter_user_scram_credentials.AlterUserScramCredentialsRequest, error: KafkaError
+) -> Message:
+    names = [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(
+        results=[
+            alter_user_scram_credentials.AlterUserScramCredentialsResult(
+                user=name, error_code=error.code, error_message=error.message
+            )
+            for name in dict.fromkeys(names)
+        ]
+    )
+
+
 def _elect_leaders(request: elect_leaders.ElectLeadersRequest, error: KafkaError) -> Message:
     return elect_leaders.ElectLeadersResponse(
         error_code=error.code,
@@ -222,6 +237,7 @@ _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     alter_configs.AlterConfigsRequest: _alter_configs,
     alter_partition.AlterPartitionRequest: _alter_partition,
     alter_partition_reassignments.AlterPartitionReassignmentsRequest: _alter_partition_reassignments,
+    alter_user_scram_credentials.AlterUserScramCredentialsRequest: _alter_user_scram_credentials,
     assign_replicas_to_dirs.AssignReplicasToDirsRequest: _assign_replicas_to_dirs,
     controller_registration.ControllerRegistrationRequest: _controller_registration,
     list_partition_reassignments.ListPartitionReassignmentsRequest: _list_partition_reassignments,

@@ -7,7 +7,7 @@ response at all" (Produce with acks=0). It has no state, no clock and does no I/
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import ConnectionId
@@ -39,6 +39,16 @@ class ListenerRole(Enum):
     CONTROLLER = "controller"
 
 
+class Login(Protocol):
+    """A connection's SASL login, as its two handlers see it; implemented by `server.authentication`."""
+
+    def choose(self, mechanism: str, *, version: int) -> Answer:
+        """Return the answer to a SaslHandshake of ``version``."""
+
+    def authenticate(self, token: bytes, *, version: int) -> Answer:
+        """Return the answer to a SaslAuthenticate of ``version``."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ConnectionInfo:
     """Who is at the other end, and of which of our doors."""
@@ -57,6 +67,8 @@ class ConnectionInfo:
     """The broker whose replicas fetch over this connection."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    login: Login | None = None
+    """None where the listener has no SASL."""
 
 
 @dataclass(slots=True, kw_only=True)

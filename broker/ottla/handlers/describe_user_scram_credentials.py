@@ -1,12 +1,14 @@
-"""DescribeUserScramCredentials (api key 50, v0): which SCRAM credentials users have (KIP-554).
+"""DescribeUserScramCredentials (api key 50, v0): which SCRAM credentials users have, never the keys (KIP-554).
 
-This release keeps no credentials (AlterUserScramCredentials is not served): there is no user that has any.
 Source: ScramImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
+
+from collections.abc import Iterable, Mapping
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -15,24 +17,36 @@ from ottla.wire.messages.describe_user_scram_credentials import (
 
 @serves(api_key=50, versions=range(0, 1))
 def describe_user_scram_credentials(
-    _: RequestContext, request: DescribeUserScramCredentialsRequest
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Say of each user that is asked for that it has none."""
-    names = [user.name for user in request.users or ()]
-    return DescribeUserScramCredentialsResponse(
-        error_message="", results=[_result(name, names.count(name)) for name in sorted(set(names))]
-    )
+    """List the credentials of the users that are asked for, of all when none is."""
+    infos: dict[str, list[CredentialInfo]] = {}
+    for user, credential in sorted(context.services.metadata.image.scram.credentials.items(), key=lambda each: each[0]):
+        info = CredentialInfo(mechanism=user.mechanism, iterations=credential.iterations)
+        infos.setdefault(user.name, []).append(info)
+    counts: dict[str, int] = {}
+    for asked in request.users or ():
+        counts[asked.name] = counts.get(asked.name, 0) + 1
+    return DescribeUserScramCredentialsResponse(results=_results(counts or dict.fromkeys(infos, 1), infos))
 
 
-def _result(name: str, count: int) -> DescribeUserScramCredentialsResult:
+def _results(
+    counts: Mapping[str, int], infos: Mapping[str, Iterable[CredentialInfo]]
+) -> list[DescribeUserScramCredentialsResult]:
+    return [_result(name, counts[name], infos.get(name)) for name in sorted(counts)]
+
+
+def _result(name: str, count: int, infos: Iterable[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
     if count > 1:
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
             error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
         )
-    return DescribeUserScramCredentialsResult(
-        user=name,
-        error_code=ErrorCode.RESOURCE_NOT_FOUND,
-        error_message=f"Attempt to describe a user credential that does not exist: {name}",
-    )
+    if infos is None:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        )
+    return DescribeUserScramCredentialsResult(user=name, credential_infos=list(infos))

@@ -6,6 +6,7 @@ from ottla.metadata.configs import ConfigsDelta
 from ottla.metadata.features import FeaturesDelta
 from ottla.metadata.image import MetadataImage, Provenance
 from ottla.metadata.producer_ids import ProducerIdsDelta
+from ottla.metadata.scram import ScramDelta
 from ottla.metadata.topics import TopicsDelta
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log as log
@@ -14,7 +15,7 @@ from ottla.wire.messages import metadata_log as log
 class MetadataDelta:
     """Changes on the way from ``image`` to the next; each part keeps its own."""
 
-    __slots__ = ("_replays", "acls", "cluster", "configs", "features", "image", "producer_ids", "topics")
+    __slots__ = ("_replays", "acls", "cluster", "configs", "features", "image", "producer_ids", "scram", "topics")
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -24,6 +25,7 @@ class MetadataDelta:
         self.configs = ConfigsDelta(image.configs)
         self.producer_ids = ProducerIdsDelta(image.producer_ids)
         self.acls = AclsDelta(image.acls)
+        self.scram = ScramDelta(image.scram)
         self._replays = {
             log.FeatureLevelRecord: self.features.replay_feature_level,
             log.RegisterBrokerRecord: self.cluster.replay_register_broker,
@@ -41,6 +43,8 @@ class MetadataDelta:
             log.ProducerIdsRecord: self.producer_ids.replay_producer_ids,
             log.AccessControlEntryRecord: self.acls.replay_acl,
             log.RemoveAccessControlEntryRecord: self.acls.replay_remove_acl,
+            log.UserScramCredentialRecord: self.scram.replay_credential,
+            log.RemoveUserScramCredentialRecord: self.scram.replay_removal,
             log.NoOpRecord: _replay_nothing,
             log.ZkMigrationStateRecord: _replay_nothing,
         }
@@ -66,6 +70,7 @@ class MetadataDelta:
         self.topics.finish_snapshot()
         self.configs.finish_snapshot()
         self.acls.finish_snapshot()
+        self.scram.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
         """Return the image with every change so far."""
@@ -77,6 +82,7 @@ class MetadataDelta:
             self.configs.apply(),
             self.producer_ids.apply(),
             self.acls.apply(),
+            self.scram.apply(),
         )
 
     def _replay_remove_topic(self, record: log.RemoveTopicRecord) -> None:

@@ -10,6 +10,7 @@ from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.producer_ids import ProducerIdsImage
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.scram import ScramImage
 from ottla.metadata.topics import TopicsImage
 from ottla.types import LeaderEpoch, Offset
 
@@ -33,6 +34,7 @@ class MetadataImage:
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
     acls: AclsImage = field(default_factory=AclsImage)
+    scram: ScramImage = field(default_factory=ScramImage)
 
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records that make this image, lazily: the contents of a snapshot, in Kafka's order."""
@@ -43,6 +45,7 @@ class MetadataImage:
         yield from self.configs.records()
         yield from self.producer_ids.records()
         yield from self.acls.records()
+        yield from self.scram.records()
 
 
 EMPTY_IMAGE = MetadataImage()

@@ -1,9 +1,9 @@
 """`PeerClient`: the one implementation of `PeerChannel`, on `ports.Network`.
 
 A lane is a connection to one endpoint: made when something is to be sent, agreed on versions once (ApiVersions,
-KIP-35), then used for request after request; answers come back in order. What breaks a lane fails what was sent over
-it; what was not sent yet goes over the next connection. The first attempt after a break is immediate, those after
-failed attempts wait, a little longer each time.
+KIP-35), logged in where the listener has SASL (`peers.login`), then used for request after request; answers come back
+in order. What breaks a lane fails what was sent over it; what was not sent yet goes over the next connection. The first
+attempt after a break is immediate, those after failed attempts wait, a little longer each time.
 
 An answer's record bytes are views on the frame that they came in, which nobody writes to again: they may be kept.
 Source: NetworkClient, ClusterConnectionStates and InFlightRequests of Apache Kafka.
@@ -11,16 +11,19 @@ Source: NetworkClient, ClusterConnectionStates and InFlightRequests of Apache Ka
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from ottla.errors import ErrorCode, ProtocolError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.peers.frames import FrameReader
+from ottla.peers.lanes import Lane, Pending, Probe, State
+from ottla.peers.login import LaneLogin
 from ottla.peers.spoken import Spoken
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
+from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.types import Endpoint
 from ottla.wire.codec import FieldNotInVersionError, Message
 from ottla.wire.codec.primitives import read_uvarint
@@ -34,6 +37,7 @@ _IDLE_CHECK_INTERVAL_MS = 10_000
 _CORRELATION_IDS = 2**31
 _JITTER_PERCENT = 20
 _API_VERSIONS_NEWEST = 4
+_ATTEMPTS_TO_LONGEST_REST = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,112 +63,37 @@ class PeerClientConfig:
     response_size_bytes_max: int = 256 * 1024 * 1024
 
 
-class _State(Enum):
-    DOWN = "no connection"
-    CONNECTING = "the connection is not up yet"
-    AGREEING = "ApiVersions was asked"
-    UP = "requests may be sent"
+class PeerClient:
+    """See the module.
 
-
-class _Pending:
-    """One request and who waits for its answer."""
-
-    __slots__ = ("answer", "correlation_id", "deadline_ms", "request", "spoken")
-
-    def __init__(self, request: Message, deadline_ms: int) -> None:
-        self.request = request
-        self.deadline_ms = deadline_ms
-        self.spoken: Spoken
-        self.correlation_id = -1
-        self.answer: Delayed[PeerAnswer] = Delayed()
-
-
-class _Lane:
-    """One connection, or the wish for one."""
-
-    __slots__ = (
-        "attempt_started_ms",
-        "connection",
-        "earliest_deadline_ms",
-        "endpoint",
-        "failed_attempts",
-        "in_flight",
-        "last_active_ms",
-        "listener",
-        "may_send",
-        "name",
-        "next_attempt_ms",
-        "reader",
-        "spoken",
-        "state",
-        "unsent",
-        "versions",
-    )
-
-    def __init__(self, endpoint: Endpoint, listener: str, name: str) -> None:
-        self.endpoint = endpoint
-        self.listener = listener
-        self.name = name
-        self.state = _State.DOWN
-        self.connection: ConnectionId = 0
-        self.reader: FrameReader | None = None
-        self.versions: dict[int, tuple[int, int]] = {}
-        self.spoken: dict[int, Spoken] = {}
-        """By API key, what was asked over this connection."""
-        self.unsent: deque[_Pending] = deque()
-        self.in_flight: deque[_Pending] = deque()
-        self.may_send = True
-        self.failed_attempts = 0
-        self.next_attempt_ms = 0
-        self.attempt_started_ms = 0
-        self.last_active_ms = 0
-        self.earliest_deadline_ms: int | None = None
-        """No request that waits has an earlier one."""
-
-    def waiting(self) -> list[_Pending]:
-        return [*self.in_flight, *self.unsent]
-
-
-class _Probe:
-    """A connection that is made only to see whether it can be made and lasts.
-
-    That it can be made proves little: a process that is ending may have closed the connections that it had and not its
-    listener yet, and the system goes on to accept in its name. So the connection must stand until the deadline, and
-    when it does not a second attempt has the last word.
+    Args of the constructor:
+        logins: how to log in, by listener; a listener without SASL has none.
     """
 
-    __slots__ = ("answer", "connection", "deadline_ms", "endpoint", "is_connected", "is_second", "listener")
-
-    def __init__(self, endpoint: Endpoint, listener: str, deadline_ms: int) -> None:
-        self.endpoint = endpoint
-        self.listener = listener
-        self.deadline_ms = deadline_ms
-        self.connection: ConnectionId
-        self.is_connected = False
-        self.is_second = False
-        self.answer: Delayed[PeerFailure | None] = Delayed()
-
-
-class PeerClient:
-    """See the module."""
-
     def __init__(
-        self, *, network: Network, clock: Clock, random: Random, config: PeerClientConfig | None = None
+        self,
+        *,
+        network: Network,
+        clock: Clock,
+        random: Random,
+        config: PeerClientConfig | None = None,
+        logins: Mapping[str, ClientLogin] | None = None,
     ) -> None:
         self._network = network
         self._clock = clock
         self._random = random
         self._config = config or PeerClientConfig()
+        self._logins = logins or {}
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self._lanes: dict[tuple[Endpoint, str, str], _Lane] = {}
-        self._probes: dict[ConnectionId, _Probe] = {}
+        self._lanes: dict[tuple[Endpoint, str, str], Lane] = {}
+        self._probes: dict[ConnectionId, Probe] = {}
         self._correlation_id = 0
         self._next_idle_check_ms = 0
         self._due_ms: int | None = None
         """When `tick` is due; to be worked out anew once `_is_due_known` is False."""
         self._is_due_known = False
         self._is_closed = False
-        self.lane_of: dict[ConnectionId, _Lane | None] = {}
+        self.lane_of: dict[ConnectionId, Lane | None] = {}
         """Every connection that this client opened; None for a probe's. For the driver to tell them from others."""
 
     # --- PeerChannel
@@ -178,16 +107,16 @@ class PeerClient:
         key = (endpoint, listener, lane)
         found = self._lanes.get(key)
         if found is None:
-            found = self._lanes[key] = _Lane(endpoint, listener, lane)
+            found = self._lanes[key] = Lane(endpoint, listener, lane)
         now_ms = self._clock.monotonic_ms()
-        pending = _Pending(request, now_ms + timeout_ms)
+        pending = Pending(request, now_ms + timeout_ms)
         if found.earliest_deadline_ms is None or pending.deadline_ms < found.earliest_deadline_ms:
             found.earliest_deadline_ms = pending.deadline_ms
             self._is_due_known = False
         found.unsent.append(pending)
-        if found.state is _State.UP:
+        if found.state is State.UP:
             self._transmit_unsent(found)
-        elif found.state is _State.DOWN:
+        elif found.state is State.DOWN:
             self._is_due_known = False
             if now_ms >= found.next_attempt_ms:
                 self._connect(found, now_ms)
@@ -197,7 +126,7 @@ class PeerClient:
         """See `PeerChannel.probe`."""
         if self._is_closed:
             return Delayed()
-        probe = _Probe(endpoint, listener, self._clock.monotonic_ms() + timeout_ms)
+        probe = Probe(endpoint, listener, self._clock.monotonic_ms() + timeout_ms)
         self._dial_probe(probe)
         return probe.answer
 
@@ -209,7 +138,7 @@ class PeerClient:
             if connection in self._probes:
                 self._probes[connection].is_connected = True
             return
-        self._enter(lane, _State.AGREEING)
+        self._enter(lane, State.AGREEING)
         lane.reader = FrameReader(self._scratch, self._config.response_size_bytes_max)
         self._ask_for_versions(lane, _API_VERSIONS_NEWEST)
 
@@ -243,7 +172,7 @@ class PeerClient:
         lane = self.lane_of.get(connection)
         if lane is not None:
             lane.may_send = True
-            if lane.state is _State.UP:
+            if lane.state is State.UP:
                 self._transmit_unsent(lane)
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
@@ -255,7 +184,7 @@ class PeerClient:
         if lane is None:
             return
         logger.debug("connection to %s (%s) ended: %s", lane.endpoint, lane.name or "default", reason)
-        was_up = lane.state is _State.UP
+        was_up = lane.state is State.UP
         self._forget_connection(lane)
         self._fail(lane, failure, is_failed_attempt=not was_up)
 
@@ -270,11 +199,14 @@ class PeerClient:
         for lane in list(self._lanes.values()):
             if lane.earliest_deadline_ms is not None and now_ms >= lane.earliest_deadline_ms:
                 self._time_out(lane, now_ms)
-            if lane.state is _State.DOWN:
+            if lane.state is State.DOWN:
                 if lane.unsent and now_ms >= lane.next_attempt_ms:
                     self._connect(lane, now_ms)
-            elif lane.state is not _State.UP and now_ms >= self._setup_deadline_ms(lane):
+            elif lane.state is not State.UP and now_ms >= self._setup_deadline_ms(lane):
                 self._drop(lane, PeerFailure.TIMED_OUT, is_failed_attempt=True)
+            elif (renew_at_ms := lane.is_renewal_due_at_ms) is not None and now_ms >= renew_at_ms:
+                lane.attempt_started_ms = now_ms
+                self._log_in(lane)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms)
@@ -298,27 +230,27 @@ class PeerClient:
 
     # --- a lane's life
 
-    def _enter(self, lane: _Lane, state: _State) -> None:
+    def _enter(self, lane: Lane, state: State) -> None:
         lane.state = state
         self._is_due_known = False
 
-    def _connect(self, lane: _Lane, now_ms: int) -> None:
-        self._enter(lane, _State.CONNECTING)
+    def _connect(self, lane: Lane, now_ms: int) -> None:
+        self._enter(lane, State.CONNECTING)
         lane.may_send = True
         lane.attempt_started_ms = lane.last_active_ms = now_ms
         lane.connection = self._network.connect(lane.endpoint, lane.listener)
         self.lane_of[lane.connection] = lane
 
-    def _ask_for_versions(self, lane: _Lane, version: int) -> None:
+    def _ask_for_versions(self, lane: Lane, version: int) -> None:
         request = ApiVersionsRequest(
             client_software_name="ottla", client_software_version=self._config.software_version
         )
-        asked = _Pending(request, self._setup_deadline_ms(lane))
+        asked = Pending(request, self._setup_deadline_ms(lane))
         asked.spoken = self._spoken(ApiKey.API_VERSIONS, version)
         asked.answer.on_complete(lambda answer: self._on_versions(lane, version, answer))
         self._transmit(lane, asked)
 
-    def _on_versions(self, lane: _Lane, version: int, answer: PeerAnswer) -> None:
+    def _on_versions(self, lane: Lane, version: int, answer: PeerAnswer) -> None:
         if not isinstance(answer, ApiVersionsResponse):
             return  # the lane is down, and who waits for it was told
         lane.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
@@ -331,24 +263,62 @@ class PeerClient:
             logger.warning("%s does not say which versions it serves: error %d", lane.endpoint, answer.error_code)
             self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return
-        self._enter(lane, _State.UP)
+        if lane.listener in self._logins:
+            lane.login = LaneLogin(self._logins[lane.listener], lane.versions, self._random)
+            self._log_in(lane)
+        else:
+            self._come_up(lane)
+
+    def _come_up(self, lane: Lane) -> None:
+        self._enter(lane, State.UP)
         lane.failed_attempts = 0
         self._transmit_unsent(lane)
 
-    def _drop(self, lane: _Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+    def _log_in(self, lane: Lane) -> None:
+        """Begin the lane's login, or its renewal behind the requests that are under way."""
+        assert lane.login is not None
+        self._enter(lane, State.LOGGING_IN)
+        self._send_of_login(lane, lane.login.begin())
+
+    def _send_of_login(self, lane: Lane, request: Message) -> None:
+        asked = Pending(request, self._setup_deadline_ms(lane))
+        asked.spoken = self._spoken(ApiKey(request.api_key), self._version_for(lane, request) or 0)
+        asked.answer.on_complete(lambda answer: self._on_login(lane, answer))
+        self._transmit(lane, asked)
+
+    def _on_login(self, lane: Lane, answer: PeerAnswer) -> None:
+        if isinstance(answer, PeerFailure) or lane.login is None:
+            return  # the lane is down, and who waits for it was told
+        try:
+            request = lane.login.go_on(answer, self._clock.monotonic_ms())
+        except AuthenticationFailedError as error:
+            logger.warning(
+                "cannot log in at %s on %s as %r: %s", lane.endpoint, lane.listener, lane.login.user, error.reason
+            )
+            # Another attempt soon would fail as well.
+            lane.failed_attempts = _ATTEMPTS_TO_LONGEST_REST
+            self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
+            return
+        if request is None:
+            self._come_up(lane)
+        else:
+            self._send_of_login(lane, request)
+
+    def _drop(self, lane: Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
         """End the lane's connection from this side."""
         connection = lane.connection
         self._forget_connection(lane)
         self._network.close_connection(connection)
         self._fail(lane, failure, is_failed_attempt=is_failed_attempt)
 
-    def _forget_connection(self, lane: _Lane) -> None:
+    def _forget_connection(self, lane: Lane) -> None:
         del self.lane_of[lane.connection]
         lane.connection = 0
         lane.reader = None
-        self._enter(lane, _State.DOWN)
+        lane.login = None
+        self._enter(lane, State.DOWN)
 
-    def _fail(self, lane: _Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
+    def _fail(self, lane: Lane, failure: PeerFailure, *, is_failed_attempt: bool) -> None:
         """Tell those who wait: of a connection that was up, those whose request was sent; else all of them."""
         failed = list(lane.in_flight)
         lane.in_flight.clear()
@@ -362,7 +332,7 @@ class PeerClient:
             lane.next_attempt_ms = now_ms
         for pending in failed:
             pending.answer.complete(failure)
-        if lane.unsent and lane.state is _State.DOWN and now_ms >= lane.next_attempt_ms:
+        if lane.unsent and lane.state is State.DOWN and now_ms >= lane.next_attempt_ms:
             self._connect(lane, now_ms)
 
     def _backoff_ms(self, failed_attempts: int) -> int:
@@ -371,7 +341,7 @@ class PeerClient:
         jitter_ms = backoff_ms * _JITTER_PERCENT // 100
         return backoff_ms - jitter_ms + self._random.randrange(2 * jitter_ms + 1)
 
-    def _setup_deadline_ms(self, lane: _Lane) -> int:
+    def _setup_deadline_ms(self, lane: Lane) -> int:
         return lane.attempt_started_ms + self._config.connection_setup_timeout_ms
 
     def _close_idle(self, now_ms: int) -> None:
@@ -379,15 +349,15 @@ class PeerClient:
         for key, lane in list(self._lanes.items()):
             if lane.unsent or lane.in_flight:
                 continue
-            if lane.state is _State.UP and lane.last_active_ms < oldest_ms:
+            if lane.state is State.UP and lane.last_active_ms < oldest_ms:
                 self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=False)
-            if lane.state is _State.DOWN and lane.next_attempt_ms < oldest_ms:
+            if lane.state is State.DOWN and lane.next_attempt_ms < oldest_ms:
                 del self._lanes[key]
 
     # --- requests and answers
 
-    def _transmit_unsent(self, lane: _Lane) -> None:
-        while lane.unsent and lane.may_send and lane.state is _State.UP:
+    def _transmit_unsent(self, lane: Lane) -> None:
+        while lane.unsent and lane.may_send and lane.state is State.UP:
             pending = lane.unsent.popleft()
             api_key = pending.request.api_key
             spoken = lane.spoken.get(api_key)
@@ -403,7 +373,7 @@ class PeerClient:
     def _spoken(self, api_key: ApiKey, version: int) -> Spoken:
         return Spoken(api_key, version, client_id=self._config.client_id)
 
-    def _version_for(self, lane: _Lane, request: Message) -> int | None:
+    def _version_for(self, lane: Lane, request: Message) -> int | None:
         """Return the highest version that both sides speak."""
         offered = lane.versions.get(request.api_key)
         if offered is None:
@@ -414,7 +384,7 @@ class PeerClient:
         version = min(last, offered[1])
         return version if version >= max(first, offered[0]) else None
 
-    def _transmit(self, lane: _Lane, pending: _Pending) -> None:
+    def _transmit(self, lane: Lane, pending: Pending) -> None:
         self._correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
         pending.correlation_id = self._correlation_id
         spoken = pending.spoken
@@ -432,7 +402,7 @@ class PeerClient:
         lane.last_active_ms = self._clock.monotonic_ms()
         lane.may_send = self._network.send(lane.connection, frame)
 
-    def _take_answer(self, lane: _Lane, frame: memoryview) -> tuple[_Pending, Message]:
+    def _take_answer(self, lane: Lane, frame: memoryview) -> tuple[Pending, Message]:
         """Return the request that ``frame`` answers, and the answer.
 
         Raises:
@@ -456,13 +426,13 @@ class PeerClient:
         lane.in_flight.popleft()
         return pending, answer
 
-    def _end_liar(self, lane: _Lane, error: Exception) -> None:
+    def _end_liar(self, lane: Lane, error: Exception) -> None:
         logger.warning("closing the connection to %s: it sent bytes that are no answer: %s", lane.endpoint, error)
         self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
 
     # --- time
 
-    def _time_out(self, lane: _Lane, now_ms: int) -> None:
+    def _time_out(self, lane: Lane, now_ms: int) -> None:
         late = [pending for pending in lane.waiting() if pending.deadline_ms <= now_ms]
         for pending in late:
             (lane.in_flight if pending in lane.in_flight else lane.unsent).remove(pending)
@@ -473,12 +443,12 @@ class PeerClient:
         for pending in late:
             pending.answer.complete(PeerFailure.TIMED_OUT)
 
-    def _abandon(self, lane: _Lane) -> None:
+    def _abandon(self, lane: Lane) -> None:
         """Close a connection on which a request timed out, or that does not come up."""
-        if lane.state is _State.DOWN:
+        if lane.state is State.DOWN:
             return
         unsent, lane.unsent = lane.unsent, deque()
-        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=lane.state is not _State.UP)
+        self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=lane.state is not State.UP)
         lane.unsent.extendleft(reversed(unsent))
 
     def _due(self) -> Iterator[int]:
@@ -487,24 +457,26 @@ class PeerClient:
         for lane in self._lanes.values():
             if lane.earliest_deadline_ms is not None:
                 yield lane.earliest_deadline_ms
-            if lane.state is _State.DOWN:
+            if lane.state is State.DOWN:
                 if lane.unsent:
                     yield lane.next_attempt_ms
-            elif lane.state is not _State.UP:
+            elif lane.state is not State.UP:
                 yield self._setup_deadline_ms(lane)
+            elif lane.is_renewal_due_at_ms is not None:
+                yield lane.is_renewal_due_at_ms
         if self._lanes:
             yield self._next_idle_check_ms
 
     # --- a probe's life
 
-    def _dial_probe(self, probe: _Probe) -> None:
+    def _dial_probe(self, probe: Probe) -> None:
         probe.connection = self._network.connect(probe.endpoint, probe.listener)
         probe.is_connected = False
         self._probes[probe.connection] = probe
         self._is_due_known = False
         self.lane_of[probe.connection] = None
 
-    def _on_probe_closed(self, probe: _Probe, failure: PeerFailure) -> None:
+    def _on_probe_closed(self, probe: Probe, failure: PeerFailure) -> None:
         if failure is PeerFailure.REFUSED or probe.is_second:
             self._end_probe(probe, failure)
             return
@@ -512,13 +484,13 @@ class PeerClient:
         probe.is_second = True
         self._dial_probe(probe)
 
-    def _end_probe(self, probe: _Probe, outcome: PeerFailure | None) -> None:
+    def _end_probe(self, probe: Probe, outcome: PeerFailure | None) -> None:
         self._forget_probe(probe)
         if outcome in (None, PeerFailure.TIMED_OUT):
             self._network.close_connection(probe.connection)
         probe.answer.complete(outcome)
 
-    def _forget_probe(self, probe: _Probe) -> None:
+    def _forget_probe(self, probe: Probe) -> None:
         del self._probes[probe.connection]
         self._is_due_known = False
         self.lane_of.pop(probe.connection, None)

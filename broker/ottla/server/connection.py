@@ -10,6 +10,7 @@ Whatever stays (a frame that has not arrived wholly, bytes behind a request in h
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo
@@ -25,12 +26,20 @@ _HEADER_FIRST_BYTES = 64 * 1024
 """After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
 
 
+class Guard(Protocol):
+    """Who looks at a connection's frames before they are served."""
+
+    def stops(self, frame: memoryview) -> bool:
+        """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
+
+
 class Connection:
     """The framing state of one connection.
 
     ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
     the peer does not take what was sent. ``is_waiting`` is true while a frame waits for memory; the driver must not
     read then. ``due`` are the answers that are not there yet; nobody waits for them once the connection is closed.
+    ``guard`` is None where every frame may be served.
     """
 
     __slots__ = (
@@ -50,6 +59,7 @@ class Connection:
         "due",
         "frame_size_bytes_max",
         "frames_begun",
+        "guard",
         "info",
         "is_blocked",
         "is_closed",
@@ -70,6 +80,7 @@ class Connection:
         now_ms: int,
     ) -> None:
         self.info = info
+        self.guard: Guard | None = None
         self.frame_size_bytes_max = frame_size_bytes_max
         self.is_blocked = False
         self.is_closed = False
@@ -104,6 +115,14 @@ class Connection:
 
     def is_bounded_by(self, memory: "RequestMemory[Connection]") -> bool:
         return self._memory is memory
+
+    def move_to(self, memory: "RequestMemory[Connection]", *, frame_size_bytes_max: int) -> None:
+        """Have later frames held in ``memory``, under another limit; to be called while a frame is handled."""
+        assert not self.is_waiting
+        self._unpark()
+        self._give_back()
+        self._memory = memory
+        self.frame_size_bytes_max = frame_size_bytes_max
 
     def receive_buffer(self) -> memoryview:
         """Return where the next bytes go; never empty. Valid until the next call on any connection of the node."""
@@ -215,7 +234,8 @@ class Connection:
         size = int.from_bytes(buffer[position : position + SIZE_BYTES], "big", signed=True)
         if _SMALLEST_FRAME_BYTES <= size <= self.frame_size_bytes_max:
             return size
-        raise ProtocolError(_explain_size(size, self.frame_size_bytes_max))
+        limit_key = "socket.request.max.bytes" if self.guard is None else "sasl.server.max.receive.size"
+        raise ProtocolError(_explain_size(size, self.frame_size_bytes_max, limit_key))
 
     def _give_back(self) -> None:
         held, self._held_bytes = self._held_bytes, 0
@@ -251,7 +271,7 @@ class Connection:
         self._give_back()
 
 
-def _explain_size(size: int, limit: int) -> str:
+def _explain_size(size: int, limit: int, limit_key: str) -> str:
     """Say what a wrong size probably is: most wrong sizes are another protocol's first four bytes."""
     first = (size & 0xFFFFFFFF).to_bytes(4, "big")
     if first[:2] == b"\x16\x03":
@@ -260,4 +280,4 @@ def _explain_size(size: int, limit: int) -> str:
         return "this looks like HTTP on a Kafka listener; the admin pages are on another port"
     if size < _SMALLEST_FRAME_BYTES:
         return f"a frame claims a size of {size} bytes, too few for any message"
-    return f"a frame claims {size} bytes, more than socket.request.max.bytes={limit}"
+    return f"a frame claims {size} bytes, more than {limit_key}={limit}"

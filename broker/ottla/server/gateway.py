@@ -15,6 +15,8 @@ from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
 from ottla.ports import ConnectionId, Network
+from ottla.sasl.scram import ScramCredential, ScramMechanism
+from ottla.server.authentication import Authentication, CredentialOf
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.pipeline import Pipeline, Route
@@ -29,6 +31,8 @@ _IDLE_CHECK_INTERVAL_MS = 10_000
 _REFUSALS_LOG_INTERVAL_MS = 1_000
 _SLOW_CHECK_INTERVAL_MS = 1_000
 _WAITS_LOG_INTERVAL_MS = 60_000
+_LOGIN_MEMORY_BYTES = 32 * 1024 * 1024
+"""For frames of all connections that are not logged in yet; those of a login are handled where they are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,7 @@ class Gateway:
 
     Args of the constructor:
         roles: of each listener, whether brokers' or controllers' APIs are served there.
+        credential_of: looks up a user's SCRAM credential; None: in the newest metadata.
         on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
         on_follower_ended: told of a broker whose replicas fetched over a connection that has ended.
     """
@@ -65,6 +70,7 @@ class Gateway:
         security_protocols: Mapping[str, str],
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
         on_follower_ended: Callable[[NodeId], None],
+        credential_of: CredentialOf | None = None,
     ) -> None:
         self._services = services
         self._network = network
@@ -77,6 +83,13 @@ class Gateway:
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.memory = self._new_memory(config.request_memory_bytes_max)
         self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
+        self._login_memory: RequestMemory[Connection] = RequestMemory(
+            limit_bytes=_LOGIN_MEMORY_BYTES,
+            read_bytes_max=_SCRATCH_BYTES,
+            on_wait=lambda state: network.pause_reading(state.info.connection),
+            on_granted=self._on_granted,
+        )
+        self.authentication = self._new_authentication(credential_of or self._credential_of)
         self._slow_frames = SlowFrames()
         self._next_slow_check_ms = 0
         self._waits_silent_until_ms = 0
@@ -121,15 +134,18 @@ class Gateway:
             security_protocol=self._security_protocols[listener],
             dialled=dialled,
         )
-        self._connections[connection] = Connection(
+        sasl = self.authentication.listeners.get(listener)
+        state = Connection(
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=self._privileged_memory if is_privileged else self.memory,
-            frame_size_bytes_max=self.config.request_size_bytes_max,
+            memory=self._memory_of(listener) if sasl is None else self._login_memory,
+            frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
             now_ms=self._services.clock.monotonic_ms(),
         )
+        self._connections[connection] = state
+        self.authentication.begin(state)
         self._per_ip[peer.host] += 1
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
@@ -176,6 +192,7 @@ class Gateway:
 
     def tick(self, now_ms: int) -> None:
         """Close connections that have been silent for too long, or keep memory that others wait for."""
+        self.authentication.tick(now_ms)
         if self.memory.waiter_count and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self._close_slow(now_ms)
@@ -184,9 +201,35 @@ class Gateway:
             self._close_idle(now_ms - self.config.idle_ms_max)
 
     def next_deadline_ms(self) -> int | None:
-        if self.memory.waiter_count:
-            return min(self._next_idle_check_ms, self._next_slow_check_ms)
-        return self._next_idle_check_ms if self._connections else None
+        if not self._connections:
+            return None
+        login_ms = self.authentication.next_deadline_ms()
+        due_ms = self._next_idle_check_ms if login_ms is None else min(self._next_idle_check_ms, login_ms)
+        return min(due_ms, self._next_slow_check_ms) if self.memory.waiter_count else due_ms
+
+    # --- logins ------------------------------------------------------------------------------------------------------
+
+    def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self._services.metadata.image.scram.credential(mechanism, user)
+
+    def _new_authentication(self, credential_of: CredentialOf) -> Authentication:
+        services = self._services
+        return Authentication(
+            listeners=services.config.sasl.listeners,
+            failure_delay_ms=services.config.connection_failed_authentication_delay_ms,
+            clock=services.clock,
+            random=services.random,
+            network=self._network,
+            credential_of=credential_of,
+            on_logged_in=lambda state: state.move_to(
+                self._memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
+            ),
+            on_close=self._close,
+            on_end=self._end,
+        )
+
+    def _memory_of(self, listener: str) -> "RequestMemory[Connection]":
+        return self._privileged_memory if listener in self.config.privileged_listeners else self.memory
 
     def _close_idle(self, oldest_ms: int) -> None:
         for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
@@ -275,6 +318,7 @@ class Gateway:
 
     def _forget(self, state: Connection) -> None:
         state.close()
+        self.authentication.forget(state.info.connection)
         del self._connections[state.info.connection]
         self.open_by_listener[state.info.listener] -= 1
         self._per_ip[state.info.peer.host] -= 1

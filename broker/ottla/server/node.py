@@ -25,6 +25,7 @@ from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader, MetadataPublisher
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.metadata.scram import first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, Network, Random
@@ -34,6 +35,7 @@ from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.authorizer import AclAuthorizer
 from ottla.security.denials import Denials
 from ottla.server import settings
@@ -101,7 +103,13 @@ class Node:
         self._ticked_at_ms = -1
         self._parts: list[Part] = []
         self.authorizer = settings.authorizer(config)
-        self.peers = PeerClient(network=network, clock=clock, random=random, config=settings.peer_client_config(config))
+        self.peers = PeerClient(
+            network=network,
+            clock=clock,
+            random=random,
+            config=settings.peer_client_config(config),
+            logins=settings.peer_logins(config),
+        )
         self._open_metadata(disk)
         self._open_partitions(disk)
         self._open_doors(network)
@@ -133,7 +141,9 @@ class Node:
             on_failure=lambda error: self._fail(f"the metadata log failed: {error}"),
             on_other_cluster=lambda: self._fail(f"node {config.node_id}: {other_cluster(self.cluster_id)}"),
         )
-        self.controller = self._make_controller(disk) if config.is_controller else None
+        bootstrap = read_bootstrap(disk, config.metadata_log_dir) if config.is_controller else []
+        self._first_credentials = first_credentials(bootstrap)
+        self.controller = self._make_controller(bootstrap) if config.is_controller else None
         self.channel = NodeToControllerChannel(
             clock=self.clock,
             peers=self.peers,
@@ -148,14 +158,14 @@ class Node:
         self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
         self._loader = MetadataLoader()
 
-    def _make_controller(self, disk: Disk) -> Controller:
+    def _make_controller(self, bootstrap: list[MetadataRecord]) -> Controller:
         return Controller(
             raft=self.raft,
             clock=self.clock,
             random=self._random,
             node_id=self.config.node_id,
             cluster_id=self.cluster_id,
-            bootstrap=read_bootstrap(disk, self.config.metadata_log_dir),
+            bootstrap=bootstrap,
             has_broker=self.config.is_broker,
             config=settings.controller_config(self.config),
             probe=lambda endpoint, listener: self.peers.probe(endpoint, listener, timeout_ms=PROBE_TIMEOUT_MS),
@@ -254,7 +264,17 @@ class Node:
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             on_heartbeats_ended=self._on_heartbeats_ended,
             on_follower_ended=self.replicas.lost_leaders.suspect,
+            credential_of=self._credential_of,
         )
+
+    def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        """Look a SCRAM credential up in the newest metadata, until there is any in what the storage was formatted with.
+
+        Otherwise controllers that are to elect a leader with SCRAM could never begin.
+        """
+        image = self.metadata.image
+        known = image.scram if image.provenance.last_contained_offset >= 0 else self._first_credentials
+        return known.credential(mechanism, user)
 
     # --- starting and stopping -----------------------------------------------------------------------------------
 

@@ -72,7 +72,8 @@ class Pipeline:
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Serve one request; afterwards ``frame`` is not looked at any more."""
         try:
-            self._serve(connection, frame)
+            if connection.guard is None or not connection.guard.stops(frame):
+                self._serve(connection, frame)
         except ProtocolError as error:
             self._on_close(connection, f"sent bytes that are no request: {error}")
         except struct.error:

@@ -24,6 +24,7 @@ from ottla.ports import Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
+from ottla.sasl.client_login import ClientLogin
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
@@ -128,6 +129,14 @@ def peer_client_config(config: NodeConfig) -> PeerClientConfig:
         # Below what the peers, configured alike, allow: so that it is this side that closes.
         idle_ms_max=idle_ms - idle_ms // 10,
     )
+
+
+def peer_logins(config: NodeConfig) -> dict[str, ClientLogin]:
+    """Return how this node logs in at other nodes, by listener."""
+    return {
+        listener: ClientLogin(login.mechanism, login.user, login.password)
+        for listener, login in config.sasl.logins.items()
+    }
 
 
 def replication_config(config: NodeConfig) -> ReplicationConfig:

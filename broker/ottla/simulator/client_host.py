@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.peers.channel import PeerAnswer
-from ottla.peers.client import PeerClient, PeerClientConfig, _Lane, _Pending
+from ottla.peers.client import PeerClient, PeerClientConfig
+from ottla.peers.lanes import Lane, Pending
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
@@ -34,7 +35,7 @@ class Target(NamedTuple):
 class ClientChannel(PeerClient):
     """What nodes use among each other, and the one thing that only clients do: a Produce that is not answered."""
 
-    def _transmit(self, lane: _Lane, pending: _Pending) -> None:
+    def _transmit(self, lane: Lane, pending: Pending) -> None:
         super()._transmit(lane, pending)
         request = pending.request
         if (

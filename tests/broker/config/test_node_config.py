@@ -184,7 +184,7 @@ def test_edge_is_allowed(changes: dict[str, str]) -> None:
         pytest.param({"config.providers": "file"}, id="config-providers"),
         pytest.param(
             {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"},
-            id="unprotected-listener",
+            id="kerberos",
         ),
     ],
 )

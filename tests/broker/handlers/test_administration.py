@@ -9,6 +9,7 @@ from ottla.simulator.single_node import RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import alter_configs as full
+from ottla.wire.messages import alter_user_scram_credentials as alter_scram
 from ottla.wire.messages import (
     create_acls,
     create_partitions,
@@ -370,15 +371,27 @@ def test_there_are_no_client_quotas(node: RunningNode) -> None:
     assert ask(node, describe_client_quotas.DescribeClientQuotasRequest(), 1).entries == []
 
 
-def test_no_user_has_credentials(node: RunningNode) -> None:
-    def codes(*names: str) -> list[tuple[str, int]]:
+def test_credentials_are_listed_without_their_keys(node: RunningNode) -> None:
+    upsertions = [
+        alter_scram.ScramCredentialUpsertion(
+            name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"salted"
+        )
+        for name, mechanism, iterations in (("bob", 2, 4096), ("alice", 1, 8192))
+    ]
+    ask(node, alter_scram.AlterUserScramCredentialsRequest(upsertions=upsertions), 0)
+
+    def described(*names: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
         users = [scram.UserName(name=name) for name in names]
         answer = ask(node, scram.DescribeUserScramCredentialsRequest(users=users), 0)
-        return [(each.user, each.error_code) for each in answer.results]
+        return [
+            (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
+            for each in answer.results
+        ]
 
-    assert codes() == []
-    assert codes("bob") == [("bob", ErrorCode.RESOURCE_NOT_FOUND)]
-    assert codes("bob", "bob") == [("bob", ErrorCode.DUPLICATE_RESOURCE)]
+    assert described() == [("alice", ErrorCode.NONE, [(1, 8192)]), ("bob", ErrorCode.NONE, [(2, 4096)])]
+    assert described("bob") == [("bob", ErrorCode.NONE, [(2, 4096)])]
+    assert described("eve") == [("eve", ErrorCode.RESOURCE_NOT_FOUND, [])]
+    assert described("bob", "bob") == [("bob", ErrorCode.DUPLICATE_RESOURCE, [])]
 
 
 def test_nodes_talk_to_the_controller_on_its_own_door(node: RunningNode) -> None:

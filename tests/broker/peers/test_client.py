@@ -1,7 +1,8 @@
 """A peer is asked over lanes: versions agreed once, answers in order, every way of failing told apart."""
 
+import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -9,6 +10,10 @@ from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.peers.client import PeerClient, PeerClientConfig
 from ottla.ports import Chunk, ConnectionId, FileSlice
 from ottla.purgatory import Delayed
+from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
+from ottla.sasl.plain import PlainServer
+from ottla.sasl.scram import ScramMechanism, ScramServer, credential, salted_password
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.types import Endpoint
@@ -17,6 +22,8 @@ from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Api
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.headers import RequestHeader
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData, VoteResponse
 
 PEER = Endpoint("10.0.0.2", 9093)
@@ -56,11 +63,13 @@ class ScriptedNetwork:
 class Asker:
     """A client, its world, and the peer's part played by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, logins: Mapping[str, ClientLogin] | None = None) -> None:
         self.network = ScriptedNetwork()
         self.clock = SimulatedClock()
         self.config = PeerClientConfig()
-        self.client = PeerClient(network=self.network, clock=self.clock, random=SeededRandom(1), config=self.config)
+        self.client = PeerClient(
+            network=self.network, clock=self.clock, random=SeededRandom(1), config=self.config, logins=logins
+        )
 
     def ask(self, request: Message | None = None, *, timeout_ms: int = 1_000, lane: str = "") -> Delayed[PeerAnswer]:
         return self.client.send(PEER, "CONTROLLER", request or VoteRequest(), timeout_ms=timeout_ms, lane=lane)
@@ -413,3 +422,159 @@ def test_closing_ends_every_connection_and_tells_nobody(asker: Asker) -> None:
 
     assert sorted(asker.network.closed) == asker.network.dialled == [1, 2]
     assert not any(answer.is_complete for answer in waiting)
+
+
+# --- listeners with SASL
+
+SASL_VERSIONS = {**VERSIONS, ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+SCRAM = ScramMechanism.SCRAM_SHA_256
+NODE = credential(SCRAM, salted_password(SCRAM, "secret", b"salt", 4096), b"salt", 4096)
+
+
+def guarded(mechanism: str = "PLAIN", password: str = "secret") -> Asker:
+    return Asker({"CONTROLLER": ClientLogin(mechanism, "node", password)})
+
+
+def server_exchange(mechanism: str) -> ServerExchange:
+    if mechanism == "PLAIN":
+        return PlainServer({"node": "secret"}.get)
+    return ScramServer(SCRAM, credential_of={"node": NODE}.get, nonce="server", decoy_key=b"decoy")
+
+
+def let_in(asker: Asker, connection: ConnectionId, *, lifetime_ms: int = 0, offered: str = "PLAIN") -> int:
+    """Play the server's part of a login; return how many tokens came."""
+    request = asker.next_request(connection)
+    assert isinstance(request, SaslHandshakeRequest)
+    if request.mechanism != offered:
+        asker.answer(connection, SaslHandshakeResponse(error_code=33, mechanisms=[offered]))
+        return 0
+    asker.answer(connection, SaslHandshakeResponse(mechanisms=[offered]))
+    exchange = server_exchange(offered)
+    for count in range(1, 4):
+        request = asker.next_request(connection)
+        assert isinstance(request, SaslAuthenticateRequest)
+        try:
+            token = exchange.evaluate(bytes(request.auth_bytes))
+        except AuthenticationFailedError:
+            asker.answer(connection, SaslAuthenticateResponse(error_code=58, error_message="Authentication failed"))
+            return count
+        lifetime = lifetime_ms if exchange.is_complete else 0
+        asker.answer(connection, SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime))
+        if exchange.is_complete:
+            return count
+    raise AssertionError("the login does not end")
+
+
+@pytest.mark.parametrize(("mechanism", "tokens"), [("PLAIN", 1), ("SCRAM-SHA-256", 2)])
+def test_a_node_logs_in_before_it_asks(mechanism: str, tokens: int) -> None:
+    asker = guarded(mechanism)
+    asked = asker.ask()
+    asker.come_up(1, SASL_VERSIONS)
+
+    assert let_in(asker, 1, offered=mechanism) == tokens
+    assert isinstance(asker.next_request(1), VoteRequest)
+    asker.answer(1, VoteResponse())
+    assert asked.value == VoteResponse()
+    assert asker.client._lanes[PEER, "CONTROLLER", ""].login is not None
+
+
+def test_another_listener_is_spoken_to_without_a_login() -> None:
+    asker = guarded()
+    asker.client.send(PEER, "PLAINTEXT", VoteRequest(), timeout_ms=1_000)
+    asker.come_up(1, SASL_VERSIONS)
+
+    assert isinstance(asker.next_request(1), VoteRequest)
+
+
+@pytest.mark.parametrize(
+    ("password", "offered", "words"),
+    [
+        pytest.param("wrong", "PLAIN", "Authentication failed", id="wrong-password"),
+        pytest.param("secret", "SCRAM-SHA-256", "does not offer PLAIN; it offers SCRAM-SHA-256", id="not-offered"),
+    ],
+)
+def test_a_refused_login_fails_who_waits_is_logged_and_rests(
+    caplog: pytest.LogCaptureFixture, password: str, offered: str, words: str
+) -> None:
+    asker = guarded(password=password)
+    asked = asker.ask()
+    asker.come_up(1, SASL_VERSIONS)
+    with caplog.at_level(logging.WARNING):
+        let_in(asker, 1, offered=offered)
+
+    assert asked.value is PeerFailure.DISCONNECTED
+    assert asker.network.closed == [1]
+    assert "10.0.0.2:9093 on CONTROLLER as 'node'" in caplog.text
+    assert words in caplog.text
+    assert password not in caplog.text
+    asker.ask()
+    asker.pass_time(asker.config.reconnect_backoff_max_ms // 2)
+    assert asker.network.dialled == [1], "the next attempt comes after the longest rest"
+    asker.pass_time(asker.config.reconnect_backoff_max_ms)
+    assert asker.network.dialled == [1, 2]
+
+
+def test_a_server_that_only_says_yes_is_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    asker = guarded("SCRAM-SHA-256")
+    asked = asker.ask()
+    asker.come_up(1, SASL_VERSIONS)
+    asker.next_request(1)
+    asker.answer(1, SaslHandshakeResponse(mechanisms=["SCRAM-SHA-256"]))
+    asker.next_request(1)
+    asker.answer(1, SaslAuthenticateResponse(auth_bytes=b""))
+
+    assert asked.value is PeerFailure.DISCONNECTED
+    assert "cannot log in" in caplog.text
+
+
+def test_a_session_is_renewed_before_its_end_behind_what_is_under_way() -> None:
+    asker = guarded()
+    asker.ask()
+    asker.come_up(1, SASL_VERSIONS)
+    let_in(asker, 1, lifetime_ms=10_000)
+    asker.next_request(1)
+    first = asker.header
+    asker.answer(1, VoteResponse())
+    asker.pass_time(8_400)
+    waiting = asker.ask(timeout_ms=60_000)
+    vote = asker.next_request(1)
+    vote_header = asker.header
+    asker.pass_time(1_200)
+    renewal = asker.next_request(1)
+    behind = asker.ask(timeout_ms=60_000)
+
+    assert isinstance(vote, VoteRequest)
+    assert isinstance(renewal, SaslHandshakeRequest)
+    renewal_header, asker.header = asker.header, vote_header
+    asker.answer(1, VoteResponse())
+    assert waiting.is_complete
+    asker.header = renewal_header
+    asker.answer(1, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    assert isinstance(asker.next_request(1), SaslAuthenticateRequest)
+    assert not behind.is_complete
+    asker.answer(1, SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    assert isinstance(asker.next_request(1), VoteRequest), "what waited for the renewal goes out"
+    assert asker.network.dialled == [1]
+    assert first.correlation_id < renewal_header.correlation_id
+
+
+def test_a_session_without_an_end_is_never_renewed() -> None:
+    asker = guarded()
+    asker.ask()
+    asker.come_up(1, SASL_VERSIONS)
+    let_in(asker, 1)
+    asker.next_request(1)
+    asker.answer(1, VoteResponse())
+    asker.pass_time(500_000)
+
+    assert asker.next_request(1) is None
+
+
+def test_a_login_that_does_not_end_is_given_up_in_time() -> None:
+    asker = guarded()
+    asked = asker.ask(timeout_ms=60_000)
+    asker.come_up(1, SASL_VERSIONS)
+    asker.pass_time(asker.config.connection_setup_timeout_ms)
+
+    assert asker.network.closed == [1]
+    assert asked.value is PeerFailure.TIMED_OUT

@@ -5,11 +5,11 @@ advertised.listeners LIST - list+ - read-only acted-on
     What brokers tell clients to dial; listeners when not set.
 background.threads INT 10 1.. - cluster-wide known
     Kafka's threads for background work.
-connection.failed.authentication.delay.ms INT 100 0.. ms read-only known
+connection.failed.authentication.delay.ms INT 100 0.. ms read-only acted-on
     How long a failed login waits for its answer, to slow down guessing.
 connections.max.idle.ms LONG 600000 - ms read-only acted-on
     A connection that is silent for this long is closed; below 0 never.
-connections.max.reauth.ms LONG 0 - ms read-only known
+connections.max.reauth.ms LONG 0 - ms read-only acted-on
     How long a SASL login holds before the client must repeat it; 0 for ever.
 early.start.listeners LIST - list - read-only known
     Listeners that open before authorization data is loaded.

@@ -11,9 +11,9 @@ delegation.token.secret.key PASSWORD - - - read-only known
     Key that signs delegation tokens.
 sasl.client.callback.handler.class CLASS - - - read-only known
     A Java class for SASL clients.
-sasl.enabled.mechanisms LIST GSSAPI list - per-broker known
+sasl.enabled.mechanisms LIST GSSAPI list - per-broker acted-on
     SASL mechanisms that listeners offer.
-sasl.jaas.config PASSWORD - - - per-broker known
+sasl.jaas.config PASSWORD - - - per-broker acted-on
     Login of a SASL listener, in JAAS syntax.
 sasl.kerberos.kinit.cmd STRING /usr/bin/kinit - - per-broker known
     Kerberos is not served.
@@ -47,9 +47,9 @@ sasl.login.retry.backoff.max.ms LONG 10000 - ms read-only known
     Longest rest after a failed login.
 sasl.login.retry.backoff.ms LONG 100 - ms read-only known
     First rest after a failed login.
-sasl.mechanism.controller.protocol STRING GSSAPI - - read-only known
+sasl.mechanism.controller.protocol STRING GSSAPI - - read-only acted-on
     SASL mechanism among controllers.
-sasl.mechanism.inter.broker.protocol STRING GSSAPI - - per-broker known
+sasl.mechanism.inter.broker.protocol STRING GSSAPI - - per-broker acted-on
     SASL mechanism among brokers.
 sasl.oauthbearer.assertion.algorithm STRING RS256 i:ES256|RS256 - read-only known
     Signature of a client assertion.
@@ -105,7 +105,7 @@ sasl.oauthbearer.token.endpoint.url STRING - - - read-only known
     Where tokens are.
 sasl.server.callback.handler.class CLASS - - - read-only known
     A Java class for SASL servers.
-sasl.server.max.receive.size INT 524288 - bytes read-only known
+sasl.server.max.receive.size INT 524288 - bytes read-only acted-on
     Largest SASL message before a login is complete.
 ssl.allow.dn.changes BOOLEAN false - - read-only known
     A new certificate may have another distinguished name.

@@ -1,0 +1,202 @@
+"""What ``server.properties`` says about SASL: for each listener what it offers, and how this node logs in elsewhere.
+
+Mechanisms, limits and JAAS entries are read per listener (``listener.name.LISTENER.``), a JAAS entry per mechanism
+as well, as Kafka does. Two things are easier than in Kafka: a SCRAM mechanism needs no JAAS entry unless this node logs
+in with it, and neither does OAUTHBEARER.
+Source: BrokerSecurityConfigs, SaslConfigs, JaasContext and SaslServerAuthenticator of Apache Kafka 4.3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.jaas import LoginModule, parse_jaas
+from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
+from ottla.config.layers import LISTENER_PREFIX
+from ottla.config.listener_overrides import listener_text, mechanism_text
+from ottla.config.listeners import Listener
+from ottla.errors import ConfigurationError
+
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+}
+_USER_OPTION: Final = "user_"
+_MODULE_PACKAGE: Final = {"PlainLoginModule": "plain", "ScramLoginModule": "scram"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SaslListener:
+    """One door with SASL.
+
+    Attributes:
+        mechanisms: offered there, in the configuration's order.
+        receive_bytes_max: sasl.server.max.receive.size, for frames before the login is complete.
+        plain_users: password by name, from the JAAS entry of PLAIN.
+        reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for ever.
+    """
+
+    mechanisms: tuple[str, ...]
+    receive_bytes_max: int
+    plain_users: Mapping[str, str]
+    reauth_ms_max: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NodeLogin:
+    """How this node logs in at other nodes' listener of one name."""
+
+    mechanism: str
+    user: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SaslSettings:
+    """By listener: what is offered there, and how this node logs in there. Neither has a listener without SASL."""
+
+    listeners: Mapping[str, SaslListener] = field(default_factory=dict)
+    logins: Mapping[str, NodeLogin] = field(default_factory=dict)
+
+
+def read_sasl_settings(
+    originals: Mapping[str, str],
+    listeners: tuple[Listener, ...],
+    *,
+    protocols: Mapping[str, str],
+    inter_broker: str | None,
+    controllers: tuple[str, ...],
+) -> SaslSettings:
+    """Return what holds for ``listeners`` and for the listeners through which nodes reach each other.
+
+    Args:
+        originals: ``server.properties``.
+        listeners: this node's doors.
+        protocols: listener.security.protocol.map.
+        inter_broker: inter.broker.listener.name; None for a node that is no broker.
+        controllers: controller.listener.names.
+
+    Raises:
+        ConfigurationError: names the key and what is wrong with it, never a secret.
+    """
+    reader = _Reader(originals)
+    logins = {}
+    if inter_broker is not None and _has_sasl(protocols, inter_broker):
+        logins[inter_broker] = reader.login(inter_broker, "sasl.mechanism.inter.broker.protocol")
+    for name in controllers:
+        if _has_sasl(protocols, name):
+            logins[name] = reader.login(name, "sasl.mechanism.controller.protocol")
+    doors = {door.name: reader.listener(door.name) for door in listeners if _has_sasl(protocols, door.name)}
+    for name, login in logins.items():
+        if name in doors and login.mechanism not in doors[name].mechanisms:
+            raise ConfigurationError(
+                f"this node is to log in with {login.mechanism} on {name}, whose sasl.enabled.mechanisms has only "
+                f"{', '.join(doors[name].mechanisms)}"
+            )
+    return SaslSettings(listeners=doors, logins=logins)
+
+
+def _has_sasl(protocols: Mapping[str, str], listener: str) -> bool:
+    return protocols.get(listener, "").startswith("SASL_")
+
+
+class _Reader:
+    """Reads keys for one listener, or one listener and mechanism."""
+
+    def __init__(self, originals: Mapping[str, str]) -> None:
+        self._originals = originals
+
+    def listener(self, name: str) -> SaslListener:
+        mechanisms = self._mechanisms(name)
+        reauth = "connections.max.reauth.ms"
+        return SaslListener(
+            mechanisms=mechanisms,
+            receive_bytes_max=self._number(name, "sasl.server.max.receive.size"),
+            plain_users=self._plain_users(name) if "PLAIN" in mechanisms else {},
+            reauth_ms_max={
+                each: self._parsed_number(reauth, mechanism_text(self._originals, name, each, reauth))
+                for each in mechanisms
+            },
+        )
+
+    def login(self, listener: str, key: str) -> NodeLogin:
+        """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
+        mechanism = str(_parse(key, listener_text(self._originals, listener, key)))
+        _require_served(mechanism, f"{key} for listener {listener}")
+        jaas_key, module = self._module(listener, mechanism)
+        if module is None:
+            raise ConfigurationError(
+                f"{jaas_key} is missing: this node logs in with {mechanism} on {listener} ({key}). Set it to "
+                f"`{_class_name(mechanism)} required username=... password=...;`"
+            )
+        missing = [name for name in ("username", "password") if not module.options.get(name)]
+        if missing:
+            raise ConfigurationError(
+                f"{jaas_key} has no {' and no '.join(missing)}, with which this node logs in on {listener} ({key})"
+            )
+        return NodeLogin(mechanism=mechanism, user=module.options["username"], password=module.options["password"])
+
+    def _mechanisms(self, listener: str) -> tuple[str, ...]:
+        key = "sasl.enabled.mechanisms"
+        value = _parse(key, listener_text(self._originals, listener, key))
+        assert isinstance(value, tuple)
+        if not value:
+            raise ConfigurationError(f"{key} for listener {listener} is empty: nobody could log in there")
+        for mechanism in value:
+            _require_served(mechanism, f"{key} for listener {listener}")
+        return value
+
+    def _plain_users(self, listener: str) -> dict[str, str]:
+        key, module = self._module(listener, "PLAIN")
+        if module is None:
+            raise ConfigurationError(
+                f"{key} is missing: PLAIN on listener {listener} has no users without it. Set it to "
+                f"`{_class_name('PLAIN')} required user_NAME=PASSWORD ...;`"
+            )
+        return {
+            option.removeprefix(_USER_OPTION): password
+            for option, password in module.options.items()
+            if option.startswith(_USER_OPTION)
+        }
+
+    def _module(self, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
+        """Return the key of a JAAS entry and the entry, None where there is none."""
+        key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        text = self._originals.get(key)
+        if text is None:
+            return key, None
+        module = parse_jaas(key, text)
+        if not module.is_called(_MODULES[mechanism]):
+            raise ConfigurationError(f"{key} has another login module than {mechanism} needs: {_class_name(mechanism)}")
+        return key, module
+
+    def _number(self, listener: str, key: str) -> int:
+        return self._parsed_number(key, listener_text(self._originals, listener, key))
+
+    def _parsed_number(self, key: str, text: str | None) -> int:
+        value = _parse(key, text)
+        assert isinstance(value, int)
+        return value
+
+
+def _parse(key: str, text: str | None) -> ConfigValue:
+    row = BROKER_KEYS[key]
+    try:
+        return parse_value(row, row.default if text is None else text)
+    except InvalidConfigError as error:
+        raise ConfigurationError(error.message or "") from error
+
+
+def _require_served(mechanism: str, where: str) -> None:
+    if mechanism not in SERVED_MECHANISMS:
+        raise ConfigurationError(
+            f"{where} has {mechanism}, which this release does not serve; it serves {', '.join(SERVED_MECHANISMS)}"
+        )
+
+
+def _class_name(mechanism: str) -> str:
+    module = _MODULES[mechanism]
+    return f"org.apache.kafka.common.security.{_MODULE_PACKAGE[module]}.{module}"

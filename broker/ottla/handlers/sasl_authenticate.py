@@ -1,0 +1,20 @@
+"""SaslAuthenticate (api key 36, v0-v2): one token of a login.
+
+v1 session_lifetime_ms (KIP-368); v2 flexible. Decided by `ottla.server.authentication`.
+Source: SaslServerAuthenticator and KafkaApis.handleSaslAuthenticateRequest of Apache Kafka 4.3.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+@serves(api_key=36, versions=range(0, 3))
+def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> Answer:
+    """Ask the connection's login; where a listener has no SASL a token is out of place."""
+    if context.connection.login is None:
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE,
+            error_message="SaslAuthenticate request received after successful authentication",
+        )
+    return context.connection.login.authenticate(bytes(request.auth_bytes), version=context.api_version)

@@ -1,0 +1,79 @@
+"""`LaneLogin`: a node's login at another node, request by request, and when it has to be renewed (KIP-368).
+
+Source: SaslClientAuthenticator of Apache Kafka.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.errors import ErrorCode
+from ottla.ports import Random
+from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.exchange import AuthenticationFailedError, ClientExchange
+from ottla.wire.codec import Message
+from ottla.wire.messages.registry import ApiKey
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+_RENEWED_FROM_PERCENT: Final = 85
+_RENEWED_WITHIN_PERCENT: Final = 10
+"""A session is renewed after 85 to 95 % of its time, as Kafka's clients do."""
+
+
+class LaneLogin:
+    """The login of one connection.
+
+    Attributes:
+        renew_at_ms: when `begin` is to be called again; None while the session has no end.
+
+    Args of the constructor:
+        versions: which versions the peer serves, by API key.
+    """
+
+    __slots__ = ("_exchange", "_login", "_random", "_versions", "renew_at_ms")
+
+    def __init__(self, login: ClientLogin, versions: Mapping[int, tuple[int, int]], random: Random) -> None:
+        self._login = login
+        self._versions = versions
+        self._random = random
+        self._exchange: ClientExchange | None = None
+        self.renew_at_ms: int | None = None
+
+    @property
+    def user(self) -> str:
+        return self._login.user
+
+    def begin(self) -> Message:
+        """Return the first request."""
+        self.renew_at_ms = None
+        self._exchange = None
+        return SaslHandshakeRequest(mechanism=self._login.mechanism)
+
+    def go_on(self, answer: Message, now_ms: int) -> Message | None:
+        """Return the next request; None when the login is complete.
+
+        Raises:
+            AuthenticationFailedError: the peer refuses, or is not who it ought to be.
+        """
+        if isinstance(answer, SaslHandshakeResponse):
+            return self._choose(answer)
+        if not isinstance(answer, SaslAuthenticateResponse) or self._exchange is None:
+            raise AuthenticationFailedError(f"it answered with {type(answer).__name__}")
+        if answer.error_code != ErrorCode.NONE:
+            raise AuthenticationFailedError(answer.error_message or f"it answered with error {answer.error_code}")
+        token = self._exchange.evaluate(bytes(answer.auth_bytes))
+        if token is not None:
+            return SaslAuthenticateRequest(auth_bytes=token)
+        if answer.session_lifetime_ms > 0:
+            percent = _RENEWED_FROM_PERCENT + self._random.randrange(_RENEWED_WITHIN_PERCENT)
+            self.renew_at_ms = now_ms + answer.session_lifetime_ms * percent // 100
+        return None
+
+    def _choose(self, answer: SaslHandshakeResponse) -> Message:
+        if answer.error_code != ErrorCode.NONE:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise AuthenticationFailedError(f"it does not offer {self._login.mechanism}; it offers {offered}")
+        if ApiKey.SASL_AUTHENTICATE not in self._versions:
+            raise AuthenticationFailedError("it is older than SaslAuthenticate (Kafka 1.0)")
+        self._exchange = self._login.new_exchange(self._random.randrange)
+        return SaslAuthenticateRequest(auth_bytes=self._exchange.first())

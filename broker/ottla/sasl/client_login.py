@@ -1,0 +1,29 @@
+"""`ClientLogin`: what one needs to log in elsewhere, and the exchange that does it."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.sasl.exchange import ClientExchange
+from ottla.sasl.plain import PLAIN, PlainClient
+from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret
+
+CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+_NONCE_BITS: Final = 192
+
+
+class ClientLogin:
+    """A mechanism of `CLIENT_MECHANISMS` with a name and a password. Never prints itself."""
+
+    __slots__ = ("_password", "_scram", "mechanism", "user")
+
+    def __init__(self, mechanism: str, user: str, password: str) -> None:
+        self.mechanism = mechanism
+        self.user = user
+        self._password = password
+        scram = SCRAM_MECHANISMS.get(mechanism)
+        self._scram = None if scram is None else ScramSecret(scram, user, password)
+
+    def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
+        if self._scram is None:
+            return PlainClient(self.user, self._password)
+        return ScramClient(self._scram, nonce=f"{randrange(1 << _NONCE_BITS):x}")

@@ -1,0 +1,292 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): both sides prove that they know the password.
+
+The server keeps neither the password nor anything that a login could be made with (`ScramCredential`):
+
+=============== ===================================================== ==================================================
+token           from                                                  form
+=============== ===================================================== ==================================================
+client-first    client                                                ``n,[a=AUTHZID],n=USER,r=NONCE[,EXTENSIONS]``
+server-first    server                                                ``r=NONCE+NONCE,s=SALT,i=ITERATIONS``
+client-final    client                                                ``c=HEADER,r=NONCE+NONCE,p=PROOF``
+server-final    server                                                ``v=SIGNATURE``
+=============== ===================================================== ==================================================
+
+Where a user is not there, the server plays on with a made-up credential, which costs as much, stays the same for one
+name and fails in the end as a wrong password does. Passwords are taken as they are, in UTF-8, as Kafka does: there is
+no SASLprep. Channel binding is not offered; delegation tokens are not served.
+Source: ScramSaslServer, ScramSaslClient, ScramFormatter and ScramMessages of Apache Kafka 4.3.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from ottla.sasl.exchange import AuthenticationFailedError, decode_text
+
+ITERATIONS_MIN: Final = 4_096
+ITERATIONS_MAX: Final = 16_384
+_SALT_BITS: Final = 130
+_SALT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class ScramMechanism(IntEnum):
+    """The int8 that requests and records carry (ScramMechanism.type)."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def mechanism_name(self) -> str:
+        """Return the name that SASL knows it by."""
+        return self.name.replace("_", "-")
+
+    @property
+    def hash_name(self) -> str:
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+SCRAM_MECHANISMS: Final = {mechanism.mechanism_name: mechanism for mechanism in ScramMechanism}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScramCredential:
+    """What the server knows of one user's password. Never prints itself."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+CredentialOf = Callable[[str], ScramCredential | None]
+"""Returns a user's credential; None where it has none."""
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return RFC 5802's Hi(password, salt, iterations): milliseconds of work, on purpose."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+def credential(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Return what a server keeps of a salted password."""
+    name = mechanism.hash_name
+    client_key = hmac.digest(salted, b"Client Key", name)
+    stored_key = hashlib.new(name, client_key).digest()
+    return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", name), iterations)
+
+
+def new_salt(randrange: Callable[[int], int]) -> bytes:
+    """Return a salt of the form that Kafka's tools make: up to 26 letters and digits."""
+    return _base_36(randrange(1 << _SALT_BITS))
+
+
+def _base_36(number: int) -> bytes:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = _SALT_DIGITS[digit] + digits
+        if not number:
+            return digits.encode()
+
+
+_SASL_NAME = r"(?:[^\x00=,]|=2C|=3D)+"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^\x00,]+)*"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64 = r"[A-Za-z0-9/+]*={0,2}"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"(?P<extensions>{_EXTENSIONS}))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<unproven>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
+)
+_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+
+
+class ScramServer:
+    """See `exchange.ServerExchange`.
+
+    Args of the constructor:
+        credential_of: asked once, when the client has said who it is.
+        nonce: this login's own, printable and without a comma.
+        decoy_key: a secret of this process; made-up credentials come from it.
+    """
+
+    __slots__ = (
+        "_credential",
+        "_credential_of",
+        "_decoy_key",
+        "_first",
+        "_is_known",
+        "_mechanism",
+        "_nonce",
+        "_server_first",
+        "expires_at_ms",
+        "is_complete",
+        "user",
+    )
+
+    def __init__(self, mechanism: ScramMechanism, *, credential_of: CredentialOf, nonce: str, decoy_key: bytes) -> None:
+        self._mechanism = mechanism
+        self._credential_of = credential_of
+        self._nonce = nonce
+        self._decoy_key = decoy_key
+        self._first: re.Match[str] | None = None
+        self._server_first = ""
+        self._credential: ScramCredential | None = None
+        self._is_known = False
+        self.user: str | None = None
+        self.is_complete = False
+        self.expires_at_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """See `exchange.ServerExchange.evaluate`."""
+        text = decode_text(token, self._mechanism.mechanism_name)
+        return self._begin(text) if self._first is None else self._finish(text)
+
+    def _begin(self, text: str) -> bytes:
+        first = _CLIENT_FIRST.fullmatch(text)
+        if first is None:
+            raise AuthenticationFailedError("no SCRAM client-first message, or one that asks for channel binding")
+        if "tokenauth=true" in first["extensions"].lower().split(","):
+            raise AuthenticationFailedError("a delegation token, which this release does not serve")
+        self._first = first
+        self.user = _unescape(first["name"])
+        found = self._credential_of(self.user)
+        self._is_known = found is not None
+        self._credential = found or self._decoy(self.user)
+        if first["authzid"] is not None and _unescape(first["authzid"]) != self.user:
+            told = "Authentication failed: Client requested an authorization id that is different from username"
+            raise AuthenticationFailedError(told, told=told)
+        salt = base64.b64encode(self._credential.salt).decode()
+        self._server_first = f"r={first['nonce']}{self._nonce},s={salt},i={self._credential.iterations}"
+        return self._server_first.encode()
+
+    def _finish(self, text: str) -> bytes:
+        assert self._first is not None
+        assert self._credential is not None
+        final = _CLIENT_FINAL.fullmatch(text)
+        if final is None:
+            raise AuthenticationFailedError("no SCRAM client-final message")
+        if final["nonce"] != self._first["nonce"] + self._nonce:
+            raise AuthenticationFailedError("the nonce of another exchange")
+        if _decode(final["channel"]) != self._first["header"].encode():
+            raise AuthenticationFailedError("another header than the one that the exchange began with")
+        name = self._mechanism.hash_name
+        messages = f"{self._first['bare']},{self._server_first},{final['unproven']}".encode()
+        signature = hmac.digest(self._credential.stored_key, messages, name)
+        client_key = _xor(signature, _decode(final["proof"]))
+        is_proven = hmac.compare_digest(hashlib.new(name, client_key).digest(), self._credential.stored_key)
+        server_signature = hmac.digest(self._credential.server_key, messages, name)
+        if not self._is_known:
+            raise AuthenticationFailedError("there is no such user, or none with a credential for this mechanism")
+        if not is_proven:
+            raise AuthenticationFailedError("wrong password")
+        self.is_complete = True
+        return b"v=" + base64.b64encode(server_signature)
+
+    def _decoy(self, user: str) -> ScramCredential:
+        seed = hmac.digest(self._decoy_key, user.encode(), "sha512")
+        salt = _base_36(int.from_bytes(seed, "big") % (1 << _SALT_BITS))
+        size = hashlib.new(self._mechanism.hash_name).digest_size
+        return ScramCredential(salt, seed[:size], seed[:size], ITERATIONS_MIN)
+
+
+class ScramSecret:
+    """A client's name and password, with the salted password that was made last: making it takes milliseconds."""
+
+    __slots__ = ("_password", "_salted", "_salted_for", "mechanism", "user")
+
+    def __init__(self, mechanism: ScramMechanism, user: str, password: str) -> None:
+        self.mechanism = mechanism
+        self.user = user
+        self._password = password
+        self._salted = b""
+        self._salted_for: tuple[bytes, int] | None = None
+
+    def salted(self, salt: bytes, iterations: int) -> bytes:
+        if self._salted_for != (salt, iterations):
+            self._salted = salted_password(self.mechanism, self._password, salt, iterations)
+            self._salted_for = (salt, iterations)
+        return self._salted
+
+
+class ScramClient:
+    """See `exchange.ClientExchange`. ``nonce`` is this login's own, printable and without a comma."""
+
+    __slots__ = ("_bare", "_nonce", "_secret", "_server_signature", "is_complete")
+
+    def __init__(self, secret: ScramSecret, *, nonce: str) -> None:
+        self._secret = secret
+        self._nonce = nonce
+        self._bare = f"n={_escape(secret.user)},r={nonce}"
+        self._server_signature: bytes | None = None
+        self.is_complete = False
+
+    def first(self) -> bytes:
+        return f"n,,{self._bare}".encode()
+
+    def evaluate(self, challenge: bytes) -> bytes | None:
+        """See `exchange.ClientExchange.evaluate`."""
+        text = decode_text(challenge, self._secret.mechanism.mechanism_name)
+        if self._server_signature is None:
+            return self._prove(text)
+        final = _SERVER_FINAL.fullmatch(text)
+        if final is None:
+            raise AuthenticationFailedError("the server sent no SCRAM server-final message")
+        if final["error"] is not None:
+            raise AuthenticationFailedError(f"the server says: {final['error'][:200]}")
+        if not hmac.compare_digest(_decode(final["signature"]), self._server_signature):
+            raise AuthenticationFailedError("the server does not know the password itself")
+        self.is_complete = True
+        return None
+
+    def _prove(self, text: str) -> bytes:
+        first = _SERVER_FIRST.fullmatch(text)
+        if first is None or not first["nonce"].startswith(self._nonce) or first["nonce"] == self._nonce:
+            raise AuthenticationFailedError("the server sent no SCRAM server-first message for this exchange")
+        iterations = int(first["iterations"])
+        if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+            raise AuthenticationFailedError(
+                f"the server asks for {iterations} iterations; {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+            )
+        mechanism, salt = self._secret.mechanism, _decode(first["salt"])
+        name = mechanism.hash_name
+        salted = self._secret.salted(salt, iterations)
+        known = credential(mechanism, salted, salt, iterations)
+        unproven = f"c=biws,r={first['nonce']}"
+        messages = f"{self._bare},{text},{unproven}".encode()
+        self._server_signature = hmac.digest(known.server_key, messages, name)
+        proof = _xor(hmac.digest(salted, b"Client Key", name), hmac.digest(known.stored_key, messages, name))
+        return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
+
+
+def _escape(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def _unescape(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise AuthenticationFailedError("a part of a SCRAM message that is no base64") from None
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    """Return the bytes of both, added without carry; a length that differs makes a proof that proves nothing."""
+    if len(one) != len(other):
+        return bytes(len(one))
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")

@@ -1,0 +1,58 @@
+"""SCRAM credentials in the image: set, removed, kept over a snapshot."""
+
+import pytest
+
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
+from ottla.metadata.scram import ScramUser, first_credentials, scram_record
+from ottla.sasl.scram import ScramCredential, ScramMechanism
+from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+
+BOB = ScramUser(ScramMechanism.SCRAM_SHA_512, "bob")
+ALICE = ScramUser(ScramMechanism.SCRAM_SHA_256, "alice")
+CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
+
+
+def image_of(*users: ScramUser) -> MetadataImage:
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for user in users:
+        delta.replay(scram_record(user, CREDENTIAL).message)
+    return delta.apply(Provenance(1, 1, 1))
+
+
+def test_a_credential_is_found_by_user_and_mechanism() -> None:
+    scram = image_of(BOB).scram
+
+    assert scram.credential(ScramMechanism.SCRAM_SHA_512, "bob") == CREDENTIAL
+    assert scram.credential(ScramMechanism.SCRAM_SHA_256, "bob") is None
+
+
+def test_a_removed_credential_is_gone() -> None:
+    delta = MetadataDelta(image_of(BOB, ALICE))
+    delta.replay(RemoveUserScramCredentialRecord(name="bob", mechanism=2))
+
+    assert set(delta.apply(Provenance(2, 1, 1)).scram.credentials) == {ALICE}
+
+
+def test_an_image_without_a_change_is_the_same() -> None:
+    before = image_of(BOB)
+
+    assert MetadataDelta(before).apply(Provenance(2, 1, 1)).scram is before.scram
+
+
+def test_a_snapshot_holds_every_credential_and_forgets_those_it_does_not_name() -> None:
+    delta = MetadataDelta(image_of(BOB))
+    for record in image_of(ALICE).records():
+        delta.replay(record.message)
+    delta.finish_snapshot()
+
+    assert set(delta.apply(Provenance(2, 1, 1)).scram.credentials) == {ALICE}
+
+
+def test_what_the_storage_was_formatted_with_counts_until_there_is_metadata() -> None:
+    assert first_credentials([scram_record(BOB, CREDENTIAL)]).credentials == {BOB: CREDENTIAL}
+
+
+def test_a_mechanism_of_a_later_release_is_not_dropped_silently() -> None:
+    with pytest.raises(ValueError, match="3"):
+        MetadataDelta(EMPTY_IMAGE).replay(UserScramCredentialRecord(name="bob", mechanism=3))

@@ -1,0 +1,414 @@
+"""Doors with SASL: what may come before a login, what ends it, and what it costs those without."""
+
+import logging
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
+from ottla.server.authentication import LOGIN_MS_MAX
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+DOOR = "LOCKED"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_eve="evil";'
+LOCKED = {
+    "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
+    "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
+    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{DOOR}:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config": JAAS,
+    "connection.failed.authentication.delay.ms": "100",
+}
+SOFTWARE = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+EVERYTHING = MetadataRequest(topics=[])
+
+
+def start(world: World, **changes: str) -> RunningNode:
+    running = RunningNode(world.disk, world.clock, world.random, **LOCKED, **changes)
+    running.run_until(lambda: running.is_ready)
+    return running
+
+
+@pytest.fixture
+def locked(world: World) -> RunningNode:
+    return start(world)
+
+
+def handshake(client: Client, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
+    return client.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, version)
+
+
+def send_token(client: Client, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
+    return client.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, version)
+
+
+def log_in(
+    client: Client, user: str = "alice", password: str = "secret", mechanism: str = "PLAIN"
+) -> SaslAuthenticateResponse:
+    assert handshake(client, mechanism).error_code == ErrorCode.NONE
+    exchange = ClientLogin(mechanism, user, password).new_exchange(SeededRandom(1).randrange)
+    token: bytes | None = exchange.first()
+    while token is not None:
+        answer = send_token(client, token)
+        if answer.error_code != ErrorCode.NONE:
+            return answer
+        token = exchange.evaluate(bytes(answer.auth_bytes))
+    return answer
+
+
+def is_served(client: Client) -> bool:
+    return client.ask(EVERYTHING, MetadataResponse, 9).cluster_id is not None
+
+
+def set_credential(running: RunningNode, mechanism: ScramMechanism, user: str, password: str) -> None:
+    salt = new_salt(SeededRandom(2).randrange)
+    salted = salted_password(mechanism, password, salt, 4096)
+    upsertion = ScramCredentialUpsertion(
+        name=user, mechanism=mechanism, iterations=4096, salt=salt, salted_password=salted
+    )
+    request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
+    answer = running.connect().ask(request, AlterUserScramCredentialsResponse, 0)
+    assert [each.error_code for each in answer.results] == [ErrorCode.NONE]
+
+
+# --- who gets in -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asks_versions", [True, False], ids=["after-api-versions", "at-once"])
+def test_a_right_password_lets_in(locked: RunningNode, asks_versions: bool) -> None:
+    client = locked.connect(DOOR)
+    if asks_versions:
+        assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
+    answer = log_in(client)
+
+    assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
+    assert is_served(client)
+    assert locked.node.gateway._connections[client.peer.connection].info.principal == "User:alice"
+    assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].successes == 1
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism, ids=lambda mechanism: mechanism.mechanism_name)
+def test_a_credential_counts_from_the_moment_it_is_committed_to_its_removal(
+    locked: RunningNode, mechanism: ScramMechanism
+) -> None:
+    name = mechanism.mechanism_name
+    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    set_credential(locked, mechanism, "bob", "pencil")
+    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.NONE
+    set_credential(locked, mechanism, "bob", "pen")
+    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    removal = ScramCredentialDeletion(name="bob", mechanism=mechanism)
+    locked.connect().ask(AlterUserScramCredentialsRequest(deletions=[removal]), AlterUserScramCredentialsResponse, 0)
+
+    assert log_in(locked.connect(DOOR), "bob", "pen", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_credentials_outlive_the_process(world: World) -> None:
+    first = start(world)
+    set_credential(first, ScramMechanism.SCRAM_SHA_512, "bob", "pencil")
+    first.node.close()
+
+    again = start(world)
+    assert log_in(again.connect(DOOR), "bob", "pencil", "SCRAM-SHA-512").error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "mechanism", "message"),
+    [
+        ("alice", "wrong", "PLAIN", "Authentication failed: Invalid username or password"),
+        (
+            "alice",
+            "wrong",
+            "SCRAM-SHA-512",
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512",
+        ),
+    ],
+)
+def test_a_wrong_password_is_answered_late_and_ends_the_connection(
+    locked: RunningNode, user: str, password: str, mechanism: str, message: str
+) -> None:
+    client = locked.connect(DOOR)
+    answer = log_in(client, user, password, mechanism)
+
+    assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+    assert client.is_closed
+    assert locked.node.gateway.authentication.counters[DOOR, mechanism].failures == 1
+
+
+def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    handshake(client, "PLAIN")
+    request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
+    client.send(request, 2)
+    locked.run(90)
+
+    assert client.answer_to(request, 2) is None
+    assert not client.peer.is_read_from
+    locked.run(20)
+    assert client.answer_to(request, 2) is not None
+    assert client.is_closed
+
+
+def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    answer = handshake(client, "GSSAPI")
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert client.is_closed
+
+
+# --- what may come before the login ----------------------------------------------------------------------------------
+
+
+def raw(token: bytes) -> Callable[[Client], bytes]:
+    return lambda _: struct.pack(">i", len(token)) + token
+
+
+def ask(request: Message, version: int) -> Callable[[Client], bytes]:
+    return lambda client: client.frame(request, version)
+
+
+PLAIN_HANDSHAKE = ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        pytest.param([ask(EVERYTHING, 9)], id="metadata-at-once"),
+        pytest.param([ask(SOFTWARE, 3), ask(EVERYTHING, 9)], id="metadata-after-api-versions"),
+        pytest.param([PLAIN_HANDSHAKE, ask(EVERYTHING, 9)], id="metadata-after-the-handshake"),
+        pytest.param([ask(SOFTWARE, 3), ask(SOFTWARE, 3)], id="api-versions-twice"),
+        pytest.param([PLAIN_HANDSHAKE, ask(SOFTWARE, 3)], id="api-versions-after-the-handshake"),
+        pytest.param([PLAIN_HANDSHAKE, PLAIN_HANDSHAKE], id="handshake-twice"),
+        pytest.param([ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2)], id="a-token-at-once"),
+        pytest.param([raw(b"\0alice\0secret")], id="a-bare-token-at-once"),
+        pytest.param([raw(struct.pack(">hhi", 999, 0, 1))], id="an-unknown-api"),
+        pytest.param([raw(bytes(4))], id="four-bytes"),
+    ],
+)
+def test_nothing_else_is_served_before_the_login(
+    locked: RunningNode, caplog: pytest.LogCaptureFixture, frames: list[Callable[[Client], bytes]]
+) -> None:
+    client = locked.connect(DOOR)
+    with caplog.at_level(logging.WARNING):
+        for frame in frames[:-1]:
+            client.send_bytes(frame(client))
+            assert client.take_frame() is not None
+        client.send_bytes(frames[-1](client))
+        locked.run(200)
+
+    assert client.is_closed
+    assert client.take_frame() is None
+    assert len(caplog.records) == 1
+    assert "10.0.0.7:5000" in caplog.text
+
+
+def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1))
+    refused = client.take_frame()
+
+    assert refused is not None
+    assert ApiVersionsResponse.decode(refused, 0, 4).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
+    assert log_in(client).error_code == ErrorCode.NONE
+
+
+def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    handshake(client, "PLAIN", 0)
+    token = b"\0alice\0secret"
+    client.send_bytes(struct.pack(">i", len(token)) + token)
+
+    assert client.take_frame() == b""
+    assert is_served(client)
+
+
+def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    handshake(client, "PLAIN", 0)
+    client.send_bytes(struct.pack(">i", 12) + b"\0alice\0wrong")
+    locked.run(90)
+    assert not client.is_closed
+    locked.run(20)
+
+    assert client.is_closed
+    assert client.take_frame() is None
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [(524_288, False), (524_289, True)], ids=["at-the-limit", "above-it"])
+def test_a_frame_before_the_login_has_a_limit_of_its_own(locked: RunningNode, size: int, is_refused: bool) -> None:
+    client = locked.connect(DOOR)
+    client.send_bytes(struct.pack(">ihhih", size, 17, 1, 1, -1))
+
+    assert client.is_closed is is_refused
+
+
+def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    log_in(client)
+    client.send_bytes(struct.pack(">ihhih", 524_289, 0, 3, 1, -1))
+
+    assert not client.is_closed
+
+
+def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode) -> None:
+    silent, slow, in_time = (locked.connect(DOOR) for _ in range(3))
+    handshake(slow, "PLAIN")
+    log_in(in_time)
+    locked.run(LOGIN_MS_MAX - 50)
+    assert not silent.is_closed
+    assert len(locked.node.gateway.authentication) == 2
+    locked.run(200)
+
+    assert silent.is_closed
+    assert slow.is_closed
+    assert not in_time.is_closed
+    assert locked.node.gateway.authentication.timed_out == 2
+
+
+def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode) -> None:
+    """Frames that never arrive wholly hold it; who logs in with whole frames needs none of it."""
+    gateway = locked.node.gateway
+    crowd = [locked.connect(DOOR) for _ in range(200)]
+    for client in crowd:
+        client.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
+
+    first_bytes = 200 * 14
+    assert gateway._login_memory.held_bytes <= gateway._login_memory.limit_bytes + first_bytes
+    assert gateway._login_memory.waiter_count > 0
+    assert gateway.memory.held_bytes == 0
+    assert log_in(locked.connect(DOOR)).error_code == ErrorCode.NONE
+    locked.run(LOGIN_MS_MAX + 1_000)
+    assert all(client.is_closed for client in crowd)
+    assert gateway._login_memory.held_bytes == 0
+
+
+# --- listeners without SASL, and logins that are over ----------------------------------------------------------------
+
+
+def test_a_listener_without_sasl_has_nothing_to_log_in_at(locked: RunningNode) -> None:
+    client = locked.connect()
+
+    assert handshake(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert send_token(client, b"\0alice\0secret").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert is_served(client)
+    assert locked.node.gateway._connections[client.peer.connection].guard is None
+
+
+def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    log_in(client)
+
+    assert locked.node.gateway._connections[client.peer.connection].guard is None
+    assert send_token(client, b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_session_ends_at_the_request_after_its_time(world: World) -> None:
+    locked = start(world, **{"connections.max.reauth.ms": "5000"})
+    client = locked.connect(DOOR)
+    assert log_in(client).session_lifetime_ms == 5_000
+    locked.run(5_000)
+    assert is_served(client)
+    locked.run(10)
+    client.send(EVERYTHING, 9)
+
+    assert client.is_closed
+    assert locked.node.gateway.authentication.expired_sessions == 1
+
+
+def test_a_renewal_begins_a_session_anew(world: World) -> None:
+    locked = start(world, **{"connections.max.reauth.ms": "5000"})
+    client = locked.connect(DOOR)
+    log_in(client)
+    for _ in range(3):
+        locked.run(5_010)
+        assert log_in(client).session_lifetime_ms == 5_000
+        assert is_served(client)
+
+    assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].renewals == 3
+
+
+def test_a_renewal_may_not_begin_within_a_second_of_the_last(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    log_in(client)
+    log_in(client)
+    assert handshake(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    locked.run(1_000)
+
+    assert log_in(client).error_code == ErrorCode.NONE
+
+
+def test_a_renewal_keeps_the_user(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    log_in(client)
+    answer = log_in(client, "eve", "evil")
+
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.eve"
+    assert client.is_closed
+
+
+def test_a_renewal_keeps_the_mechanism(locked: RunningNode) -> None:
+    set_credential(locked, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
+    client = locked.connect(DOOR)
+    log_in(client)
+    answer = log_in(client, mechanism="SCRAM-SHA-256")
+
+    assert answer.error_message == (
+        "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism 'PLAIN'"
+    )
+    assert client.is_closed
+
+
+def test_during_a_renewal_nothing_else_is_served(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    log_in(client)
+    handshake(client, "PLAIN")
+    client.send(EVERYTHING, 9)
+    locked.run(200)
+
+    assert client.is_closed
+    assert client.take_frame() is None
+
+
+# --- what is seen of it ----------------------------------------------------------------------------------------------
+
+
+def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
+    locked: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = "mallory" * 40
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(5):
+            client = locked.connect(DOOR)
+            handshake(client, "PLAIN")
+            client.send(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0hunter2".encode()), 2)
+        lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        locked.run(1_100)
+        log_in(locked.connect(DOOR), user, "hunter2")
+
+    assert len(lines) == 1
+    assert "10.0.0.7:5000 on LOCKED" in lines[0]
+    assert "PLAIN" in lines[0]
+    assert user[:64] in lines[0]
+    assert user not in lines[0]
+    assert "6 failed so far" in caplog.text
+    assert "hunter2" not in caplog.text
+    assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].failures == 6
