@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ottla.controller.acls import AclControl
@@ -320,12 +321,14 @@ class Controller:
     def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
         """Replay what another controller decided; release the answers to what this one decided."""
         self._note_start()
-        for batch in batches:
-            self._committed_offset = batch.last_offset
-            provenance = Provenance(batch.last_offset, batch.epoch, batch.append_timestamp_ms)
-            if batch.last_offset > _last_offset(self.state.image):
-                self.state.replay(batch.records, provenance)
-                self._committed = self.state.position
+        last = batches[-1]
+        self._committed_offset = last.last_offset
+        replayed_to = _last_offset(self.state.image)
+        if last.last_offset > replayed_to:
+            # As one step: at a start there are thousands of batches, of which each would make an image.
+            news = chain.from_iterable(batch.records for batch in batches if batch.last_offset > replayed_to)
+            self.state.replay(news, Provenance(last.last_offset, last.epoch, last.append_timestamp_ms))
+            self._committed = self.state.position
         while self._uncommitted and _last_offset(self._uncommitted[0].image) <= self._committed_offset:
             self._committed = self._uncommitted.popleft()
         while self._waiting and self._waiting[0].offset <= self._committed_offset:

@@ -54,41 +54,37 @@ class PartitionIndex:
     ) -> None:
         """Note that a partition is now ``after``; None where there was or is none."""
         self.partition_count += (after is not None) - (before is not None)
-        old_isr, new_isr = _members(before, "isr"), _members(after, "isr")
+        old_isr, old_elr, old_leader = _NO_MEMBERS if before is None else (before.isr, before.elr, (before.leader,))
+        new_isr, new_elr, new_leader = _NO_MEMBERS if after is None else (after.isr, after.elr, (after.leader,))
         if old_isr != new_isr:
             _move(self.in_sync, place, old_isr, new_isr)
-        old_elr, new_elr = _members(before, "elr"), _members(after, "elr")
         if old_elr != new_elr:
             _move(self.eligible, place, old_elr, new_elr)
-        old_leader = () if before is None else (before.leader,)
-        new_leader = () if after is None else (after.leader,)
         if old_leader != new_leader:
             _move(self.led, place, old_leader, new_leader)
         _mark(self.imbalanced, place, after is not None and after.leader != after.preferred_replica)
         _mark(self.reassigning, place, after is not None and after.is_reassigning)
         _mark(self.under_replicated, place, after is not None and len(after.isr) < len(after.replicas))
-        self._count_replicas(before, after)
+        if before is None or after is None or not _has_same_homes(before, after):
+            self._count_replicas(before, after)
 
     def _count_replicas(self, before: PartitionRegistration | None, after: PartitionRegistration | None) -> None:
-        if before is not None and after is not None and _homes(before) == _homes(after):
-            return
         counts = self.replica_counts
         for registration, step in ((after, 1), (before, -1)):
             if registration is None:
                 continue
-            for where in zip(*_homes(registration), strict=True):
+            for where in zip(registration.replicas, registration.directories, strict=True):
                 counts[where] = counts.get(where, 0) + step
                 if not counts[where]:
                     del counts[where]
 
 
-def _homes(registration: PartitionRegistration) -> tuple[tuple[NodeId, ...], tuple[Uuid, ...]]:
-    return registration.replicas, registration.directories
+_Members: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], tuple[NodeId, ...]]
+_NO_MEMBERS: _Members = ((), (), ())
 
 
-def _members(registration: PartitionRegistration | None, which: str) -> tuple[NodeId, ...]:
-    members: tuple[NodeId, ...] = () if registration is None else getattr(registration, which)
-    return members
+def _has_same_homes(before: PartitionRegistration, after: PartitionRegistration) -> bool:
+    return before.replicas == after.replicas and before.directories == after.directories
 
 
 def _move(
@@ -107,5 +103,5 @@ def _move(
 def _mark(partitions: PartitionSet, place: TopicIdPartition, belongs: bool) -> None:
     if belongs:
         partitions[place] = None
-    else:
+    elif partitions:
         partitions.pop(place, None)

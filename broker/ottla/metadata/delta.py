@@ -1,10 +1,12 @@
 """`MetadataDelta`: records applied to an image, and what they changed. The only way from one image to the next."""
 
+from dataclasses import replace
+
 from ottla.metadata.acls import AclsDelta
 from ottla.metadata.cluster import ClusterDelta
 from ottla.metadata.configs import ConfigsDelta
 from ottla.metadata.features import FeaturesDelta
-from ottla.metadata.image import MetadataImage, Provenance
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.producer_ids import ProducerIdsDelta
 from ottla.metadata.scram import ScramDelta
 from ottla.metadata.topics import TopicsDelta
@@ -48,6 +50,15 @@ class MetadataDelta:
             log.NoOpRecord: _replay_nothing,
             log.ZkMigrationStateRecord: _replay_nothing,
         }
+
+    @classmethod
+    def of_everything(cls, image: MetadataImage) -> "MetadataDelta":
+        """Return the way from nothing to ``image``."""
+        delta = cls(EMPTY_IMAGE)
+        for record in replace(image, topics=EMPTY_IMAGE.topics).records():
+            delta.replay(record.message)
+        delta.topics.take_all(image.topics)
+        return delta
 
     def replay(self, record: Message) -> None:
         """Apply one record.

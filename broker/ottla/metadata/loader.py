@@ -93,10 +93,7 @@ class MetadataLoader:
         """Hand ``publisher`` every image from now on, starting with the current one when there is any."""
         self._publishers.append(publisher)
         if self.image is not EMPTY_IMAGE:
-            delta = MetadataDelta(EMPTY_IMAGE)
-            for record in self.image.records():
-                delta.replay(record.message)
-            publisher.publish(delta, self.image)
+            publisher.publish(MetadataDelta.of_everything(self.image), self.image)
 
     def on_committed(self, batches: Sequence[Batch[MetadataRecord]]) -> None:
         """Apply the batches and publish once.

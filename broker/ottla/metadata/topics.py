@@ -239,6 +239,13 @@ class TopicsDelta:
             changed = self.changed_topics[topic_id] = TopicDelta(topic)
         return changed
 
+    def take_all(self, image: TopicsImage) -> None:
+        """Note every topic of ``image`` as made, as its records would: in their order, but without making them."""
+        for topic_id, topic in sorted(image.by_id.items()):
+            made = self.changed_topics[topic_id] = TopicDelta(TopicImage(topic.name, topic_id, {}))
+            made.partition_changes.update(sorted(topic.partitions.items()))
+            self._created_ids[topic.name] = topic_id
+
     def replay_topic(self, record: TopicRecord) -> None:
         self.changed_topics[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id, {}))
         self._created_ids[record.name] = record.topic_id
@@ -306,14 +313,21 @@ class TopicsDelta:
             by_id[topic_id] = by_name[delta.image.name] = delta.apply()
         return TopicsImage(by_id, by_name)
 
-    def local_changes(self, broker_id: NodeId) -> LocalReplicaChanges:
-        """Return what the changes mean to ``broker_id``, topics and partitions in the order of the log."""
+    def local_changes(self, broker_id: NodeId, *, topic_name: str | None = None) -> LocalReplicaChanges:
+        """Return what the changes mean to ``broker_id``, topics and partitions in the order of the log.
+
+        ``topic_name``: of that topic only.
+        """
         changes = LocalReplicaChanges()
         for topic_id, topic in self.deleted_topics.items():
+            if topic_name not in (None, topic.name):
+                continue
             for partition, registration in topic.partitions.items():
                 if broker_id in registration.replicas:
                     changes.deletes[TopicPartition(topic.name, partition)] = topic_id
         for topic_id, delta in self.changed_topics.items():
+            if topic_name not in (None, delta.image.name):
+                continue
             before_topic = self.image.by_id.get(topic_id)
             for partition, after in delta.partition_changes.items():
                 before = None if before_topic is None else before_topic.partitions.get(partition)

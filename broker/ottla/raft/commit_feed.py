@@ -7,8 +7,8 @@ Source: KafkaRaftClient.ListenerContext of Apache Kafka.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.errors import CorruptRecordError, ProtocolError, StorageError
 from ottla.raft.metadata_log import MetadataLog
@@ -17,6 +17,9 @@ from ottla.raft.snapshot import SnapshotReader, read_batch
 from ottla.types import Offset
 
 RecordT = TypeVar("RecordT")
+
+TOLD_BYTES_MAX: Final = 256 * 1024
+"""Of batches that were read from the log: the listeners are told about so many at once."""
 
 
 class RaftListener(Protocol[RecordT]):
@@ -74,14 +77,17 @@ class CommitFeed(Generic[RecordT]):
         Raises:
             StorageError: the log cannot be read.
         """
-        batches: list[Batch[RecordT]] = []
         first_in_memory = self._uncommitted[0].base_offset if self._uncommitted else high_watermark
         if self.next_offset < first_in_memory:
-            batches += self._read(log, self.next_offset, min(first_in_memory, high_watermark))
+            for batches in self._read(log, self.next_offset, min(first_in_memory, high_watermark)):
+                self._tell(batches)
+        batches = []
         while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
             batches.append(self._uncommitted.popleft())
-        if not batches:
-            return
+        if batches:
+            self._tell(batches)
+
+    def _tell(self, batches: list[Batch[RecordT]]) -> None:
         self.next_offset = batches[-1].last_offset + 1
         self.committed_size_bytes += sum(batch.size_bytes for batch in batches)
         for listener in list(self._listeners):
@@ -95,8 +101,18 @@ class CommitFeed(Generic[RecordT]):
         for listener in list(self._listeners):
             listener.on_leader_change(leader)
 
-    def _read(self, log: MetadataLog, start_offset: Offset, end_offset: Offset) -> list[Batch[RecordT]]:
-        try:
-            return [read_batch(batch, self._serde) for batch in log.batches(start_offset, end_offset)]
-        except (CorruptRecordError, ProtocolError) as error:
-            raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
+    def _read(self, log: MetadataLog, start_offset: Offset, end_offset: Offset) -> Iterator[list[Batch[RecordT]]]:
+        """Yield the batches, some at a time: decoded they take twenty times the memory, and a start reads them all."""
+        batches: list[Batch[RecordT]] = []
+        size_bytes = 0
+        for raw in log.batches(start_offset, end_offset):
+            try:
+                batches.append(read_batch(raw, self._serde))
+            except (CorruptRecordError, ProtocolError) as error:
+                raise StorageError(f"the metadata log in {log.directory} cannot be read: {error}") from error
+            size_bytes += raw.size_bytes
+            if size_bytes >= TOLD_BYTES_MAX:
+                yield batches
+                batches, size_bytes = [], 0
+        if batches:
+            yield batches

@@ -46,6 +46,7 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     Raises:
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
     """
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
     clock = SystemClock()
     reactor = Reactor(clock, _socket_options(config))
     try:
@@ -89,10 +90,6 @@ class _Run:
             if self._admin is not None:
                 self._admin.start()
             self._node.start()
-            # What start-up made stays for good: the collector need not look at it again and again.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_GC_THRESHOLD, 20, 20)
             self._reactor.run(self._node)
             self._node.close()
         finally:
@@ -104,6 +101,8 @@ class _Run:
         return self._exit_code
 
     def _became_ready(self) -> None:
+        # After the first answers that wait: it takes as long as many of them.
+        self._reactor.post(_keep_for_good)
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:
@@ -123,6 +122,12 @@ class _Run:
             logger.critical("this node cannot go on: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
+
+
+def _keep_for_good() -> None:
+    """Let the collector not look again and again at what start-up made, which stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def _admin_server(config: NodeConfig, node: Node, reactor: Reactor) -> AdminServer | None:

@@ -1,6 +1,6 @@
 """The system's randomness as `ports.Random`."""
 
-import secrets
+import random
 import uuid
 
 from ottla.types import Uuid, format_uuid
@@ -9,13 +9,16 @@ _RESERVED_BELOW = 100
 """Kafka keeps the ids 0 to 99 for itself (Uuid.RESERVED)."""
 
 
+_source = random.SystemRandom()
+
+
 class SystemRandom:
-    """`secrets`: nothing here is so frequent that its cost matters."""
+    """The system's source, as `secrets` uses it: importing that would load OpenSSL for its hashes as well."""
 
     __slots__ = ()
 
     def randrange(self, stop: int) -> int:
-        return secrets.randbelow(stop)
+        return _source.randrange(stop)
 
     def uuid(self) -> Uuid:
         while True:

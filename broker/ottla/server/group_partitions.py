@@ -47,21 +47,16 @@ class GroupPartitionsPublisher:
         self._groups = groups
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        changes = delta.topics.local_changes(self._node_id)
+        changes = delta.topics.local_changes(self._node_id, topic_name=CONSUMER_OFFSETS_TOPIC)
         for topic_partition in changes.deletes:
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self._groups.on_resigned(topic_partition.partition)
+            self._groups.on_resigned(topic_partition.partition)
         for topic_partition, local in changes.followers.items():
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self._groups.on_resigned(topic_partition.partition, local.partition.leader_epoch)
+            self._groups.on_resigned(topic_partition.partition, local.partition.leader_epoch)
         for topic_partition, local in changes.elected_leaders.items():
-            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                partition = self._replicas.find(*topic_partition)
-                if partition is not None:
-                    batches = batches_between(
-                        partition.log, partition.log.log_start_offset, partition.log.log_end_offset
-                    )
-                    self._groups.on_elected(topic_partition.partition, local.partition.leader_epoch, batches)
+            partition = self._replicas.find(*topic_partition)
+            if partition is not None:
+                batches = batches_between(partition.log, partition.log.log_start_offset, partition.log.log_end_offset)
+                self._groups.on_elected(topic_partition.partition, local.partition.leader_epoch, batches)
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._groups.on_topics_deleted(deleted)

@@ -98,6 +98,31 @@ def test_a_late_publisher_gets_everything_at_once(loader: MetadataLoader) -> Non
     assert list(late.published[0][0].topics.changed_topics) == [Uuid(b"t" * 16)]
 
 
+def test_a_late_publisher_gets_what_the_records_of_the_image_say(loader: MetadataLoader) -> None:
+    topics = [log.TopicRecord(name=name, topic_id=Uuid(name.encode() * 16)) for name in ("u", "t")]
+    partitions = [
+        log.PartitionRecord(
+            partition_id=number, topic_id=topic.topic_id, replicas=[1], isr=[1], leader=1, leader_epoch=0
+        )
+        for topic in topics
+        for number in (1, 0)
+    ]
+    config = log.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1")
+    loader.on_committed([batch(0, level("a"), *topics, *partitions, config, log.ProducerIdsRecord(next_producer_id=9))])
+    replayed = MetadataDelta(EMPTY_IMAGE)
+    for record in loader.image.records():
+        replayed.replay(record.message)
+    late = Publisher()
+
+    loader.add_publisher(late)
+
+    delta = late.published[0][0]
+    assert delta.image is EMPTY_IMAGE
+    assert delta.apply(loader.image.provenance) == replayed.apply(loader.image.provenance) == loader.image
+    assert delta.topics.local_changes(1) == replayed.topics.local_changes(1)
+    assert list(delta.topics.local_changes(1).leaders) == list(replayed.topics.local_changes(1).leaders)
+
+
 def test_a_snapshot_replaces_what_it_does_not_name(loader: MetadataLoader, publisher: Publisher) -> None:
     loader.on_committed([batch(0, level("a"), log.TopicRecord(name="t", topic_id=Uuid(b"t" * 16)))])
 

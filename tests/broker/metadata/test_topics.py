@@ -52,6 +52,17 @@ def test_a_new_topic_is_led_by_one_and_followed_by_the_other() -> None:
     assert not neither.followers
 
 
+def test_the_changes_of_one_topic_are_found_among_all() -> None:
+    image = created((T, "t", 1), (U, "u", 1)).apply()
+    deleted = TopicsDelta(image)
+    for topic_id in (T, U):
+        deleted.replay_remove_topic(RemoveTopicRecord(topic_id=topic_id))
+
+    made_anew = created((T, "t", 1), (U, "u", 1))
+    assert list(made_anew.local_changes(1, topic_name="u").leaders) == [TopicPartition("u", 0)]
+    assert list(deleted.local_changes(1, topic_name="u").deletes) == [TopicPartition("u", 0)]
+
+
 @pytest.mark.parametrize(
     ("fields", "elected", "led"),
     [

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.raft import commit_feed
 from ottla.raft.config import RaftConfig
 from ottla.raft.control_batch import read_control_batch
 from ottla.raft.voter_set import Voter, VoterSet
@@ -57,6 +58,30 @@ def test_static_voters_are_not_written_into_the_log(new_replica: Callable[..., A
 
     assert control_records(replica) == [LeaderChangeMessage]
     assert replica.client.kraft_version == 0
+
+
+def test_a_start_tells_what_is_in_a_long_log_some_at_a_time(replica: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(9):
+        replica.append(b"%d" % number, b"x" * 30)
+    replica.commit()
+    before = replica.listener.records
+    replica.client.close()
+    replica.disk.kill()
+    monkeypatch.setattr(commit_feed, "TOLD_BYTES_MAX", 300)
+    told: list[int] = []
+    replica.start(initialize=False)
+    tell = replica.listener.on_committed
+    replica.listener.on_committed = lambda batches: (
+        told.append(sum(each.size_bytes for each in batches)),
+        tell(batches),
+    )
+    replica.client.initialize()
+    replica.commit()
+
+    assert replica.listener.records == before
+    assert len(told) > 3
+    assert max(told) < 300 + 300, "as many as reach the bound, and no more"
+    assert replica.client.committed_size_bytes == sum(told)
 
 
 @pytest.mark.parametrize(

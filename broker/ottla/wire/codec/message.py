@@ -39,8 +39,19 @@ class StructMeta(type):
             del namespace[key]
         namespace["__slots__"] = tuple(fields) if bases else ("unknown_tags",)
         namespace["fields"] = fields
-        namespace["__init__"] = _make_init(name, fields)
+        namespace["__init__"] = _init_on_first_use(name, fields)
         return super().__new__(mcs, name, bases, namespace, **options)
+
+
+def _init_on_first_use(name: str, fields: dict[str, Field]) -> Callable[..., None]:
+    """Return an ``__init__`` that puts `_make_init`'s in its own place: a node uses few of its hundreds of classes."""
+
+    def first_init(self: Any, **values: Any) -> None:
+        owner: Any = next(each for each in type(self).__mro__ if each.__dict__.get("__init__") is first_init)
+        owner.__init__ = _make_init(name, fields)
+        owner.__init__(self, **values)
+
+    return first_init
 
 
 def _make_init(name: str, fields: dict[str, Field]) -> Callable[..., None]:

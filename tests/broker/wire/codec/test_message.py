@@ -76,6 +76,18 @@ class Tree(Message, versions="0-2", flexible="2+"):
     after: int = int8("0+")
 
 
+def test_a_wrong_field_is_refused_whether_or_not_an_instance_was_made_before() -> None:
+    class Fresh(Struct):
+        number: int = int32("0+")
+        children: list[Child] = array(Child, "0+")
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nmber'"):
+            Fresh(nmber=1)  # type: ignore[call-arg]
+        made = Fresh(number=2)
+        assert (made.number, made.children, made.unknown_tags) == (2, [], None)
+
+
 # --- encode -----------------------------------------------------------------------------------------------------
 
 
