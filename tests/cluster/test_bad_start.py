@@ -153,7 +153,7 @@ def test_a_voter_whose_directory_was_formatted_anew_observes_and_says_so(new_clu
         pytest.param(
             "controller.listener.names=CONTROLLER",
             "controller.listener.names=CONTROLLER\ninter.broker.listener.name=INTERNAL",
-            "INTERNAL",
+            "Listener with name INTERNAL defined in inter.broker.listener.name not found",
             id="inter-broker-listener-missing",
         ),
         pytest.param(
