@@ -65,6 +65,9 @@ def test_a_throttle_is_there_while_partitions_move_and_goes_with_the_move(cluste
     ledger = cluster.ledger(TOPIC)
     ledger.send(20_000)
     ledger.stop()
+    assert "lifted" in ottla(cluster, f"{TOPIC}-0=9", "--throttle", str(SLOW), "--yes", code=1)
+    settle(cluster, {})
+
     (source,) = cluster.leaders(TOPIC).values()
     others = [node for node in (1, 2, 3) if node != source]
     target = f"{TOPIC}-0={others[0]},{others[1]}"
@@ -87,3 +90,10 @@ def test_a_throttle_is_there_while_partitions_move_and_goes_with_the_move(cluste
     assert cluster.in_sync(TOPIC) == [others]
     settle(cluster, {})
     assert sorted(cluster.read_all(TOPIC, 1)) == list(range(20_000))
+
+
+def test_a_broker_that_is_away_keeps_its_rate_and_that_is_told(cluster: Any) -> None:
+    cluster.nodes[3].kill()
+    deadline = time.monotonic() + 30
+    while "broker 3 is not there: if it has a rate, it keeps it" not in ottla(cluster, "--verify"):
+        assert time.monotonic() < deadline, "nobody says so"

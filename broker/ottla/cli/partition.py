@@ -9,10 +9,19 @@ import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.moves import described_partitions, emit_moves, moving_row, planned_row, start_moves, wait_for_moves
+from ottla.cli.moves import (
+    MoveRefusedError,
+    described_partitions,
+    emit_moves,
+    moving_row,
+    planned_row,
+    start_moves,
+    wait_for_moves,
+)
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
 from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
 from ottla.cli.throttles import clear_throttles, set_throttles
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
@@ -130,15 +139,21 @@ async def _move(
     wait_s: float | None,
 ) -> ExitCode:
     """Start moves (replicas before and after), and wait for their end if there is time for that."""
-    if rate_bytes_per_s is not None:
-        await set_throttles(admin, moves, rate_bytes_per_s)
-    await start_moves(admin, {it: target for it, (_, target) in moves.items()})
+    topics = {it.topic for it in moves}
+    try:
+        if rate_bytes_per_s is not None:
+            await set_throttles(admin, moves, rate_bytes_per_s)
+        await start_moves(admin, {it: target for it, (_, target) in moves.items()})
+    except (KafkaError, MoveRefusedError):
+        if rate_bytes_per_s is not None:
+            await clear_throttles(admin, topics)
+        raise
     talk(f"{len(moves)} partition(s) on the move")
     if wait_s is None:
         return ExitCode.OK
     code = await wait_for_moves(admin, list(moves), timeout_s=wait_s)
     if code is ExitCode.OK and rate_bytes_per_s is not None:
-        await clear_throttles(admin, {it.topic for it in moves})
+        await clear_throttles(admin, topics)
     return code
 
 

@@ -44,7 +44,10 @@ async def set_throttles(
     moves: "Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]",
     rate_bytes_per_s: int,
 ) -> None:
-    """Let every broker that takes part in ``moves`` copy so much per second; to be done before they start."""
+    """Let every broker that takes part in ``moves`` copy so much per second; to be done before they start.
+
+    Each is asked itself, as Kafka's client does: one that is not there cannot be.
+    """
     from ottla.config.alter import ResourceType
 
     lists = throttled_replicas(moves)
@@ -53,8 +56,12 @@ async def set_throttles(
         more = {key: text for key, text in wanted.items() if known.get(topic, {}).get(key) != EVERY_REPLICA}
         await admin.alter_configs(ResourceType.TOPIC, topic, appends=more)
     rates = {LEADER_RATE: str(rate_bytes_per_s), FOLLOWER_RATE: str(rate_bytes_per_s)}
+    live = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
     for node in sorted({node for before, after in moves.values() for node in (*before, *after)}):
-        await admin.alter_configs(ResourceType.BROKER, str(node), upserts=rates)
+        if node in live:
+            await admin.alter_configs(ResourceType.BROKER, str(node), upserts=rates)
+        else:
+            talk(f"broker {node} is not there: it gets no rate")
     talk(f"every broker that takes part copies at most {rate_bytes_per_s} B/s")
 
 
@@ -72,7 +79,7 @@ async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
     if moving:
         talk("other partitions are on the move: the brokers' rates stay")
         return
-    for broker in (await admin.describe_cluster()).brokers:
+    for broker in (await admin.describe_cluster(include_fenced=True)).brokers:
         if broker.is_fenced:
             talk(f"broker {broker.node_id} is not there: if it has a rate, it keeps it")
         else:

@@ -94,6 +94,14 @@ def test_verify_lifts_the_throttle_of_what_does_not_move(ottla: Any, topic: str)
     assert "throttle" not in ottla("partition", "reassign", topic, "--verify").err
 
 
+def test_move_that_is_refused_leaves_no_throttle(ottla: Any, topic: str) -> None:
+    ran = ottla("partition", "reassign", f"{topic}-0=7", "--throttle", "1000", "--yes")
+
+    assert ran.code == 1
+    assert "INVALID_REPLICA_ASSIGNMENT" in ran.err
+    assert "lifted" not in ottla("partition", "reassign", topic, "--verify").err
+
+
 def test_sources_are_throttled_as_leaders_and_new_replicas_as_followers() -> None:
     moves = {
         TopicPartition("t", 1): ((2, 1), (1, 3)),
