@@ -99,6 +99,35 @@ def test_replicas_that_are_away_cannot_be_in_sync(cluster: Any) -> None:
     assert (fenced, shutting_down) == (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INELIGIBLE_REPLICA)
 
 
+@pytest.mark.parametrize(
+    ("isr", "said", "code"),
+    [
+        pytest.param([1, 2], {"asker": 2, "partition_epoch": 3}, ErrorCode.NOT_CONTROLLER, id="knows-more-than-we"),
+        pytest.param([1, 3], {"asker": 2, "partition_epoch": 1}, ErrorCode.INVALID_REQUEST, id="leads-not"),
+        pytest.param([1, 3], {"partition_epoch": 1}, ErrorCode.INVALID_UPDATE_VERSION, id="is-behind"),
+        pytest.param([1, 3, 3], {}, ErrorCode.INVALID_REQUEST, id="makes-no-sense"),
+        pytest.param([2, 3], {}, ErrorCode.INVALID_REQUEST, id="leaves-itself-out"),
+        pytest.param([1, 3], {"recovery": RECOVERING}, ErrorCode.INVALID_REQUEST, id="recovers-with-others"),
+        pytest.param([1, 3], {"epochs": {3: -1}}, ErrorCode.INELIGIBLE_REPLICA, id="wants-one-who-is-away"),
+    ],
+)
+def test_of_several_reasons_the_first_is_told(
+    cluster: Any, isr: list[int], said: dict[str, Any], code: ErrorCode
+) -> None:
+    """Broker 3 is away in each; the order is that of a Kafka 4.3 of three nodes."""
+    cluster.alter_partition("t", [2, 1])
+    cluster.fence(3)
+    assert cluster.partition("t").partition_epoch == 2
+
+    assert cluster.alter_partition("t", isr, **said).error_code == code
+
+
+def test_another_order_of_the_same_replicas_is_another_set(cluster: Any) -> None:
+    answer = cluster.alter_partition("t", [2, 1])
+
+    assert (answer.error_code, answer.isr, answer.partition_epoch) == (ErrorCode.NONE, [2, 1], 2)
+
+
 def test_a_leader_that_recovers_is_alone_until_it_says_that_it_has(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(1, 2, features={"eligible.leader.replicas.version": 0})
     cluster.assign("t", [1, 2], **{"unclean.leader.election.enable": "true"})
