@@ -35,6 +35,8 @@ _READS_PER_EVENT = 4
 _RETRY_ACCEPT_MS = 100
 _ACCEPT_ERRORS_LOG_INTERVAL_MS = 10_000
 _GATHER_MAX = 512
+LINGER_MS = 10_000
+"""So long a peer may take what was queued for it when its connection was closed. No limit counts such connections."""
 
 
 class Core(Protocol):
@@ -122,6 +124,7 @@ class Reactor:
             self._selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
         self._hang_ups = HangUps(self._selector, self._on_hang_up)
+        self._lingering: deque[tuple[int, _Link]] = deque()
         self._accept_again_at_ms: int | None = None
         self._accept_errors_silent_until_ms = 0
         self._held_listeners: list[tuple[socket.socket, str]] = []
@@ -184,6 +187,8 @@ class Reactor:
             while self._posted:
                 self._posted.popleft()()
             self._watch_held_listeners()
+            if self._lingering:
+                self._drop_lingering()
             core.tick()
 
     def close(self) -> None:
@@ -229,6 +234,7 @@ class Reactor:
             self._flush(link)
         if link.outbox:
             self._watch(link)
+            self._lingering.append((self._clock.monotonic_ms() + LINGER_MS, link))
         else:
             self._drop(link)
 
@@ -258,9 +264,9 @@ class Reactor:
         assert self._core is not None
         if self._posted:
             return 0
-        deadline_ms = self._core.next_deadline_ms()
-        if self._accept_again_at_ms is not None:
-            deadline_ms = min(deadline_ms or self._accept_again_at_ms, self._accept_again_at_ms)
+        lingers_until_ms = self._lingering[0][0] if self._lingering else None
+        deadlines_ms = [self._core.next_deadline_ms(), self._accept_again_at_ms, lingers_until_ms]
+        deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
         if deadline_ms is None:
             return None
         return max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
@@ -314,6 +320,14 @@ class Reactor:
             held, self._held_listeners = self._held_listeners, []
             for listener, name in held:
                 self._watch_listener(listener, name)
+
+    def _drop_lingering(self) -> None:
+        """Let go of connections that were closed long ago, and whose peers do not take the rest."""
+        now_ms = self._clock.monotonic_ms()
+        while self._lingering and self._lingering[0][0] <= now_ms:
+            _, link = self._lingering.popleft()
+            if link.id in self._links:
+                self._drop(link)
 
     def _watch_listener(self, listener: socket.socket, name: str) -> None:
         self._selector.register(listener, selectors.EVENT_READ, lambda _: self._on_accept(listener, name))

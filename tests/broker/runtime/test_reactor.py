@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.ports import Chunk, ConnectionId, FileSlice
+from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
-from ottla.runtime.reactor import Reactor
+from ottla.runtime.reactor import LINGER_MS, Reactor
 from ottla.types import Endpoint
 
 LINE = b"\n"
@@ -80,8 +80,8 @@ class LineCore:
 class Served:
     """A reactor running in a thread of its own."""
 
-    def __init__(self, answer: Callable[[bytes], list[Chunk]]) -> None:
-        self.reactor = Reactor(SystemClock())
+    def __init__(self, answer: Callable[[bytes], list[Chunk]], clock: Clock | None = None) -> None:
+        self.reactor = Reactor(clock or SystemClock())
         self.core = LineCore(self.reactor, answer)
         self.port = self.reactor.listen("LINES", "127.0.0.1", 0)
         self.thread = threading.Thread(target=self.reactor.run, args=(self.core,))
@@ -97,9 +97,12 @@ class Served:
         self.reactor.close()
 
     def wait_for(self, event: str) -> None:
+        self.wait_until(lambda: event in self.core.events)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 30
-        while event not in self.core.events:
-            assert time.monotonic() < deadline, f"no {event!r} in {self.core.events}"
+        while not condition():
+            assert time.monotonic() < deadline, f"it does not come true; so far: {self.core.events}"
             time.sleep(0.001)
 
     def connect(self) -> socket.socket:
@@ -185,6 +188,26 @@ def test_what_is_queued_is_sent_before_the_core_closes(served: Served) -> None:
         sock.sendall(b"last\nbye\n")
 
         assert read_all(sock, 100) == b"last\n"
+
+
+def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while() -> None:
+    class SkippingClock(SystemClock):
+        skipped_ms = 0
+
+        def monotonic_ms(self) -> int:
+            return super().monotonic_ms() + self.skipped_ms
+
+    clock = SkippingClock()
+    with Served(lambda line: [line * 16_000_000], clock) as served, served.connect() as idle, served.connect() as other:
+        other.sendall(b"pause\n")
+        served.wait_for("paused")
+        idle.sendall(b"x\nbye\n")
+        served.wait_until(lambda: len(served.reactor._lingering) == 1)
+        assert len(served.reactor._links) == 2
+        clock.skipped_ms = LINGER_MS
+        served.reactor.post(lambda: None)
+
+        served.wait_until(lambda: len(served.reactor._links) == 1)
 
 
 def test_a_refused_connection_is_closed_at_once(served: Served) -> None:
