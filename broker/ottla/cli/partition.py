@@ -185,8 +185,10 @@ def _cancel(arguments: Sequence[str], where: tuple[str, float], *, yes: bool, dr
     confirm(f"Cancel {len(moving)} move(s)?", yes=yes)
 
     async def cancel(admin: "AdminClient") -> None:
-        await start_moves(admin, dict.fromkeys(moving))
-        await clear_throttles(admin, {it.topic for it in moving})
+        try:
+            await start_moves(admin, dict.fromkeys(moving))
+        finally:  # one that has just ended is refused, and its throttle is no use any more
+            await clear_throttles(admin, {it.topic for it in moving})
 
     ask_brokers(*where, cancel)
     talk(f"{len(moving)} move(s) cancelled")

@@ -8,6 +8,8 @@ import pytest
 
 from ottla.cli.partition import _explicit
 from ottla.cli.throttles import throttled_replicas
+from ottla.client.admin import AdminClient
+from ottla.client.results import Reassignment
 from ottla.types import TopicPartition
 
 
@@ -100,6 +102,22 @@ def test_move_that_is_refused_leaves_no_throttle(ottla: Any, topic: str) -> None
     assert ran.code == 1
     assert "INVALID_REPLICA_ASSIGNMENT" in ran.err
     assert "lifted" not in ottla("partition", "reassign", topic, "--verify").err
+
+
+def test_move_that_has_ended_before_it_is_cancelled_leaves_no_throttle(
+    ottla: Any, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ottla("topic", "alter", topic, "--set", "leader.replication.throttled.replicas=0:1").code == 0
+    looks = iter([{TopicPartition(topic, 0): Reassignment(replicas=(1, 2), adding=(2,), removing=())}, {}])
+
+    async def look(*_: Any) -> dict[TopicPartition, Reassignment]:
+        return next(looks)
+
+    monkeypatch.setattr(AdminClient, "list_partition_reassignments", look)
+    ran = ottla("partition", "reassign", topic, "--cancel", "--yes")
+
+    assert (ran.code, "NO_REASSIGNMENT_IN_PROGRESS" in ran.err) == (1, True)
+    assert f"throttle of {topic} lifted" in ran.err
 
 
 def test_sources_are_throttled_as_leaders_and_new_replicas_as_followers() -> None:
