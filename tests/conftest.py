@@ -44,21 +44,29 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def launch() -> Callable[[Sequence[str], Path], subprocess.Popen[bytes]]:
-    """Return a function that starts a command in a session of its own and appends to a file what it says.
-
-    Where there is setpriv, the process is killed when these tests end, however they do: who is killed by a time limit
-    cleans up nothing.
-    """
+    """Return a function that starts a command, `bound`, in a session of its own, and appends to a file what it says."""
     return _launch
 
 
+@pytest.fixture(scope="session")
+def bound() -> list[str]:
+    """Return words to put before a command: its process is killed when these tests end, however they do.
+
+    Who is killed by a time limit cleans up nothing. None where there is no setpriv.
+    """
+    return _bound()
+
+
 def _launch(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    bound: list[str] = []
-    if shutil.which("setpriv"):
-        # The signal comes when the thread that started the process ends: that is to be the main thread. Who had ended
-        # before it was asked for is no parent any more.
-        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
     with output.open("ab") as said:
         return subprocess.Popen(
-            [*bound, *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            [*_bound(), *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
+
+
+def _bound() -> list[str]:
+    if shutil.which("setpriv") is None:
+        return []
+    # The signal comes when the thread that started the process ends: that is to be the main thread. Who had ended
+    # before it was asked for is no parent any more.
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]

@@ -42,9 +42,9 @@ def ctrl_c_works() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def node() -> Iterator[str]:
+def node(bound: list[str]) -> Iterator[str]:
     """Return the ``host:port`` of a node that `ottla dev` runs for all tests."""
-    command = [sys.executable, "-m", "ottla", "dev", "--port", "0", "--http-port", "0"]
+    command = [*bound, sys.executable, "-m", "ottla", "dev", "--port", "0", "--http-port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
         said = ""
