@@ -34,6 +34,14 @@ from ottla.cli.options import key_values
 @click.option(
     "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to start with."
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    "scram",
+    multiple=True,
+    metavar="MECHANISM=[name=USER,password=...]",
+    help="A SCRAM credential that the cluster begins with; also iterations, salt and saltedpassword (base64).",
+)
 def format_(
     *,
     cluster_id: str,
@@ -44,6 +52,7 @@ def format_(
     ignore_formatted: bool,
     release_version: str | None,
     features: tuple[str, ...],
+    scram: tuple[str, ...],
 ) -> None:
     """Prepare the log directories of a node that is about to run for the first time."""
     from ottla.cli.storage import format_node
@@ -63,6 +72,7 @@ def format_(
         ignore_formatted=ignore_formatted,
         release_version=release_version,
         features=levels,
+        scram=scram,
     )
     for line in lines:
         click.echo(line)

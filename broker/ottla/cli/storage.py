@@ -25,6 +25,7 @@ def format_node(
     ignore_formatted: bool = False,
     release_version: str | None = None,
     features: dict[str, int] | None = None,
+    scram: tuple[str, ...] = (),
 ) -> list[str]:
     """Format the directories that ``config`` names; return what to tell, a line each.
 
@@ -48,6 +49,7 @@ def format_node(
         ignore_formatted=ignore_formatted,
         metadata_version=parse_release_version(release_version) if release_version else LATEST_METADATA_VERSION,
         features=features or {},
+        scram=scram,
     )
     # Nothing here is synced later, so nobody has to run the completions.
     disk = OsDisk(lambda completion: completion())

@@ -5,11 +5,10 @@ The salted password comes from whoever sets it (Kafka's tools make it); what is 
 Source: ScramControlManager of Apache Kafka 4.3, whose error texts these are; KIP-554, KIP-900.
 """
 
-from typing import Final
-
 from ottla.controller.result import ControllerResult, check_record_count
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.metadata_version import SCRAM_METADATA_VERSION
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.scram import ScramUser, scram_record
 from ottla.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, credential
@@ -21,9 +20,6 @@ from ottla.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord
-
-SCRAM_METADATA_VERSION: Final = 11
-"""3.5-IV2: the first in which the log may hold credentials."""
 
 
 class ScramControl:

@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 from ottla.errors import ConfigurationError, StorageError
 from ottla.log.meta_properties import MetaProperties, meta_properties_path, write_meta_properties
 from ottla.metadata.bootstrap import bootstrap_records, write_bootstrap
-from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from ottla.metadata.metadata_version import (
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    SCRAM_METADATA_VERSION,
+)
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.metadata.scram_arguments import scram_records
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.metadata_log import METADATA_PARTITION
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.types import Endpoint, NodeId, OffsetAndEpoch, parse_uuid
+from ottla.wire.messages.metadata_log import FeatureLevelRecord, UserScramCredentialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,7 @@ class FormatOptions:
         no_initial_controllers: this controller joins a quorum later.
         ignore_formatted: leave formatted directories as they are instead of refusing.
         features: levels over the defaults.
+        scram: SCRAM credentials that the cluster begins with, each as ``--add-scram`` writes it.
     """
 
     cluster_id: str
@@ -51,6 +58,7 @@ class FormatOptions:
     ignore_formatted: bool = False
     metadata_version: int = LATEST_METADATA_VERSION
     features: Mapping[str, int] = field(default_factory=dict)
+    scram: Sequence[str] = field(default=(), repr=False)
 
 
 def parse_initial_controllers(text: str, listener: str) -> list[Voter]:
@@ -96,6 +104,9 @@ def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOpti
     if not unformatted:
         return ["All of the log directories are already formatted."]
     records = bootstrap_records(options.metadata_version, options.features)
+    if options.scram and options.metadata_version < SCRAM_METADATA_VERSION:
+        raise ConfigurationError("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
+    records += scram_records(options.scram, random.randrange)
     lines = [f"Bootstrap metadata: {_describe(records, options.metadata_version)}"]
     for directory in unformatted:
         lines.append(_format_directory(disk, clock, random, options, directory, records))
@@ -180,9 +191,17 @@ def _write_voters(disk: Disk, clock: Clock, directory: str, voters: VoterSet) ->
 
 
 def _describe(records: list[MetadataRecord], metadata_version: int) -> str:
-    shown = ", ".join(
-        f"ApiMessageAndVersion(FeatureLevelRecord(name='{record.message.name}', "  # type: ignore[attr-defined]
-        f"featureLevel={record.message.feature_level}) at version {record.version})"  # type: ignore[attr-defined]
-        for record in records
-    )
+    shown = ", ".join(f"ApiMessageAndVersion({_show(record)} at version {record.version})" for record in records)
     return f"BootstrapMetadata(records=[{shown}], metadataVersionLevel={metadata_version}, source=format command)"
+
+
+def _show(record: MetadataRecord) -> str:
+    """Return a bootstrap record as Kafka prints it, but for what a credential holds."""
+    message = record.message
+    if isinstance(message, UserScramCredentialRecord):
+        return (
+            f"UserScramCredentialRecord(name='{message.name}', mechanism={message.mechanism}, salt=[hidden], "
+            f"storedKey=[hidden], serverKey=[hidden], iterations={message.iterations})"
+        )
+    assert isinstance(message, FeatureLevelRecord)
+    return f"FeatureLevelRecord(name='{message.name}', featureLevel={message.feature_level})"
