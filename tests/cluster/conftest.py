@@ -98,6 +98,10 @@ class ProcessCluster:
     nodes: dict[int, Process]
     cluster_id: str
     free_port: Callable[[], int]
+    client: dict[str, str] = field(default_factory=dict)
+    """How clients log in."""
+    scram: tuple[str, ...] = ()
+    """Credentials that the cluster begins with."""
     others: list[Process] = field(default_factory=list)
     _admin: AdminClient | None = None
 
@@ -119,9 +123,7 @@ class ProcessCluster:
         brokers = [node for node in self.nodes.values() if node.is_running and "broker" in node.roles]
         deadline = time.monotonic() + START_TIMEOUT_S
         for node in brokers:
-            while len(AdminClient({"bootstrap.servers": node.address, **QUIET}).list_topics(timeout=30).brokers) < len(
-                brokers
-            ):
+            while len(self._admin_of(node.address).list_topics(timeout=30).brokers) < len(brokers):
                 assert time.monotonic() < deadline, f"node {node.node_id} does not know every broker"
 
     def restart(self, node_id: int) -> None:
@@ -160,8 +162,11 @@ class ProcessCluster:
 
     def admin(self) -> AdminClient:
         if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+            self._admin = self._admin_of(self.bootstrap)
         return self._admin
+
+    def _admin_of(self, bootstrap: str) -> AdminClient:
+        return AdminClient({"bootstrap.servers": bootstrap, **QUIET, **self.client})
 
     def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
         topic = NewTopic(
@@ -186,11 +191,11 @@ class ProcessCluster:
             time.sleep(0.1)
 
     def ledger(self, topic: str, *, per_second: int = 200, **config: str) -> "Ledger":
-        return Ledger(self.bootstrap, topic, per_second=per_second, **config)
+        return Ledger(self.bootstrap, topic, per_second=per_second, **self.client, **config)
 
     def read_all(self, topic: str, partitions: int) -> list[int]:
         """Return the numbers in every partition of ``topic`` up to its end."""
-        return read_all(self.bootstrap, topic, partitions)
+        return read_all(self.bootstrap, topic, partitions, client=self.client)
 
     def active_controller(self) -> int:
         """Return who last said that it is the active controller."""
@@ -271,9 +276,12 @@ class Ledger:
         self._last_ack_s = now_s
 
 
-def read_all(bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60) -> list[int]:
+def read_all(
+    bootstrap: str, topic: str, partitions: int, *, timeout_s: float = 60, client: dict[str, str] | None = None
+) -> list[int]:
     """Return the numbers in every partition up to its end, in any order between partitions."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, **QUIET, "group.id": "ledger", "enable.auto.commit": "false"})
+    settings = {"group.id": "ledger", "enable.auto.commit": "false", **(client or {})}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **QUIET, **settings})
     try:
         ends = {
             index: consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)[1]
@@ -307,9 +315,16 @@ def new_cluster(
     """Return a function that formats a cluster; ``start()`` starts it. Everything ends with the test."""
     made: list[ProcessCluster] = []
 
-    def make(*roles: str, static_voters: bool = False, **overrides: str) -> ProcessCluster:
+    def make(
+        *roles: str,
+        static_voters: bool = False,
+        client: dict[str, str] | None = None,
+        scram: tuple[str, ...] = (),
+        **overrides: str,
+    ) -> ProcessCluster:
         home = tmp_path / f"cluster-{len(made)}"
         cluster = _make_cluster(home, roles, overrides, free_port, launch, static_voters=static_voters)
+        cluster.client, cluster.scram = client or {}, scram
         made.append(cluster)
         for node in cluster.nodes.values():
             format_node(cluster, node, static_voters=static_voters)
@@ -380,6 +395,8 @@ def format_node(cluster: ProcessCluster, node: Process, *, static_voters: bool =
     """Run `ottla format`; controllers know the first voters, unless their configuration names them."""
     voters = ",".join(each.voter for each in cluster.nodes.values() if "controller" in each.roles)
     arguments = ["--initial-controllers", voters] if "controller" in node.roles and not static_voters else []
+    for credential in cluster.scram:
+        arguments += ["--add-scram", credential]
     subprocess.run(
         [sys.executable, "-m", "ottla", "format", "-t", cluster.cluster_id, "-c", str(node.config_path), *arguments],
         check=True,

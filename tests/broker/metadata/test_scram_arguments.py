@@ -1,4 +1,4 @@
-"""``--add-scram``: the same keys that ``kafka-storage format`` makes (recorded from Kafka 4.3.1), and no secret shown."""
+"""``--add-scram``: the keys that ``kafka-storage format`` makes (recorded from Kafka 4.3.1), and no secret shown."""
 
 import pytest
 
