@@ -76,6 +76,7 @@ def test_a_throttle_is_there_while_partitions_move_and_goes_with_the_move(cluste
     said = ottla(cluster, target, "--throttle", str(SLOW), "--yes")
 
     assert f"copies at most {SLOW} B/s" in said
+    assert "the throttle stays; ottla partition reassign --verify lifts it" in said
     settle(cluster, expected(set_for, SLOW))
     assert "the brokers' rates stay" in ottla(cluster, "--verify", code=10)
     settle(cluster, expected(set_for, SLOW))

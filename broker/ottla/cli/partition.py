@@ -149,11 +149,12 @@ async def _move(
             await clear_throttles(admin, topics)
         raise
     talk(f"{len(moves)} partition(s) on the move")
-    if wait_s is None:
-        return ExitCode.OK
-    code = await wait_for_moves(admin, list(moves), timeout_s=wait_s)
-    if code is ExitCode.OK and rate_bytes_per_s is not None:
-        await clear_throttles(admin, topics)
+    code = ExitCode.OK if wait_s is None else await wait_for_moves(admin, list(moves), timeout_s=wait_s)
+    if rate_bytes_per_s is not None:
+        if wait_s is not None and code is ExitCode.OK:
+            await clear_throttles(admin, topics)
+        else:
+            talk("the throttle stays; ottla partition reassign --verify lifts it when all has moved")
     return code
 
 
