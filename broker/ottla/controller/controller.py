@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ottla.controller.acls import AclControl
 from ottla.controller.brokers import BrokerControl
+from ottla.controller.client_quotas import ClientQuotaControl
 from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
 from ottla.controller.controllers import MIN_METADATA_VERSION, QuorumMemberControl
 from ottla.controller.directories import DirectoryControl
@@ -53,6 +54,7 @@ from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -182,6 +184,7 @@ class Controller:
         self._directories = DirectoryControl(self.state, leadership)
         self._members = QuorumMemberControl(self.state)
         self._acls = AclControl(self.state, random=random)
+        self._client_quotas = ClientQuotaControl(self.state)
         self._periodic = PeriodicElections(
             self.state,
             self._configs,
@@ -220,6 +223,7 @@ class Controller:
 
         return {
             AllocateProducerIdsRequest: self._producer_ids.allocate,
+            AlterClientQuotasRequest: self._client_quotas.alter,
             AlterConfigsRequest: partial(alter_configs, self._configs.alter_fully),
             AlterPartitionReassignmentsRequest: self._reassignments.alter,
             AlterPartitionRequest: self._partitions.alter_partition,

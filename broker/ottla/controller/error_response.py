@@ -10,6 +10,7 @@ from ottla.errors import KafkaError
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
     add_raft_voter,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -155,6 +156,24 @@ def _incremental_alter_configs(
     )
 
 
+def _alter_client_quotas(request: alter_client_quotas.AlterClientQuotasRequest, error: KafkaError) -> Message:
+    return alter_client_quotas.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas.AlterClientQuotasResponseEntryData(
+                error_code=error.code,
+                error_message=error.message,
+                entity=[
+                    alter_client_quotas.AlterClientQuotasResponseEntityData(
+                        entity_type=each.entity_type, entity_name=each.entity_name
+                    )
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
 def _create_acls(request: create_acls.CreateAclsRequest, error: KafkaError) -> Message:
     return create_acls.CreateAclsResponse(
         results=[
@@ -234,6 +253,7 @@ def _top_level(request: Message, error: KafkaError) -> Message:
 
 _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     producer_ids.AllocateProducerIdsRequest: _allocate_producer_ids,
+    alter_client_quotas.AlterClientQuotasRequest: _alter_client_quotas,
     alter_configs.AlterConfigsRequest: _alter_configs,
     alter_partition.AlterPartitionRequest: _alter_partition,
     alter_partition_reassignments.AlterPartitionReassignmentsRequest: _alter_partition_reassignments,

@@ -62,6 +62,7 @@ CATALOG: dict[ApiKey, Row] = {
     ApiKey.CREATE_ACLS: Row("create_acls", 1, 3),
     ApiKey.DELETE_ACLS: Row("delete_acls", 1, 3),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Row("describe_client_quotas", 0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: Row("alter_client_quotas", 0, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Row("describe_user_scram_credentials", 0, 0),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Row("alter_user_scram_credentials", 0, 0),
     ApiKey.BROKER_REGISTRATION: Row("broker_registration", 0, 4),

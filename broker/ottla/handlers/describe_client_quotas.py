@@ -1,16 +1,105 @@
-"""DescribeClientQuotas (api key 48, v0-v1): the quotas of users, client ids and addresses (KIP-546).
+"""DescribeClientQuotas (api key 48, v0-v1): the limits of users, client ids and addresses (KIP-546).
 
-This release keeps no client quotas (AlterClientQuotas is not served), so there are none to list.
-Source: DescribeClientQuotasRequest.json of Apache Kafka 4.3.
+v1 flexible. Answered from this node's metadata.
+Source: DescribeClientQuotasRequest.json; ClientQuotasImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
 
+from enum import IntEnum
+
+from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
+from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
 from ottla.wire.acl_codes import Operation
-from ottla.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from ottla.wire.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+
+class _Match(IntEnum):
+    """How a component of the filter is meant (ClientQuotaFilter)."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
 
 
 @serves(api_key=48, versions=range(0, 2))
-def describe_client_quotas(context: RequestContext, __: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    """Return an empty list."""
+def describe_client_quotas(
+    context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """List what matches every component; ``strict`` leaves out entities that have more types than the filter."""
     context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
-    return DescribeClientQuotasResponse(error_message="", entries=[])
+    try:
+        components = _checked(request.components)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    found = [
+        EntryData(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=_type_of)],
+            values=[ValueData(key=key, value=value) for key, value in sorted(limits.items())],
+        )
+        for entity, limits in context.services.metadata.image.client_quotas.entities.items()
+        if _matches(entity, components) and (not request.strict or len(entity) == len(components))
+    ]
+    return DescribeClientQuotasResponse(error_message=None, entries=found)
+
+
+def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
+    """Return the filter's components by type.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: nobody can be matched so.
+    """
+    by_type: dict[str, ComponentData] = {}
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise _invalid("Invalid empty entity type.")
+        if kind in by_type:
+            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        _check_match(component)
+        by_type[kind] = component
+    if IP in by_type and len(by_type) > 1:
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+    return by_type
+
+
+def _check_match(component: ComponentData) -> None:
+    if component.match_type == _Match.EXACT:
+        if component.match is None:
+            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    elif component.match_type not in (_Match.DEFAULT, _Match.SPECIFIED):
+        raise _invalid(f"Unknown match type {component.match_type}")
+    elif component.match is not None:
+        name = _Match(component.match_type).name
+        raise _invalid(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
+
+
+def _matches(entity: QuotaEntity, components: dict[str, ComponentData]) -> bool:
+    names = dict(entity)
+    for kind, component in components.items():
+        if kind not in names:
+            return False
+        if component.match_type == _Match.EXACT and names[kind] != component.match:
+            return False
+        if component.match_type == _Match.DEFAULT and names[kind] is not None:
+            return False
+    return True
+
+
+def _type_of(pair: tuple[str, str | None]) -> str:
+    return pair[0]
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ottla.metadata.acls import AclsDelta
+from ottla.metadata.client_quotas import ClientQuotasDelta
 from ottla.metadata.cluster import ClusterDelta
 from ottla.metadata.configs import ConfigsDelta
 from ottla.metadata.features import FeaturesDelta
@@ -17,7 +18,18 @@ from ottla.wire.messages import metadata_log as log
 class MetadataDelta:
     """Changes on the way from ``image`` to the next; each part keeps its own."""
 
-    __slots__ = ("_replays", "acls", "cluster", "configs", "features", "image", "producer_ids", "scram", "topics")
+    __slots__ = (
+        "_replays",
+        "acls",
+        "client_quotas",
+        "cluster",
+        "configs",
+        "features",
+        "image",
+        "producer_ids",
+        "scram",
+        "topics",
+    )
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -28,6 +40,7 @@ class MetadataDelta:
         self.producer_ids = ProducerIdsDelta(image.producer_ids)
         self.acls = AclsDelta(image.acls)
         self.scram = ScramDelta(image.scram)
+        self.client_quotas = ClientQuotasDelta(image.client_quotas)
         self._replays = {
             log.FeatureLevelRecord: self.features.replay_feature_level,
             log.RegisterBrokerRecord: self.cluster.replay_register_broker,
@@ -47,6 +60,7 @@ class MetadataDelta:
             log.RemoveAccessControlEntryRecord: self.acls.replay_remove_acl,
             log.UserScramCredentialRecord: self.scram.replay_credential,
             log.RemoveUserScramCredentialRecord: self.scram.replay_removal,
+            log.ClientQuotaRecord: self.client_quotas.replay_client_quota,
             log.NoOpRecord: _replay_nothing,
             log.ZkMigrationStateRecord: _replay_nothing,
         }
@@ -82,6 +96,7 @@ class MetadataDelta:
         self.configs.finish_snapshot()
         self.acls.finish_snapshot()
         self.scram.finish_snapshot()
+        self.client_quotas.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
         """Return the image with every change so far."""
@@ -94,6 +109,7 @@ class MetadataDelta:
             self.producer_ids.apply(),
             self.acls.apply(),
             self.scram.apply(),
+            self.client_quotas.apply(),
         )
 
     def _replay_remove_topic(self, record: log.RemoveTopicRecord) -> None:

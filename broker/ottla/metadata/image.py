@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.metadata.acls import AclsImage
+from ottla.metadata.client_quotas import ClientQuotasImage
 from ottla.metadata.cluster import ClusterImage
 from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.features import FeaturesImage
@@ -35,6 +36,7 @@ class MetadataImage:
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
     acls: AclsImage = field(default_factory=AclsImage)
     scram: ScramImage = field(default_factory=ScramImage)
+    client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
 
     def records(self) -> Iterator[MetadataRecord]:
         """Yield the records that make this image, lazily: the contents of a snapshot, in Kafka's order."""
@@ -43,6 +45,7 @@ class MetadataImage:
         yield from self.cluster.records(versions)
         yield from self.topics.records(versions)
         yield from self.configs.records()
+        yield from self.client_quotas.records()
         yield from self.producer_ids.records()
         yield from self.acls.records()
         yield from self.scram.records()

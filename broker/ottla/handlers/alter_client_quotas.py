@@ -1,0 +1,18 @@
+"""AlterClientQuotas (api key 49, v0-v1): set and remove limits of users, client ids and addresses (KIP-546).
+
+v1 flexible. Decided by `ottla.controller.client_quotas`.
+Source: AlterClientQuotasRequest.json; ControllerApis.handleAlterClientQuotas of Apache Kafka 4.3.
+"""
+
+from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.ask_controller import ask_controller
+from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
+from ottla.wire.codec import Message
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+
+
+@serves(api_key=49, versions=range(0, 2))
+def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> Delayed[Message]:
+    """Pass the request on to the active controller."""
+    return ask_controller(context, request, requires=Operation.ALTER_CONFIGS)
