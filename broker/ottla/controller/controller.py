@@ -9,8 +9,7 @@ Source: QuorumController of Apache Kafka 4.3.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 from ottla.controller.acls import AclControl
 from ottla.controller.brokers import BrokerControl
 from ottla.controller.client_quotas import ClientQuotaControl
+from ottla.controller.config import ControllerConfig
 from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
 from ottla.controller.controllers import MIN_METADATA_VERSION, QuorumMemberControl
 from ottla.controller.directories import DirectoryControl
@@ -36,7 +36,7 @@ from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
 from ottla.errors import ErrorCode, KafkaError, StorageError
-from ottla.metadata.cluster import ControllerRegistration, Listener
+from ottla.metadata.cluster import ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
 from ottla.metadata.metadata_version import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -74,38 +74,7 @@ from ottla.wire.messages.list_partition_reassignments import ListPartitionReassi
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
-__all__ = ["Controller", "ControllerConfig"]
-
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
-    """What the controller takes from the node's configuration; the defaults are Kafka 4.3's.
-
-    Attributes:
-        session_timeout_ms: broker.session.timeout.ms.
-        idle_interval_ms: metadata.max.idle.interval.ms: a NoOpRecord at least this often; 0 is never.
-        default_partition_count: num.partitions.
-        default_replication_factor: default.replication.factor.
-        static: what server.properties says, for configuration that topics inherit.
-        listeners: this controller's advertised listeners, for its registration.
-        inter_broker_listener_name: the listener that is probed when a broker's connection breaks.
-        unclean_election_interval_ms: unclean.leader.election.interval.ms.
-        leader_rebalance_enable: auto.leader.rebalance.enable.
-        leader_imbalance_check_interval_ms: leader.imbalance.check.interval.seconds, in ms.
-    """
-
-    session_timeout_ms: int = 9_000
-    idle_interval_ms: int = 500
-    default_partition_count: int = 1
-    default_replication_factor: int = 1
-    static: Mapping[str, str] = field(default_factory=dict)
-    listeners: Mapping[str, Listener] = field(default_factory=dict)
-    inter_broker_listener_name: str = "PLAINTEXT"
-    unclean_election_interval_ms: int = 300_000
-    leader_rebalance_enable: bool = True
-    leader_imbalance_check_interval_ms: int = 300_000
 
 
 class _Waiting(NamedTuple):

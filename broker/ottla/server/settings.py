@@ -6,7 +6,7 @@ from typing import Final
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
-from ottla.controller.controller import ControllerConfig
+from ottla.controller.config import ControllerConfig
 from ottla.controller.lifecycle import BrokerLifecycleConfig
 from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.controller import Controller, ControllerConfig
+from ottla.controller.config import ControllerConfig
+from ottla.controller.controller import Controller
 from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.meta_properties import read_meta_properties

@@ -1,0 +1,35 @@
+"""`ControllerConfig`: what the controller takes from the node's configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.metadata.cluster import Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """What the controller takes from the node's configuration; the defaults are Kafka 4.3's.
+
+    Attributes:
+        session_timeout_ms: broker.session.timeout.ms.
+        idle_interval_ms: metadata.max.idle.interval.ms: a NoOpRecord at least this often; 0 is never.
+        default_partition_count: num.partitions.
+        default_replication_factor: default.replication.factor.
+        static: what server.properties says, for configuration that topics inherit.
+        listeners: this controller's advertised listeners, for its registration.
+        inter_broker_listener_name: the listener that is probed when a broker's connection breaks.
+        unclean_election_interval_ms: unclean.leader.election.interval.ms.
+        leader_rebalance_enable: auto.leader.rebalance.enable.
+        leader_imbalance_check_interval_ms: leader.imbalance.check.interval.seconds, in ms.
+    """
+
+    session_timeout_ms: int = 9_000
+    idle_interval_ms: int = 500
+    default_partition_count: int = 1
+    default_replication_factor: int = 1
+    static: Mapping[str, str] = field(default_factory=dict)
+    listeners: Mapping[str, Listener] = field(default_factory=dict)
+    inter_broker_listener_name: str = "PLAINTEXT"
+    unclean_election_interval_ms: int = 300_000
+    leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
