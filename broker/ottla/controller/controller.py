@@ -154,17 +154,19 @@ class Controller:
         self._members = QuorumMemberControl(self.state)
         self._acls = AclControl(self.state, random=random)
         self._client_quotas = ClientQuotaControl(self.state)
-        self._periodic = PeriodicElections(
+        self._periodic = self._make_periodic_elections(leadership)
+        self._start_offset: Offset | None = None
+        self._decisions = self._list_decisions()
+
+    def _make_periodic_elections(self, leadership: LeadershipControl) -> PeriodicElections:
+        config = self._config
+        return PeriodicElections(
             self.state,
             self._configs,
             leadership,
-            balance_interval_ms=(
-                self._config.leader_imbalance_check_interval_ms if self._config.leader_rebalance_enable else None
-            ),
-            unclean_interval_ms=self._config.unclean_election_interval_ms,
+            balance_interval_ms=config.leader_imbalance_check_interval_ms if config.leader_rebalance_enable else None,
+            unclean_interval_ms=config.unclean_election_interval_ms,
         )
-        self._start_offset: Offset | None = None
-        self._decisions = self._list_decisions()
 
     def _list_decisions(self) -> dict[type[Message], Callable[[Any], ControllerResult[Any]]]:
         def register(request: BrokerRegistrationRequest) -> ControllerResult[Any]:

@@ -227,5 +227,5 @@ def test_only_registered_brokers_get_producer_ids(
 
 
 def test_a_record_of_a_part_that_is_not_kept_is_refused_loudly() -> None:
-    with pytest.raises(ValueError, match="ClientQuotaRecord in the metadata log belongs to a part of Kafka"):
-        MetadataDelta(EMPTY_IMAGE).replay(log.ClientQuotaRecord())
+    with pytest.raises(ValueError, match="DelegationTokenRecord in the metadata log belongs to a part of Kafka"):
+        MetadataDelta(EMPTY_IMAGE).replay(log.DelegationTokenRecord())
