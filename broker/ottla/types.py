@@ -19,6 +19,9 @@ NodeId: TypeAlias = int
 ProducerId: TypeAlias = int
 ProducerEpoch: TypeAlias = int
 
+NEVER_MS = 2**63 - 1
+"""When something is due that nobody plans, by any clock."""
+
 Uuid = NewType("Uuid", bytes)
 """16 bytes, big-endian, as on the wire; topics, directories and incarnations have one."""
 

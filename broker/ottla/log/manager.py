@@ -139,7 +139,7 @@ class LogManager:
         self._deleted: deque[_Removal] = deque()
         now_ms = clock.monotonic_ms()
         self._duties = self._make_duties(now_ms)
-        self._due_ms = now_ms
+        self.due_ms = now_ms
         """When the first of the duties is due: only `tick` changes that."""
 
     # --- starting
@@ -520,15 +520,15 @@ class LogManager:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the monotonic clock; wall time, where records are concerned, is read from the clock."""
-        if now_ms < self._due_ms:
+        if now_ms < self.due_ms:
             return
         for duty in self._duties:
             duty.run(now_ms)
-        self._due_ms = min([duty.next_ms(now_ms) for duty in self._duties])
+        self.due_ms = min([duty.next_ms(now_ms) for duty in self._duties])
 
     def next_tick_ms(self, now_ms: int) -> int:
         """Return when, by the monotonic clock, `tick` has something to do again; ``now_ms`` when it has already."""
-        return max(now_ms, self._due_ms)
+        return max(now_ms, self.due_ms)
 
     def _apply_retention(self, log: PartitionLog) -> None:
         if log.apply_retention(self._clock.wall_ms()) and self.on_log_start_raised is not None:

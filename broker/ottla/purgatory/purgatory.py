@@ -1,8 +1,8 @@
 """Operations that wait for a condition on some keys, or for their deadline. No timers: the owner calls `expire`.
 
 An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline, or
-when who waits for it is gone (`Delayed.abandon`). Deadlines are kept in a heap; operations that have ended are dropped
-from it and from the key lists lazily, what they held on to at once.
+when who waits for it is gone (`Delayed.abandon`). Deadlines are kept in a heap, of which the first one always waits;
+other operations that have ended are dropped from it and from the key lists now and then, what they held on to at once.
 
 Source: DelayedOperationPurgatory of Apache Kafka, without its timer wheel and threads.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NoReturn, TypeVar
 
 from ottla.purgatory.delayed import Delayed
+from ottla.types import NEVER_MS
 
 T = TypeVar("T")
 
@@ -40,14 +41,19 @@ class _Operation(Generic[T]):
 
 
 class Purgatory(Generic[T]):
-    """Waiting operations of one kind (produce, fetch, ...), by key and by deadline."""
+    """Waiting operations of one kind (produce, fetch, ...), by key and by deadline.
+
+    ``due_ms`` is the earliest deadline; NEVER_MS while nothing waits.
+    """
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, list[_Operation[T]]] = {}
         self._deadlines: list[tuple[int, int, _Operation[T]]] = []
         self._sequence = 0
         self._waiting = 0
-        self._completed_in_heap = 0
+        self._left_behind = 0
+        """Operations that have ended since the last purge: they may still be in the heap, or under a key."""
+        self.due_ms = NEVER_MS
 
     def __len__(self) -> int:
         """Return how many operations wait."""
@@ -76,6 +82,7 @@ class Purgatory(Generic[T]):
             self._by_key.setdefault(key, []).append(operation)
         self._sequence += 1
         heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
+        self.due_ms = min(self.due_ms, deadline_ms)
         self._waiting += 1
         return operation.delayed
 
@@ -102,20 +109,14 @@ class Purgatory(Generic[T]):
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest deadline of a waiting operation."""
-        while self._deadlines and self._deadlines[0][2].delayed.is_complete:
-            heapq.heappop(self._deadlines)
-            self._completed_in_heap -= 1
-        return self._deadlines[0][0] if self._deadlines else None
-
-    def is_due(self, now_ms: int) -> bool:
-        """Whether `expire` may have something to do: a quick look."""
-        return bool(self._deadlines) and self._deadlines[0][0] <= now_ms
+        return None if self.due_ms == NEVER_MS else self.due_ms
 
     def expire(self, now_ms: int) -> int:
         """Complete every operation whose deadline is at or before ``now_ms``; return how many."""
         expired = 0
-        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+        while self.due_ms <= now_ms:
             _, _, operation = heapq.heappop(self._deadlines)
+            self._uncover()
             if operation.delayed.complete(operation.on_deadline()):
                 self._waiting -= 1
                 expired += 1
@@ -127,15 +128,23 @@ class Purgatory(Generic[T]):
         """Let go of one that ended before its deadline, and is in the heap still."""
         operation.release()
         self._waiting -= 1
-        self._completed_in_heap += 1
-        if self._completed_in_heap > max(_PURGE_AT_LEAST, self._waiting):
+        self._left_behind += 1
+        if self._left_behind > max(_PURGE_AT_LEAST, self._waiting):
             self._purge()
+        self._uncover()
+
+    def _uncover(self) -> None:
+        """Drop what has ended from the top of the heap."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][2].delayed.is_complete:
+            heapq.heappop(deadlines)
+        self.due_ms = deadlines[0][0] if deadlines else NEVER_MS
 
     def _purge(self) -> None:
         """Drop completed operations: without it a busy key's long deadlines would pile up."""
         self._deadlines = [entry for entry in self._deadlines if not entry[2].delayed.is_complete]
         heapq.heapify(self._deadlines)
-        self._completed_in_heap = 0
+        self._left_behind = 0
         for key in list(self._by_key):
             alive = [operation for operation in self._by_key[key] if not operation.delayed.is_complete]
             if alive:

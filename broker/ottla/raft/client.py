@@ -286,7 +286,8 @@ class RaftClient(Generic[RecordT]):
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is due; None when nothing ever is."""
-        if self.failure is not None or self._replica.is_closed:
+        replica = self._replica
+        if replica.failure is not None or replica.is_closed:
             return None
         if self._due_ms is None:
             deadlines = [self._next_clean_ms, self._fetch_service.next_deadline_ms(), self._state_deadline_ms()]

@@ -13,7 +13,7 @@ from ottla.errors import ErrorCode
 from ottla.ports import Clock
 from ottla.replication.isr import IsrChange
 from ottla.replication.neighbours import Neighbours
-from ottla.types import NodeId, Uuid
+from ottla.types import NEVER_MS, NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -54,6 +54,8 @@ class AlterPartitionManager:
         self._proposals: dict[_Key, _Proposal] = {}
         self._is_in_flight = False
         self._retry_at_ms = 0
+        self.due_ms = NEVER_MS
+        """When `tick` sends something."""
         self.failed_updates = 0
 
     def __len__(self) -> int:
@@ -71,24 +73,27 @@ class AlterPartitionManager:
         A later proposal for the same partition takes the place of one that is not wanted any more.
         """
         self._proposals[change.topic_id, change.partition] = _Proposal(change, is_wanted, answered)
+        self._plan()
 
     def back_off(self) -> None:
         """Wait a little before the next request: the controller could not do what the last one asked."""
         self._retry_at_ms = self._clock.monotonic_ms() + RETRY_MS
+        self._plan()
 
     def tick(self, now_ms: int) -> None:
-        if self._proposals and not self._is_in_flight and now_ms >= self._retry_at_ms:
+        if now_ms >= self.due_ms:
             self._send()
 
-    def next_deadline_ms(self) -> int | None:
-        return self._retry_at_ms if self._proposals and not self._is_in_flight else None
+    def _plan(self) -> None:
+        self.due_ms = self._retry_at_ms if self._proposals and not self._is_in_flight else NEVER_MS
 
     def _send(self) -> None:
         sent = {key: proposal for key, proposal in self._proposals.items() if proposal.is_wanted()}
         self._proposals = dict(sent)
+        self._is_in_flight = bool(sent)
+        self._plan()
         if not sent:
             return
-        self._is_in_flight = True
         topics: dict[Uuid, AlterPartitionRequestTopicData] = {}
         for (topic_id, _), proposal in sent.items():
             topic = topics.get(topic_id)
@@ -125,6 +130,7 @@ class AlterPartitionManager:
         for name, count in sorted(refused.items()):
             # Once for all: after a restart there may be thousands.
             logger.info("the controller refused %d of %d changes of ISRs: %s", count, len(sent), name)
+        self._plan()
         self._all_answered()
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from ottla.errors import ErrorCode
 from ottla.ports import Clock
 from ottla.replication.neighbours import Neighbours
-from ottla.types import NodeId, Uuid
+from ottla.types import NEVER_MS, NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -39,6 +39,8 @@ class DirectoryAssignments:
         self._wanted: dict[_Key, Uuid] = {}
         self._is_in_flight = False
         self._retry_at_ms = 0
+        self.due_ms = NEVER_MS
+        """When `tick` sends something."""
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -46,20 +48,23 @@ class DirectoryAssignments:
     def assign(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
         """Tell the controller that this node's replica is in ``directory_id``; until it has heard."""
         self._wanted[topic_id, partition] = directory_id
+        self._plan()
 
     def forget(self, topic_id: Uuid, partition: int) -> None:
         """The controller knows, or there is no such replica any more."""
         self._wanted.pop((topic_id, partition), None)
+        self._plan()
 
     def tick(self, now_ms: int) -> None:
-        if self._wanted and not self._is_in_flight and now_ms >= self._retry_at_ms:
+        if now_ms >= self.due_ms:
             self._send(dict(islice(self._wanted.items(), ASSIGNMENTS_PER_REQUEST_MAX)))
 
-    def next_deadline_ms(self) -> int | None:
-        return self._retry_at_ms if self._wanted and not self._is_in_flight else None
+    def _plan(self) -> None:
+        self.due_ms = self._retry_at_ms if self._wanted and not self._is_in_flight else NEVER_MS
 
     def _send(self, told: dict[_Key, Uuid]) -> None:
         self._is_in_flight = True
+        self._plan()
         by_directory: dict[Uuid, dict[Uuid, list[int]]] = {}
         for (topic_id, partition), directory_id in told.items():
             by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(partition)
@@ -104,3 +109,4 @@ class DirectoryAssignments:
         if any(key in self._wanted for key in told):
             logger.debug("the controller has not taken the directories of %d replicas yet", len(self._wanted))
             self._retry_at_ms = self._clock.monotonic_ms() + _RETRY_MS
+        self._plan()

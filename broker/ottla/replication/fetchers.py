@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.partition import Partition
 from ottla.replication.replica_fetcher import ReplicaFetcher
-from ottla.types import NodeId, TopicPartition
+from ottla.types import NEVER_MS, NodeId, TopicPartition
 
 
 class Fetchers:
@@ -81,13 +81,10 @@ class Fetchers:
         for fetcher in self._fetchers.values():
             fetcher.tick(now_ms)
 
-    def next_deadline_ms(self) -> int | None:
-        earliest_ms = None
-        for fetcher in self._fetchers.values():
-            deadline_ms = fetcher.next_deadline_ms()
-            if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
-                earliest_ms = deadline_ms
-        return earliest_ms
+    @property
+    def due_ms(self) -> int:
+        """When `tick` has something to do."""
+        return min([fetcher.due_ms for fetcher in self._fetchers.values()], default=NEVER_MS)
 
     def _lane_of(self, topic_partition: TopicPartition) -> int:
         return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count

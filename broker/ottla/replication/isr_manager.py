@@ -160,12 +160,14 @@ class IsrManager:
             if change is not None:
                 self._propose(partition, change)
 
-    def next_deadline_ms(self) -> int | None:
+    @property
+    def due_ms(self) -> int:
+        """When `tick` has something to do."""
         if self._unchecked or self._unlooked:
             return self._clock.monotonic_ms()
-        earliest_ms = self._alter_partition.next_deadline_ms()
-        if self._led and (earliest_ms is None or self._next_shrink_check_ms < earliest_ms):
-            earliest_ms = self._next_shrink_check_ms
-        if self._incomplete and (earliest_ms is None or self._next_expansion_check_ms < earliest_ms):
-            earliest_ms = self._next_expansion_check_ms
-        return earliest_ms
+        due_ms = self._alter_partition.due_ms
+        if self._led and self._next_shrink_check_ms < due_ms:
+            due_ms = self._next_shrink_check_ms
+        if self._incomplete and self._next_expansion_check_ms < due_ms:
+            due_ms = self._next_expansion_check_ms
+        return due_ms

@@ -21,7 +21,7 @@ from ottla.ports import Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.neighbours import Brokers
-from ottla.types import NodeId
+from ottla.types import NEVER_MS, NodeId
 from ottla.wire.codec import Message
 
 WAIT_MS_MAX: Final = 1_000
@@ -88,7 +88,7 @@ class LostLeaders:
     @property
     def is_awaited(self) -> bool:
         """Whether an answer waits: then `tick` is to be called whenever something has happened."""
-        return len(self._waiting) > 0
+        return self._waiting.due_ms != NEVER_MS
 
     def tick(self, now_ms: int) -> None:
         self.look_again()

@@ -25,7 +25,7 @@ from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.truncation import truncation_offset
-from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
+from ottla.types import NEVER_MS, Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
@@ -188,13 +188,15 @@ class ReplicaFetcher:
         if not self._is_in_flight and now_ms >= self._retry_at_ms:
             self._fetch(now_ms)
 
-    def next_deadline_ms(self) -> int | None:
+    @property
+    def due_ms(self) -> int:
+        """When `tick` has something to do."""
         if not self._delayed:
-            return None if self._is_in_flight or not self._followed else self._retry_at_ms
-        deadlines = [followed.delayed_until_ms for followed in self._delayed.values()]
+            return NEVER_MS if self._is_in_flight or not self._followed else self._retry_at_ms
+        due_ms = min(followed.delayed_until_ms for followed in self._delayed.values())
         if not self._is_in_flight and len(self._followed) > len(self._delayed):
-            deadlines.append(self._retry_at_ms)
-        return min(deadlines, default=None)
+            due_ms = min(due_ms, self._retry_at_ms)
+        return due_ms
 
     def _send(self, endpoint: Endpoint, request: Message) -> Delayed[PeerAnswer]:
         config = self._config()

@@ -35,7 +35,7 @@ from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replica_fetcher import ReplicaFetcher
-from ottla.types import NodeId, TopicPartition
+from ottla.types import NEVER_MS, NodeId, TopicPartition
 from ottla.wire.codec import Message
 
 logger = logging.getLogger(__name__)
@@ -143,13 +143,6 @@ class ReplicaManager:
 
         self.fetchers = Fetchers(config=lambda: self.config, new_fetcher=new_fetcher)
         self.lost_leaders = LostLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
-        self._deadlines_ms: list[Callable[[], int | None]] = [
-            *(purgatory.next_deadline_ms for purgatory in self._purgatories),
-            self.fetchers.next_deadline_ms,
-            self.lost_leaders.next_deadline_ms,
-            self.isr.next_deadline_ms,
-            self._directories.next_deadline_ms,
-        ]
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -544,11 +537,10 @@ class ReplicaManager:
 
     def tick(self, now_ms: int) -> None:
         """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
-        due_ms = self.next_deadline_ms()
-        if (due_ms is None or now_ms < due_ms) and not self.lost_leaders.is_awaited:
+        if now_ms < self._due_ms() and not self.lost_leaders.is_awaited:
             return
         for purgatory in self._purgatories:
-            if purgatory.is_due(now_ms):
+            if purgatory.due_ms <= now_ms:
                 purgatory.expire(now_ms)
         if self._unassigned:
             self._assign_some()
@@ -561,11 +553,21 @@ class ReplicaManager:
         self._directories.tick(now_ms)
 
     def next_deadline_ms(self) -> int | None:
+        due_ms = self._due_ms()
+        if self.lost_leaders.is_awaited:
+            due_ms = min(due_ms, self.lost_leaders.next_deadline_ms() or due_ms)
+        return None if due_ms == NEVER_MS else due_ms
+
+    def _due_ms(self) -> int:
+        """Return when anything is due but another look at the leaders that were lost."""
         if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
-        earliest_ms: int | None = None
-        for next_deadline_ms in self._deadlines_ms:
-            deadline_ms = next_deadline_ms()
-            if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
-                earliest_ms = deadline_ms
-        return earliest_ms
+        return min(
+            self.produce_purgatory.due_ms,
+            self.fetch_purgatory.due_ms,
+            self.commit_purgatory.due_ms,
+            self.delete_purgatory.due_ms,
+            self.fetchers.due_ms,
+            self.isr.due_ms,
+            self._directories.due_ms,
+        )

@@ -469,7 +469,7 @@ class Node:
 
         Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does.
         """
-        earliest_ms = self.logs.next_tick_ms(self._ticked_at_ms)
+        earliest_ms = self.logs.due_ms
         for part in self._parts:
             deadline_ms = part.next_deadline_ms()
             if deadline_ms is not None and deadline_ms < earliest_ms:

@@ -305,22 +305,22 @@ class Cluster:
 
     def run(self, milliseconds: int) -> None:
         """Let time pass."""
-        end_ms = self.clock.monotonic_ms() + milliseconds
+        end_ms = self.clock.now_ms + milliseconds
         while True:
             self._do_due()
-            now_ms = self.clock.monotonic_ms()
+            now_ms = self.clock.now_ms
             if now_ms >= end_ms:
                 return
             self.clock.advance(min(self._next_event_ms(now_ms), end_ms) - now_ms)
 
     def run_until(self, condition: Callable[[], bool], *, limit_ms: int = 60_000) -> None:
         """Let time pass until ``condition`` holds; it is looked at after every event."""
-        end_ms = self.clock.monotonic_ms() + limit_ms
+        end_ms = self.clock.now_ms + limit_ms
         while True:
             self._do_due()
             if condition():
                 return
-            now_ms = self.clock.monotonic_ms()
+            now_ms = self.clock.now_ms
             if now_ms >= end_ms:
                 raise AssertionError(f"not within {limit_ms} ms: {self.describe()}")
             self.clock.advance(min(self._next_event_ms(now_ms), end_ms) - now_ms)
@@ -336,7 +336,7 @@ class Cluster:
 
         A node ticks once in a millisecond: what reaches it after that is seen to in the next one.
         """
-        now_ms = self.clock.monotonic_ms()
+        now_ms = self.clock.now_ms
         while (event := self.events.take_due()) is not None:
             self.now_at = ""
             action, arguments = event

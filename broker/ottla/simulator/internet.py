@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from ottla.ports import Clock, ConnectionId
+from ottla.ports import ConnectionId
+from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.events import ArgumentsT, EventQueue
 from ottla.types import Endpoint
 
@@ -101,7 +102,7 @@ class Internet:
 
     def __init__(
         self,
-        clock: Clock,
+        clock: SimulatedClock,
         weather: Weather | None = None,
         *,
         events: EventQueue | None = None,
@@ -135,7 +136,7 @@ class Internet:
         if travel_ms is None or (end is not None and end.held_count > 0):
             self._hold(source, target, end, action, arguments)
             return
-        arrival_ms = self._clock.monotonic_ms() + travel_ms
+        arrival_ms = self._clock.now_ms + travel_ms
         if end is not None:
             arrival_ms = end.last_arrival_ms = max(end.last_arrival_ms, arrival_ms)
         self.events.at(arrival_ms, self._land, source, target, end, action, arguments)

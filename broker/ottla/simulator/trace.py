@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ottla.ports import Clock
+from ottla.simulator.clock import SimulatedClock
 
 KEPT_EVENTS = 200
 _KEPT_PLACES = 8
@@ -16,14 +16,14 @@ _KEPT_PLACES = 8
 class Trace:
     """Notes are for people; the digest covers every byte that arrived anywhere, and when."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SimulatedClock) -> None:
         self.digest = 0
         self.bytes_arrived = 0
         self._clock = clock
         self._notes: deque[tuple[int, str, str]] = deque(maxlen=KEPT_EVENTS)
 
     def note(self, who: str, what: str) -> None:
-        self._notes.append((self._clock.monotonic_ms(), who, what))
+        self._notes.append((self._clock.now_ms, who, what))
 
     def note_error(self, who: str, error: BaseException) -> None:
         """Note the innermost places of a traceback, as one line."""
@@ -34,7 +34,7 @@ class Trace:
     def on_bytes(self, source: str, target: str, data: bytes) -> None:
         """Take in what has arrived; see `Internet`."""
         self.bytes_arrived += len(data)
-        where = f"{self._clock.monotonic_ms()} {source} {target}".encode()
+        where = f"{self._clock.now_ms} {source} {target}".encode()
         self.digest = zlib.crc32(data, zlib.crc32(where, self.digest))
 
     def last(self) -> list[str]:
