@@ -1,15 +1,19 @@
 """For every test: no claim is about wall-clock time, so Hypothesis keeps no deadline and no stopwatch either.
 
-Nodes as processes get their ports from `free_port`, and are started by `launch`.
+Nodes as processes get their ports from `free_port`, are started by `launch`, and get certificates from `authority`.
 """
 
+import datetime
+import ipaddress
 import itertools
 import os
 import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,3 +74,103 @@ def _bound() -> list[str]:
     # The signal comes when the thread that started the process ends: that is to be the main thread. Who had ended
     # before it was asked for is no parent any more.
     return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A key and its certificate, both as PEM; the authority's is behind it in ``chain``."""
+
+    key: str
+    certificate: str
+    chain: str
+
+    @property
+    def both(self) -> str:
+        """What a PEM key store holds."""
+        return self.key + self.chain
+
+
+class Authority:
+    """Signs certificates for tests, with keys that are quick to make."""
+
+    def __init__(self, name: str = "Test CA") -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import NameOID
+
+        self.key: Any = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.certificate: Any = self._sign(self.name, self.key, (), (-1, 365), is_authority=True)
+
+    @property
+    def pem(self) -> str:
+        return _pem(self.certificate)
+
+    def issue(
+        self,
+        subject: str = "CN=node",
+        *,
+        hosts: tuple[str, ...] = ("localhost", HOST),
+        days: tuple[int, int] = (-1, 365),
+        key: Any = None,
+        password: str | None = None,
+    ) -> Issued:
+        """Sign a certificate for ``subject`` (RFC 4514), valid from and until so many ``days`` from now.
+
+        ``password`` encrypts the private key.
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = key or ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(x509.Name.from_rfc4514_string(subject), key, hosts, days)
+        encryption: Any = serialization.NoEncryption()
+        if password is not None:
+            encryption = serialization.BestAvailableEncryption(password.encode())
+        key_pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption).decode()
+        return Issued(key_pem, _pem(certificate), _pem(certificate) + self.pem)
+
+    def _sign(
+        self, subject: Any, key: Any, hosts: tuple[str, ...], days: tuple[int, int], *, is_authority: bool = False
+    ) -> Any:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now + datetime.timedelta(days=days[0]))
+            .not_valid_after(now + datetime.timedelta(days=days[1]))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        )
+        if hosts:
+            names = [
+                x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
+                for host in hosts
+            ]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+
+def _pem(certificate: Any) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    text: str = certificate.public_bytes(Encoding.PEM).decode()
+    return text
+
+
+@pytest.fixture(scope="session")
+def new_authority() -> Callable[..., Authority]:
+    """Return a function that makes one more authority that signs certificates."""
+    return Authority
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    """The authority that most tests share."""
+    return Authority()

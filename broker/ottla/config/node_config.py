@@ -6,7 +6,7 @@ and has the key's unit. Settings that topics inherit (``log.segment.bytes`` ...)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,8 @@ class NodeConfig:
 
     originals: Mapping[str, str]
     """What ``server.properties`` says, text by key: the static layer of DescribeConfigs."""
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    """What was changed while the node runs, text by key: it wins over `originals`. For keys without a field."""
     warnings: tuple[str, ...] = ()
     """One sentence per key that is accepted but not acted on; the runtime logs them."""
 
@@ -220,7 +222,12 @@ class NodeConfig:
         changes: dict[str, Any] = {
             names[key]: parse_value(BROKER_KEYS[key], text) for key, text in dynamic.items() if key in names
         }
-        return replace(self, **changes) if changes else self
+        return replace(self, dynamic=dict(dynamic), **changes)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The texts of all keys as they are now."""
+        return {**self.originals, **self.dynamic}
 
 
 @cache

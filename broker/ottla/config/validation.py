@@ -21,10 +21,10 @@ from ottla.config.listeners import (
 )
 from ottla.config.node_config import BROKER_ROLE, CONTROLLER_ROLE, NodeConfig, plain_fields
 from ottla.config.sasl_settings import read_sasl_settings
+from ottla.config.tls_settings import check_tls_settings
 from ottla.errors import ConfigurationError
 from ottla.types import Endpoint
 
-SERVED_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SASL_PLAINTEXT"})
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused as advertised addresses
@@ -49,6 +49,7 @@ def read_node_config(properties: Mapping[str, str]) -> NodeConfig:
     }
     config = NodeConfig(originals=originals, warnings=tuple(warnings), **settings)
     _check_relations(config, values)
+    check_tls_settings(config)
     return config
 
 
@@ -115,8 +116,6 @@ def _read_listeners(originals: Mapping[str, str], values: Mapping[str, ConfigVal
     protocols = _protocols(originals, values, controller_names)
     listeners = parse_listeners("listeners", _words(values, "listeners"), protocols)
     require_distinct_ports(listeners)
-    for listener in listeners:
-        _require_served(listener)
     _check_roles(roles, listeners, controller_names)
     advertised = _advertised(values, listeners, protocols)
     inter_broker = _inter_broker_name(originals, values, protocols)
@@ -155,14 +154,6 @@ def _protocols(
         for name in controller_names:
             protocols.setdefault(name, "PLAINTEXT")
     return protocols
-
-
-def _require_served(listener: Listener) -> None:
-    if listener.security_protocol not in SERVED_SECURITY_PROTOCOLS:
-        raise ConfigurationError(
-            f"listeners has {listener} with {listener.security_protocol}, which is not in this release: the listener "
-            "would not be protected. Use PLAINTEXT in listener.security.protocol.map on a network that you trust."
-        )
 
 
 def _check_roles(roles: tuple[str, ...], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]) -> None:

@@ -10,16 +10,24 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from ottla.admin.server import AdminServer
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
+from ottla.config.tls_settings import listeners_with_tls
 from ottla.errors import ConfigurationError
+from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
-from ottla.runtime.reactor import Reactor, SocketOptions
+from ottla.runtime.link import SocketOptions
+from ottla.runtime.reactor import Reactor
 from ottla.server.node import Node
+
+if TYPE_CHECKING:
+    from ottla.runtime.certificate_watch import CertificateWatch
+    from ottla.runtime.handshakes import Handshakes
 
 logger = logging.getLogger(__name__)
 
@@ -48,11 +56,38 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     """
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
     clock = SystemClock()
-    reactor = Reactor(clock, _socket_options(config))
+    tls = _make_tls(config, clock)
+    reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes)
     try:
-        return _Run(config, clock, reactor, on_ready).until_stopped()
+        return _Run(config, clock, reactor, tls, on_ready).until_stopped()
     finally:
         reactor.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    """What a node has where at least one of its listeners is under TLS."""
+
+    metrics: TlsMetrics
+    handshakes: "Handshakes"
+    watch: "CertificateWatch"
+
+
+def _make_tls(config: NodeConfig, clock: SystemClock) -> _Tls | None:
+    """Read the certificates. Without TLS none of what it takes is even imported.
+
+    Raises:
+        ConfigurationError: they cannot be used.
+    """
+    if not listeners_with_tls(config):
+        return None
+    from ottla.runtime.certificate_watch import CertificateWatch
+    from ottla.runtime.handshakes import Handshakes
+    from ottla.runtime.tls_contexts import ListenerContexts
+
+    metrics = TlsMetrics()
+    contexts = ListenerContexts(config, metrics, now_ms=clock.wall_ms())
+    return _Tls(metrics, Handshakes(clock, contexts, metrics), CertificateWatch(contexts, clock, config.originals))
 
 
 class _Run:
@@ -63,10 +98,12 @@ class _Run:
         config: NodeConfig,
         clock: SystemClock,
         reactor: Reactor,
+        tls: _Tls | None,
         on_ready: Callable[[NodeHandle], None] | None,
     ) -> None:
         self._config = config
         self._reactor = reactor
+        self._tls = tls
         self._on_ready = on_ready
         self._exit_code = 0
         self._signals = 0
@@ -81,6 +118,8 @@ class _Run:
             advertised=_advertised(config, self._listeners),
             on_ready=self._became_ready,
             on_stopped=self._stopped,
+            on_config=self._use_config,
+            tls_metrics=None if tls is None else tls.metrics,
         )
         self._admin = _admin_server(config, self._node, reactor)
 
@@ -89,16 +128,24 @@ class _Run:
         try:
             if self._admin is not None:
                 self._admin.start()
+            if self._tls is not None:
+                self._tls.watch.start()
             self._node.start()
             self._reactor.run(self._node)
             self._node.close()
         finally:
             if self._admin is not None:
                 self._admin.stop()
+            if self._tls is not None:
+                self._tls.watch.stop()
             self._disk.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self._exit_code
+
+    def _use_config(self, config: NodeConfig) -> None:
+        if self._tls is not None:
+            self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
         # After the first answers that wait: it takes as long as many of them.

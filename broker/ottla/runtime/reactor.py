@@ -14,15 +14,19 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.hang_ups import HangUps
+from ottla.runtime.link import Link, SocketOptions, endpoint_of, open_listening_socket
 from ottla.runtime.page_cache import PageCache
 from ottla.types import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.runtime.handshakes import Handshakes
+    from ottla.runtime.tls_stream import TlsStream
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,8 @@ _QUEUED_BYTES_MAX = 1024 * 1024
 _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
 """At most this much of a file goes to one peer before others have their turn."""
 _READS_PER_EVENT = 4
+_ENCRYPT_BYTES_MAX = 256 * 1024
+"""The same under TLS, where the bytes go through this process."""
 _RETRY_ACCEPT_MS = 100
 _ACCEPT_ERRORS_LOG_INTERVAL_MS = 10_000
 _GATHER_MAX = 512
@@ -43,7 +49,10 @@ class Core(Protocol):
     """What the reactor drives: `server.node.Node`."""
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
-        """Take a new connection, or refuse it by returning False."""
+        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now."""
+
+    def secured(self, connection: ConnectionId, subject: str | None) -> None:
+        """An accepted connection is through its handshake; ``subject`` is that of the client's certificate."""
 
     def connected(self, connection: ConnectionId) -> None: ...
 
@@ -61,54 +70,20 @@ class Core(Protocol):
     def next_deadline_ms(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocketOptions:
-    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself."""
-
-    receive_buffer_bytes: int | None = None
-    send_buffer_bytes: int | None = None
-    backlog_size: int = 1024
-
-
-class _Link:
-    """One socket and what waits to be sent on it."""
-
-    __slots__ = (
-        "closing",
-        "id",
-        "is_checked_for_hang_up",
-        "is_reading",
-        "is_warming",
-        "outbox",
-        "outbox_bytes",
-        "sock",
-        "told_to_wait",
-        "warmed",
-        "watched",
-    )
-
-    def __init__(self, connection: ConnectionId, sock: socket.socket) -> None:
-        self.id = connection
-        self.sock = sock
-        self.outbox: deque[Chunk] = deque()
-        self.outbox_bytes = 0
-        self.is_reading = True
-        self.is_checked_for_hang_up = False
-        self.told_to_wait = False
-        self.closing = False
-        self.is_warming = False
-        self.warmed: FileSlice | None = None
-        self.watched = 0
-
-
 class Reactor:
-    """Implements `ports.Network` for one node and runs its loop."""
+    """Implements `ports.Network` for one node and runs its loop.
 
-    def __init__(self, clock: Clock, options: SocketOptions | None = None) -> None:
+    Args of the constructor:
+        handshakes: what secures connections; None where every listener is in the clear.
+    """
+
+    def __init__(
+        self, clock: Clock, options: SocketOptions | None = None, handshakes: "Handshakes | None" = None
+    ) -> None:
         self._clock = clock
         self._options = options or SocketOptions()
         self._selector = selectors.DefaultSelector()
-        self._links: dict[ConnectionId, _Link] = {}
+        self._links: dict[ConnectionId, Link] = {}
         self._listeners: list[socket.socket] = []
         self._next_id = 1
         self._stopping = False
@@ -118,16 +93,25 @@ class Reactor:
         self._wake_writer.setblocking(False)
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
         self._core: Core | None = None
-        self._being_read: _Link | None = None
+        self._being_read: Link | None = None
         self._page_cache = PageCache()
         self._dialer = Dialer(
             self._selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
         self._hang_ups = HangUps(self._selector, self._on_hang_up)
-        self._lingering: deque[tuple[int, _Link]] = deque()
+        self._lingering: deque[tuple[int, Link]] = deque()
         self._accept_again_at_ms: int | None = None
         self._accept_errors_silent_until_ms = 0
         self._held_listeners: list[tuple[socket.socket, str]] = []
+        self._unread: dict[ConnectionId, Link] = {}
+        """Links under TLS with bytes that are here already: no selector tells of them."""
+        self._handshakes = handshakes
+        if handshakes is not None:
+            handshakes.report_to(
+                on_secured=self._on_secured,
+                on_failed=self._on_failed_handshake,
+                on_waiting=self._on_waiting_handshake,
+            )
 
     # --- set-up ---------------------------------------------------------------------------------------------------
 
@@ -137,25 +121,7 @@ class Reactor:
         Raises:
             OSError: the address cannot be bound.
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        if host == "" and socket.has_dualstack_ipv6():
-            family, host = socket.AF_INET6, "::"
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
-            # Before listening: accepted connections inherit them, and the window is agreed on at the first packet.
-            if self._options.receive_buffer_bytes is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._options.receive_buffer_bytes)
-            if self._options.send_buffer_bytes is not None:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
-            sock.bind((host, port))
-            sock.listen(self._options.backlog_size)
-            sock.setblocking(False)
-        except OSError:
-            sock.close()
-            raise
+        sock = open_listening_socket(host, port, self._options)
         self._listeners.append(sock)
         self._watch_listener(sock, name)
         bound: int = sock.getsockname()[1]
@@ -180,12 +146,16 @@ class Reactor:
         """Drive ``core`` until `stop`."""
         self._core = core
         select = self._selector.select
+        handshakes = self._handshakes
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
             for key, events in select(0) or select(self._timeout_s()):
                 key.data(events)
             while self._posted:
                 self._posted.popleft()()
+            if handshakes is not None:
+                self._read_on()
+                handshakes.turn()
             self._watch_held_listeners()
             if self._lingering:
                 self._drop_lingering()
@@ -226,13 +196,15 @@ class Reactor:
         link = self._links.get(connection)
         if link is None:
             self._dialer.cancel(connection)
+            if self._handshakes is not None:
+                self._handshakes.forget(connection)
             return
         link.closing = True
         link.is_reading = False
         self._forget_hang_up(link)
         if link.outbox:
             self._flush(link)
-        if link.outbox:
+        if link.has_unsent and link.is_secure:
             self._watch(link)
             self._lingering.append((self._clock.monotonic_ms() + LINGER_MS, link))
         else:
@@ -251,10 +223,14 @@ class Reactor:
             self._forget_hang_up(link)
             if not link.watched & selectors.EVENT_READ:
                 self._watch(link)
+            if link.tls is not None and link.tls.has_pending:
+                self._unread[connection] = link
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
-        """See `ports.Network`; all listeners of this release are plaintext, so ``listener`` decides nothing."""
+        """See `ports.Network`; ``listener`` decides whether the connection is secured, and how."""
         connection = self._take_id()
+        if self._handshakes is not None:
+            self._handshakes.expect(connection, endpoint, listener)
         self._dialer.dial(connection, endpoint)
         return connection
 
@@ -262,10 +238,12 @@ class Reactor:
 
     def _timeout_s(self) -> float | None:
         assert self._core is not None
-        if self._posted:
+        if self._posted or self._unread:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
-        deadlines_ms = [self._core.next_deadline_ms(), self._accept_again_at_ms, lingers_until_ms]
+        handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
+        core_until_ms = self._core.next_deadline_ms()
+        deadlines_ms = [core_until_ms, self._accept_again_at_ms, lingers_until_ms, handshakes_until_ms]
         deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
         if deadline_ms is None:
             return None
@@ -280,25 +258,33 @@ class Reactor:
 
     def _on_accept(self, listener: socket.socket, name: str) -> None:
         assert self._core is not None
+        handshakes = self._handshakes
+        if handshakes is not None and not handshakes.secures(name):
+            handshakes = None
         for _ in range(_ACCEPTS_PER_EVENT):
+            if handshakes is not None and not handshakes.has_room(name):
+                self._hold_accepting(listener, name, "too many TLS handshakes are under way")
+                return
             try:
                 sock, peer = listener.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    self._hold_accepting(listener, name, error)
+                    self._hold_accepting(listener, name, str(error))
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = self._adopt(self._take_id(), sock)
-            dialled = sock.getsockname()
-            if self._core.accepted(link.id, listener=name, peer=_endpoint(peer), dialled=_endpoint(dialled)):
+            from_where, dialled = endpoint_of(peer), endpoint_of(sock.getsockname())
+            if self._core.accepted(link.id, listener=name, peer=from_where, dialled=dialled):
+                if handshakes is not None:
+                    link.secure(handshakes.accept(link.id, sock, listener=name, peer=from_where))
                 self._watch(link)
             else:
                 self._drop(link)
 
-    def _hold_accepting(self, listener: socket.socket, name: str, error: OSError) -> None:
+    def _hold_accepting(self, listener: socket.socket, name: str, reason: str) -> None:
         """Stop watching a listener for a moment: out of descriptors, it would be ready again at once, for ever."""
         self._selector.unregister(listener)
         self._held_listeners.append((listener, name))
@@ -309,7 +295,7 @@ class Reactor:
             logger.warning(
                 "cannot accept a connection on listener %s: %s; %d are open; trying again every %d ms",
                 name,
-                error,
+                reason,
                 len(self._links),
                 _RETRY_ACCEPT_MS,
             )
@@ -336,11 +322,11 @@ class Reactor:
         self._next_id += 1
         return self._next_id - 1
 
-    def _adopt(self, connection: ConnectionId, sock: socket.socket) -> _Link:
-        link = self._links[connection] = _Link(connection, sock)
+    def _adopt(self, connection: ConnectionId, sock: socket.socket) -> Link:
+        link = self._links[connection] = Link(connection, sock)
         return link
 
-    def _on_event(self, link: _Link, events: int) -> None:
+    def _on_event(self, link: Link, events: int) -> None:
         if link.id not in self._links:
             return  # closed in this very round of the loop
         if events & selectors.EVENT_WRITE:
@@ -362,21 +348,89 @@ class Reactor:
     def _on_connected(self, connection: ConnectionId, sock: socket.socket) -> None:
         assert self._core is not None
         link = self._adopt(connection, sock)
+        tls = None if self._handshakes is None else self._handshakes.connect(connection, sock)
+        if tls is not None:
+            # The handshake begins on its turn.
+            link.secure(tls)
+            link.is_reading = False
+            return
         self._watch(link)
         self._core.connected(connection)
 
     def _on_failed_to_connect(self, connection: ConnectionId, reason: str, was_refused: bool) -> None:
         assert self._core is not None
+        if self._handshakes is not None:
+            self._handshakes.forget(connection)
         self._core.closed(connection, reason, was_refused=was_refused)
 
-    def _read(self, link: _Link) -> None:
+    # --- TLS ------------------------------------------------------------------------------------------------------
+
+    def _on_tls_event(self, link: Link, events: int) -> None:
+        """As `_on_event`; behind it the stream may still have bytes to read or to send."""
+        if link.id not in self._links:
+            return
+        assert link.tls is not None
+        if not link.is_secure:
+            self._on_handshake_event(link, events)
+            return
+        self._on_event(link, events)
+        if link.id in self._links:
+            if link.is_reading and link.tls.has_pending:
+                self._unread[link.id] = link
+            if link.tls.has_unsent and not link.watched & selectors.EVENT_WRITE:
+                self._watch(link)
+
+    def _on_handshake_event(self, link: Link, events: int) -> None:
+        assert self._handshakes is not None
+        if events & selectors.EVENT_WRITE:
+            self._flush(link)
+        if events & selectors.EVENT_READ and link.id in self._links:
+            # Until it is its turn, its bytes stay in the socket.
+            link.is_reading = False
+            self._handshakes.on_readable(link.id)
+        self._watch(link)
+
+    def _on_waiting_handshake(self, connection: ConnectionId) -> None:
+        link = self._links[connection]
+        link.is_reading = True
+        self._watch(link)
+
+    def _on_secured(self, connection: ConnectionId, subject: str | None, is_outgoing: bool) -> None:
+        """Report that a handshake is through, read what came with its last bytes, and watch for more."""
+        assert self._core is not None
+        link = self._links[connection]
+        link.is_secure = link.is_reading = True
+        if is_outgoing:
+            self._core.connected(connection)
+        else:
+            self._core.secured(connection, subject)
+        if link.id in self._links:
+            self._watch(link)
+            self._on_tls_event(link, 0)
+
+    def _on_failed_handshake(self, connection: ConnectionId, reason: str) -> None:
+        assert self._core is not None
+        self._drop(self._links[connection])
+        self._core.closed(connection, reason)
+
+    def _read_on(self) -> None:
+        """Give every link with bytes at hand one more turn."""
+        if self._unread:
+            links, self._unread = self._unread, {}
+            for link in links.values():
+                if link.is_reading:
+                    self._on_tls_event(link, selectors.EVENT_READ)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def _read(self, link: Link) -> None:
         """Read until the socket is empty, the core has enough, or others should have their turn."""
         core = self._core
         assert core is not None
         for _ in range(_READS_PER_EVENT):
             buffer = core.receive_buffer(link.id)
             try:
-                size = link.sock.recv_into(buffer)
+                size = link.stream.recv_into(buffer)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -398,9 +452,11 @@ class Reactor:
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    def _flush(self, link: _Link) -> None:
+    def _flush(self, link: Link) -> None:
         """Send as much of the outbox as the socket takes."""
         try:
+            if link.tls is not None:
+                link.tls.flush()
             while link.outbox and not link.is_warming:
                 if not (self._send_file(link) if isinstance(link.outbox[0], FileSlice) else self._send_buffers(link)):
                     return
@@ -409,12 +465,12 @@ class Reactor:
         except OSError as error:
             self._lose(link, error)
 
-    def _send_buffers(self, link: _Link) -> bool:
+    def _send_buffers(self, link: Link) -> bool:
         """Gather the buffers at the outbox's head into one call; return whether the socket took them all."""
         first = link.outbox[0]
         if len(link.outbox) == 1:
             assert not isinstance(first, FileSlice)
-            sent = link.sock.send(first)
+            sent = link.stream.send(first)
             link.outbox_bytes -= sent
             if sent < len(first):
                 link.outbox[0] = memoryview(first)[sent:]
@@ -432,7 +488,7 @@ class Reactor:
                 break
         # MSG_MORE: headers and the file bytes behind them leave in the same packets.
         flags = socket.MSG_MORE if followed_by_file and hasattr(socket, "MSG_MORE") else 0
-        sent = link.sock.sendmsg(gathered, (), flags)
+        sent = link.stream.sendmsg(gathered, (), flags)
         link.outbox_bytes -= sent
         for chunk in gathered:
             if sent < len(chunk):
@@ -442,15 +498,18 @@ class Reactor:
             link.outbox.popleft()
         return True
 
-    def _send_file(self, link: _Link) -> bool:
+    def _send_file(self, link: Link) -> bool:
         chunk = link.outbox[0]
         assert isinstance(chunk, FileSlice)
         descriptor = chunk.file.fileno()
-        size = min(chunk.size_bytes, _SENDFILE_BYTES_MAX)
+        size = min(chunk.size_bytes, _SENDFILE_BYTES_MAX if link.tls is None else _ENCRYPT_BYTES_MAX)
         if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
             self._warm(link, chunk, size)
             return False
-        sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, size)
+        if link.tls is None:
+            sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, size)
+        else:
+            sent = link.tls.send_file(descriptor, chunk.position, size)
         if sent == 0:
             raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
         link.outbox_bytes -= sent
@@ -460,7 +519,7 @@ class Reactor:
         link.outbox[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size_bytes - sent)
         return False
 
-    def _warm(self, link: _Link, chunk: FileSlice, size_bytes: int) -> None:
+    def _warm(self, link: Link, chunk: FileSlice, size_bytes: int) -> None:
         """Have another thread read what is not in the page cache: the disk must not stop the loop."""
         link.is_warming = True
 
@@ -474,8 +533,8 @@ class Reactor:
 
         self._page_cache.load(chunk.file.fileno(), chunk.position, size_bytes, lambda: self.post(warmed))
 
-    def _after_flush(self, link: _Link) -> None:
-        if link.closing and not link.outbox:
+    def _after_flush(self, link: Link) -> None:
+        if link.closing and not link.has_unsent:
             self._drop(link)
             return
         if link.told_to_wait and link.outbox_bytes <= _QUEUED_BYTES_MAX // 2:
@@ -486,51 +545,55 @@ class Reactor:
 
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
-    def _watch(self, link: _Link) -> None:
+    def _watch(self, link: Link) -> None:
         """Ask the selector for exactly the events that matter to ``link`` now."""
         if link.id not in self._links:
             return
         wanted = selectors.EVENT_READ if link.is_reading else 0
-        if link.outbox and not link.is_warming:
+        if (link.outbox and not link.is_warming) or (link.tls is not None and link.tls.has_unsent):
             wanted |= selectors.EVENT_WRITE
         if wanted == link.watched:
             return
-        if link.watched == 0:
-            self._selector.register(link.sock, wanted, partial(self._on_event, link))
-        elif wanted == 0:
+        if wanted == 0:
             self._selector.unregister(link.sock)
         else:
-            self._selector.modify(link.sock, wanted, partial(self._on_event, link))
+            change = self._selector.modify if link.watched else self._selector.register
+            change(link.sock, wanted, partial(self._on_event if link.tls is None else self._on_tls_event, link))
         link.watched = wanted
 
-    def _watch_for_hang_up(self, link: _Link) -> None:
+    def _watch_for_hang_up(self, link: Link) -> None:
         """Its bytes stay in the socket while it is not read, and its end is behind them."""
         if not link.is_checked_for_hang_up and not link.closing:
             link.is_checked_for_hang_up = True
             self._hang_ups.watch(link.sock, link.id)
 
-    def _forget_hang_up(self, link: _Link) -> None:
+    def _forget_hang_up(self, link: Link) -> None:
         if link.is_checked_for_hang_up:
             link.is_checked_for_hang_up = False
             self._hang_ups.forget(link.sock)
 
-    def _lose(self, link: _Link, error: OSError | None) -> None:
+    def _lose(self, link: Link, error: OSError | None) -> None:
         """The peer is gone."""
         if link.id in self._links:
             self._drop(link)
             assert self._core is not None
             self._core.closed(link.id, "closed by the peer" if error is None else str(error))
 
-    def _drop(self, link: _Link) -> None:
+    def _drop(self, link: Link) -> None:
         self._links.pop(link.id, None)
         self._forget_hang_up(link)
         if link.watched:
             self._selector.unregister(link.sock)
             link.watched = 0
+        if link.tls is not None:
+            self._end_tls(link, link.tls)
         link.outbox.clear()
         link.sock.close()
 
-
-def _endpoint(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
-    """Return host and port of a socket address, IPv4-mapped IPv6 written as IPv4."""
-    return Endpoint(address[0].removeprefix("::ffff:"), address[1])
+    def _end_tls(self, link: Link, tls: "TlsStream") -> None:
+        assert self._handshakes is not None
+        self._unread.pop(link.id, None)
+        if link.is_secure:
+            tls.end()
+        else:
+            self._handshakes.forget(link.id)

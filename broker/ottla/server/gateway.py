@@ -16,6 +16,7 @@ from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
 from ottla.ports import ConnectionId, Network
 from ottla.sasl.scram import ScramCredential, ScramMechanism
+from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication, CredentialOf
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
@@ -56,6 +57,7 @@ class Gateway:
     Args of the constructor:
         roles: of each listener, whether brokers' or controllers' APIs are served there.
         credential_of: looks up a user's SCRAM credential; None: in the newest metadata.
+        principal_mappings: of the listeners whose clients are who their certificate says.
         on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
         on_follower_ended: told of a broker whose replicas fetched over a connection that has ended.
     """
@@ -68,6 +70,7 @@ class Gateway:
         config: GatewayConfig,
         roles: Mapping[str, ListenerRole],
         security_protocols: Mapping[str, str],
+        principal_mappings: Mapping[str, PrincipalMapping],
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
         on_follower_ended: Callable[[NodeId], None],
         credential_of: CredentialOf | None = None,
@@ -77,6 +80,7 @@ class Gateway:
         self.config = config
         self._roles = roles
         self._security_protocols = security_protocols
+        self._principal_mappings = principal_mappings
         self._on_heartbeats_ended = on_heartbeats_ended
         self._on_follower_ended = on_follower_ended
         self._pool = BufferPool()
@@ -150,6 +154,20 @@ class Gateway:
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
         return True
+
+    def secured(self, connection: ConnectionId, subject: str | None) -> None:
+        """The TLS handshake is through; ``subject``: the distinguished name of the certificate that the client showed.
+
+        Behind SASL the certificate is not who the client is.
+        """
+        state = self._connections[connection]
+        mapping = self._principal_mappings.get(state.info.listener)
+        if mapping is None:
+            return
+        try:
+            state.info.principal = mapping.principal(subject)
+        except NoMatchingRuleError as error:
+            self._close(state, str(error))
 
     def on_caught_up(self) -> None:
         """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.

@@ -27,6 +27,7 @@ from ottla.metadata.loader import MetadataLoader, MetadataPublisher
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
 from ottla.metadata.scram import first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
+from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, Network, Random
 from ottla.purgatory import Delayed
@@ -70,6 +71,8 @@ class Node:
         on_ready: called once, when the controller has let the broker in and clients are served.
         on_stopped: called once, when an orderly shutdown is through or, with a reason, when the node cannot go on;
             the driver then calls `close`.
+        on_config: told of settings that were changed while the node runs, for what the driver does with them.
+        tls_metrics: what the driver counts.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -89,8 +92,12 @@ class Node:
         advertised: tuple[Listener, ...],
         on_ready: Callable[[], None],
         on_stopped: Callable[[str | None], None],
+        on_config: Callable[[NodeConfig], None] = lambda _: None,
+        tls_metrics: TlsMetrics | None = None,
     ) -> None:
         self.config = config
+        self._on_config = on_config
+        self.tls_metrics = tls_metrics or TlsMetrics()
         self.clock = clock
         self._random = random
         self._on_ready = on_ready
@@ -262,6 +269,7 @@ class Node:
             config=settings.gateway_config(config),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
+            principal_mappings=settings.principal_mappings(config),
             on_heartbeats_ended=self._on_heartbeats_ended,
             on_follower_ended=self.replicas.lost_leaders.suspect,
             credential_of=self._credential_of,
@@ -366,6 +374,7 @@ class Node:
         self.logs.cordon(config.cordoned_directories)
         if self._lifecycle is not None:
             self._lifecycle.on_cordoned()
+        self._on_config(config)
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)
@@ -421,6 +430,10 @@ class Node:
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
         return self.gateway.accepted(connection, listener=listener, peer=peer, dialled=dialled)
+
+    def secured(self, connection: ConnectionId, subject: str | None) -> None:
+        """A connection that was accepted is through its TLS handshake."""
+        self.gateway.secured(connection, subject)
 
     def connected(self, connection: ConnectionId) -> None:
         """A connection that this node opened is up."""

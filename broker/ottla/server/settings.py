@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
+from ottla.config.listener_overrides import listener_text
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.controller.config import ControllerConfig
@@ -25,7 +26,9 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
 from ottla.sasl.client_login import ClientLogin
+from ottla.security import principal_mapping
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
+from ottla.security.principal_mapping import PrincipalMapping
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
@@ -73,6 +76,24 @@ def authorizer(config: NodeConfig) -> Authorizer:
     return AclAuthorizer(
         super_users=config.super_user_principals, allow_if_no_acl_found=config.allow_everyone_if_no_acl_found
     )
+
+
+def principal_mappings(config: NodeConfig) -> dict[str, PrincipalMapping]:
+    """Return, for each door whose clients are who their certificate says, how its name becomes a principal.
+
+    Raises:
+        ConfigurationError: the rules cannot be read.
+    """
+    return {
+        door.name: PrincipalMapping(_principal_rules(config, door.name))
+        for door in config.listeners
+        if door.security_protocol == "SSL"
+    }
+
+
+def _principal_rules(config: NodeConfig, listener: str) -> str:
+    text = listener_text(config.originals, listener, principal_mapping.KEY)
+    return "DEFAULT" if text is None else text
 
 
 def log_manager_config(config: NodeConfig) -> LogManagerConfig:

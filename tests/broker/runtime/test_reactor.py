@@ -1,16 +1,19 @@
-"""The reactor over real sockets: bytes in, buffers and file slices out; slow and lost peers, timers, other threads."""
+"""The reactor over real sockets: bytes in, buffers and file slices out; slow and lost peers, timers, other threads.
+
+What `serve` gives is tried in the clear and under TLS.
+"""
 
 import os
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
+from ottla.ports import Chunk, FileSlice
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.reactor import LINGER_MS, Reactor
@@ -19,103 +22,13 @@ from ottla.types import Endpoint
 LINE = b"\n"
 
 
-class LineCore:
-    """Answers every line with what ``answer`` says; everything that happens to it is noted."""
-
-    def __init__(self, reactor: Reactor, answer: Callable[[bytes], list[Chunk]]) -> None:
-        self.reactor = reactor
-        self.answer = answer
-        self.events: list[str] = []
-        self.accepts = True
-        self.greeting = b""
-        self.deadline_ms: int | None = None
-        self.ticks_after_deadline = 0
-        self._buffer = memoryview(bytearray(1024))
-        self._partial: dict[ConnectionId, bytes] = {}
-
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
-        self.events.append(f"accepted on {listener}")
-        self._partial[connection] = b""
-        return self.accepts
-
-    def connected(self, connection: ConnectionId) -> None:
-        self.events.append("connected")
-        self._partial[connection] = b""
-        if self.greeting:
-            self.reactor.send(connection, [self.greeting])
-
-    def receive_buffer(self, connection: ConnectionId) -> memoryview:
-        return self._buffer
-
-    def received(self, connection: ConnectionId, size_bytes: int) -> None:
-        *lines, rest = (self._partial[connection] + bytes(self._buffer[:size_bytes])).split(LINE)
-        self._partial[connection] = rest
-        for line in lines:
-            if line == b"bye":
-                self.reactor.close_connection(connection)
-            elif line == b"pause":
-                self.reactor.pause_reading(connection)
-                self.events.append("paused")
-            elif line == b"go on":
-                self.reactor.resume_reading(connection - 1)
-            elif not self.reactor.send(connection, self.answer(line)):
-                self.events.append("told to wait")
-
-    def drained(self, connection: ConnectionId) -> None:
-        self.events.append("drained")
-
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        self.events.append(f"closed: {reason}{' (refused)' if was_refused else ''}")
-
-    def tick(self) -> None:
-        if self.deadline_ms is not None and self.reactor._clock.monotonic_ms() >= self.deadline_ms:
-            self.ticks_after_deadline += 1
-            self.deadline_ms = None
-            self.reactor.stop()
-
-    def next_deadline_ms(self) -> int | None:
-        return self.deadline_ms
-
-
-class Served:
-    """A reactor running in a thread of its own."""
-
-    def __init__(self, answer: Callable[[bytes], list[Chunk]], clock: Clock | None = None) -> None:
-        self.reactor = Reactor(clock or SystemClock())
-        self.core = LineCore(self.reactor, answer)
-        self.port = self.reactor.listen("LINES", "127.0.0.1", 0)
-        self.thread = threading.Thread(target=self.reactor.run, args=(self.core,))
-
-    def __enter__(self) -> "Served":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.reactor.stop()
-        self.thread.join(30)
-        assert not self.thread.is_alive(), "the loop did not stop"
-        self.reactor.close()
-
-    def wait_for(self, event: str) -> None:
-        self.wait_until(lambda: event in self.core.events)
-
-    def wait_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 30
-        while not condition():
-            assert time.monotonic() < deadline, f"it does not come true; so far: {self.core.events}"
-            time.sleep(0.001)
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
-
-
 def echo(line: bytes) -> list[Chunk]:
     return [line + LINE]
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    with Served(echo) as running:
+def served(serve: Callable[..., Any]) -> Iterator[Any]:
+    with serve(echo) as running:
         yield running
 
 
@@ -126,7 +39,7 @@ def read_all(sock: socket.socket, size_bytes: int) -> bytes:
     return bytes(data)
 
 
-def test_requests_are_answered_in_order_however_they_are_cut(served: Served) -> None:
+def test_requests_are_answered_in_order_however_they_are_cut(served: Any) -> None:
     with served.connect() as sock:
         sock.sendall(b"on")
         sock.sendall(b"e\ntwo\nth")
@@ -135,7 +48,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(served: Served) -> 
         assert read_all(sock, 14) == b"one\ntwo\nthree\n"
 
 
-def test_a_peer_that_hangs_up_is_reported_once(served: Served) -> None:
+def test_a_peer_that_hangs_up_is_reported_once(served: Any) -> None:
     with served.connect() as sock:
         sock.sendall(b"x\n")
         read_all(sock, 2)
@@ -150,7 +63,7 @@ def test_a_peer_that_hangs_up_is_reported_once(served: Served) -> None:
 @pytest.mark.parametrize("unread", [b"", b"more\n"], ids=["nothing-unread", "bytes-unread"])
 @pytest.mark.parametrize("comes_late", [False, True], ids=["at-once", "after-the-loop-saw-the-bytes"])
 def test_a_peer_that_hangs_up_while_it_is_not_read_is_reported_once(
-    served: Served, unread: bytes, comes_late: bool
+    served: Any, unread: bytes, comes_late: bool
 ) -> None:
     if not hasattr(select, "epoll"):
         pytest.skip("the system tells of it only when the connection is read again")
@@ -169,7 +82,7 @@ def test_a_peer_that_hangs_up_while_it_is_not_read_is_reported_once(
         assert served.core.events.count("closed: closed by the peer") == 1
 
 
-def test_a_peer_that_is_read_again_is_heard_and_its_end_reported_behind_that(served: Served) -> None:
+def test_a_peer_that_is_read_again_is_heard_and_its_end_reported_behind_that(served: Any) -> None:
     with served.connect() as paused, served.connect() as other:
         paused.sendall(b"pause\n")
         served.wait_for("paused")
@@ -183,14 +96,16 @@ def test_a_peer_that_is_read_again_is_heard_and_its_end_reported_behind_that(ser
         served.wait_for("closed: closed by the peer")
 
 
-def test_what_is_queued_is_sent_before_the_core_closes(served: Served) -> None:
+def test_what_is_queued_is_sent_before_the_core_closes(served: Any) -> None:
     with served.connect() as sock:
         sock.sendall(b"last\nbye\n")
 
         assert read_all(sock, 100) == b"last\n"
 
 
-def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while() -> None:
+def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while(
+    serve: Callable[..., Any],
+) -> None:
     class SkippingClock(SystemClock):
         skipped_ms = 0
 
@@ -198,7 +113,7 @@ def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while(
             return super().monotonic_ms() + self.skipped_ms
 
     clock = SkippingClock()
-    with Served(lambda line: [line * 16_000_000], clock) as served, served.connect() as idle, served.connect() as other:
+    with serve(lambda line: [line * 16_000_000], clock) as served, served.connect() as idle, served.connect() as other:
         other.sendall(b"pause\n")
         served.wait_for("paused")
         idle.sendall(b"x\nbye\n")
@@ -210,13 +125,13 @@ def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while(
         served.wait_until(lambda: len(served.reactor._links) == 1)
 
 
-def test_a_refused_connection_is_closed_at_once(served: Served) -> None:
+def test_a_refused_connection_is_closed_at_once(served: Any) -> None:
     served.core.accepts = False
-    with served.connect() as sock:
+    with served.connect_plain() as sock:
         assert sock.recv(1) == b""
 
 
-def test_buffers_and_file_slices_arrive_as_one_stream(tmp_path: Path) -> None:
+def test_buffers_and_file_slices_arrive_as_one_stream(serve: Callable[..., Any], tmp_path: Path) -> None:
     content = bytes(range(256)) * 4096
     (tmp_path / "file").write_bytes(content)
     disk = OsDisk(lambda action: action())
@@ -226,7 +141,7 @@ def test_buffers_and_file_slices_arrive_as_one_stream(tmp_path: Path) -> None:
         return [b"<", FileSlice(file, 256, len(content) - 512), memoryview(b"|"), FileSlice(file, 0, 3), b">"]
 
     expected = b"<" + content[256:-256] + b"|\x00\x01\x02>"
-    with Served(answer) as served, served.connect() as sock:
+    with serve(answer) as served, served.connect() as sock:
         sock.sendall(b"go\n")
         received = read_all(sock, len(expected))
     disk.close()
@@ -234,7 +149,7 @@ def test_buffers_and_file_slices_arrive_as_one_stream(tmp_path: Path) -> None:
     assert received == expected
 
 
-def test_bytes_that_are_only_on_the_disk_arrive_too(tmp_path: Path) -> None:
+def test_bytes_that_are_only_on_the_disk_arrive_too(serve: Callable[..., Any], tmp_path: Path) -> None:
     content = os.urandom(6_000_000)
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -243,7 +158,7 @@ def test_bytes_that_are_only_on_the_disk_arrive_too(tmp_path: Path) -> None:
     os.fsync(file.fileno())
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    with Served(lambda _: [b"<", FileSlice(file, 0, len(content)), b">"]) as served, served.connect() as sock:
+    with serve(lambda _: [b"<", FileSlice(file, 0, len(content)), b">"]) as served, served.connect() as sock:
         sock.sendall(b"go\n")
         received = read_all(sock, len(content) + 2)
     disk.close()
@@ -251,11 +166,11 @@ def test_bytes_that_are_only_on_the_disk_arrive_too(tmp_path: Path) -> None:
     assert received == b"<" + content + b">"
 
 
-def test_a_peer_that_does_not_read_is_waited_for_and_the_others_are_not() -> None:
+def test_a_peer_that_does_not_read_is_waited_for_and_the_others_are_not(serve: Callable[..., Any]) -> None:
     large = b"x" * 8_000_000
 
     with (
-        Served(lambda line: [large if line == b"large" else line + LINE]) as served,
+        serve(lambda line: [large if line == b"large" else line + LINE]) as served,
         served.connect() as slow,
         served.connect() as other,
     ):
@@ -274,7 +189,7 @@ def test_a_peer_that_does_not_read_is_waited_for_and_the_others_are_not() -> Non
     assert served.core.events.count("drained") == 1
 
 
-def test_an_action_posted_from_another_thread_runs_on_the_loop(served: Served) -> None:
+def test_an_action_posted_from_another_thread_runs_on_the_loop(served: Any) -> None:
     ran = threading.Event()
     thread: list[int] = []
     served.reactor.post(lambda: (thread.append(threading.get_ident()), ran.set()))  # type: ignore[func-returns-value, arg-type]
@@ -283,9 +198,9 @@ def test_an_action_posted_from_another_thread_runs_on_the_loop(served: Served) -
     assert thread == [served.thread.ident]
 
 
-def test_the_core_is_called_when_its_deadline_has_passed() -> None:
+def test_the_core_is_called_when_its_deadline_has_passed(new_line_core: Callable[..., Any]) -> None:
     reactor = Reactor(SystemClock())
-    core = LineCore(reactor, echo)
+    core = new_line_core(reactor, echo)
     core.deadline_ms = SystemClock().monotonic_ms() + 30
 
     reactor.run(core)
@@ -294,12 +209,12 @@ def test_the_core_is_called_when_its_deadline_has_passed() -> None:
     assert core.ticks_after_deadline == 1
 
 
-def test_an_outgoing_connection_that_nobody_answers_is_reported_closed() -> None:
+def test_an_outgoing_connection_that_nobody_answers_is_reported_closed(new_line_core: Callable[..., Any]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     reactor = Reactor(SystemClock())
-    core = LineCore(reactor, echo)
+    core = new_line_core(reactor, echo)
     reactor.connect(Endpoint("127.0.0.1", port), "LINES")
     core.deadline_ms = SystemClock().monotonic_ms() + 200
 
@@ -309,9 +224,9 @@ def test_an_outgoing_connection_that_nobody_answers_is_reported_closed() -> None
     assert [event for event in core.events if "refused" in event]
 
 
-def test_an_outgoing_connection_is_reported_and_speaks(served: Served) -> None:
-    reactor = Reactor(SystemClock())
-    core = LineCore(reactor, lambda _: [])
+def test_an_outgoing_connection_is_reported_and_speaks(served: Any, new_line_core: Callable[..., Any]) -> None:
+    reactor = served.new_reactor()
+    core = new_line_core(reactor, lambda _: [])
     reactor.connect(Endpoint("127.0.0.1", served.port), "LINES")
     core.greeting = b"hello\n"
     core.deadline_ms = SystemClock().monotonic_ms() + 300
@@ -325,7 +240,7 @@ def test_an_outgoing_connection_is_reported_and_speaks(served: Served) -> None:
     assert received == [b"hello"]
 
 
-def test_a_port_in_use_is_an_error(served: Served) -> None:
+def test_a_port_in_use_is_an_error(served: Any) -> None:
     reactor = Reactor(SystemClock())
     with pytest.raises(OSError, match="in use"):
         reactor.listen("OTHER", "127.0.0.1", served.port)

@@ -107,50 +107,50 @@ sasl.server.callback.handler.class CLASS - - - read-only known
     A Java class for SASL servers.
 sasl.server.max.receive.size INT 524288 - bytes read-only acted-on
     Largest SASL message before a login is complete.
-ssl.allow.dn.changes BOOLEAN false - - read-only known
+ssl.allow.dn.changes BOOLEAN false - - read-only acted-on
     A new certificate may have another distinguished name.
-ssl.allow.san.changes BOOLEAN false - - read-only known
-    A new certificate may have other alternative names.
-ssl.cipher.suites LIST "" list - per-broker known
-    TLS ciphers; empty leaves them to the library.
-ssl.client.auth STRING none required|requested|none - per-broker known
-    Whether clients must show a certificate.
-ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 list - per-broker known
-    TLS versions.
-ssl.endpoint.identification.algorithm STRING https - - per-broker known
-    How a server's name is checked.
-ssl.engine.factory.class CLASS - - - per-broker known
-    A Java class that makes TLS engines.
-ssl.key.password PASSWORD - - - per-broker known
-    Password of the private key.
+ssl.allow.san.changes BOOLEAN false - - read-only acted-on
+    A new certificate may be for fewer names than the one before.
+ssl.cipher.suites LIST "" list - per-broker acted-on
+    Ciphers, by Java's or by OpenSSL's names; empty leaves them to the library. Those of TLS 1.3 go together.
+ssl.client.auth STRING none required|requested|none - per-broker acted-on
+    Whether clients must show a certificate: none, requested or required.
+ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 list - per-broker acted-on
+    Versions of TLS: TLSv1.2, TLSv1.3.
+ssl.endpoint.identification.algorithm STRING https - - per-broker acted-on
+    https checks that another node's certificate is for the name that was dialled; empty does not.
+ssl.engine.factory.class CLASS - - - per-broker refused
+    A Java class that makes TLS engines, which would not be asked.
+ssl.key.password PASSWORD - - - per-broker acted-on
+    Password of the private key in a PEM file or in ssl.keystore.key.
 ssl.keymanager.algorithm STRING SunX509 - - per-broker known
     Java's key manager.
-ssl.keystore.certificate.chain PASSWORD - - - per-broker known
-    Certificates, as PEM.
-ssl.keystore.key PASSWORD - - - per-broker known
-    Private key, as PEM.
-ssl.keystore.location STRING - - - per-broker known
-    File with key and certificates.
-ssl.keystore.password PASSWORD - - - per-broker known
-    Password of that file.
-ssl.keystore.type STRING JKS - - per-broker known
-    PEM, PKCS12 or JKS.
-ssl.principal.mapping.rules STRING DEFAULT - - read-only known
-    How a certificate's name becomes a principal.
-ssl.protocol STRING TLSv1.3 - - per-broker known
-    TLS version to start with.
+ssl.keystore.certificate.chain PASSWORD - - - per-broker acted-on
+    Certificates of ssl.keystore.key as PEM, its own first.
+ssl.keystore.key PASSWORD - - - per-broker acted-on
+    Private key as PEM (PKCS #8).
+ssl.keystore.location STRING - - - per-broker acted-on
+    File with private key and certificates; looked at every few seconds for new ones.
+ssl.keystore.password PASSWORD - - - per-broker acted-on
+    Password of a PKCS12 file.
+ssl.keystore.type STRING JKS - - per-broker acted-on
+    PEM or PKCS12; a file of Java's own JKS is refused.
+ssl.principal.mapping.rules STRING DEFAULT - - read-only acted-on
+    How the name in a client's certificate becomes a principal: DEFAULT or RULE:pattern/replacement/[LU], ...
+ssl.protocol STRING TLSv1.3 - - per-broker acted-on
+    TLSv1.3 or TLSv1.2; ssl.enabled.protocols decides.
 ssl.provider STRING - - - per-broker known
     Java's TLS provider.
 ssl.secure.random.implementation STRING - - - per-broker known
     Java's source of chance.
 ssl.trustmanager.algorithm STRING PKIX - - per-broker known
     Java's trust manager.
-ssl.truststore.certificates PASSWORD - - - per-broker known
-    Trusted certificates, as PEM.
-ssl.truststore.location STRING - - - per-broker known
-    File with trusted certificates.
-ssl.truststore.password PASSWORD - - - per-broker known
-    Password of that file.
-ssl.truststore.type STRING JKS - - per-broker known
-    PEM, PKCS12 or JKS.
+ssl.truststore.certificates PASSWORD - - - per-broker acted-on
+    Trusted certificates as PEM.
+ssl.truststore.location STRING - - - per-broker acted-on
+    File with trusted certificates; looked at every few seconds for new ones.
+ssl.truststore.password PASSWORD - - - per-broker acted-on
+    Password of a PKCS12 file.
+ssl.truststore.type STRING JKS - - per-broker acted-on
+    PEM or PKCS12; a file of Java's own JKS is refused.
 """  # noqa: E501 - some of Kafka's defaults are long

@@ -1,0 +1,105 @@
+"""`Link`: one socket of the reactor and what waits to be sent on it; `open_listening_socket` for those who come in."""
+
+import socket
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.ports import Chunk, ConnectionId, FileSlice
+from ottla.types import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.runtime.tls_stream import TlsStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketOptions:
+    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself."""
+
+    receive_buffer_bytes: int | None = None
+    send_buffer_bytes: int | None = None
+    backlog_size: int = 1024
+
+
+class Link:
+    """See the module.
+
+    ``stream`` is what bytes are read from and sent to: the socket itself, or TLS on it, which is ``tls`` as well.
+    """
+
+    __slots__ = (
+        "closing",
+        "id",
+        "is_checked_for_hang_up",
+        "is_reading",
+        "is_secure",
+        "is_warming",
+        "outbox",
+        "outbox_bytes",
+        "sock",
+        "stream",
+        "tls",
+        "told_to_wait",
+        "warmed",
+        "watched",
+    )
+
+    def __init__(self, connection: ConnectionId, sock: socket.socket) -> None:
+        self.id = connection
+        self.sock = sock
+        self.stream: socket.socket | TlsStream = sock
+        self.tls: TlsStream | None = None
+        self.is_secure = True
+        """False while a TLS handshake is under way; where there is none, nothing is missing."""
+        self.outbox: deque[Chunk] = deque()
+        self.outbox_bytes = 0
+        self.is_reading = True
+        self.is_checked_for_hang_up = False
+        self.told_to_wait = False
+        self.closing = False
+        self.is_warming = False
+        self.warmed: FileSlice | None = None
+        self.watched = 0
+
+    def secure(self, tls: "TlsStream") -> None:
+        """Have everything go through ``tls`` from now on, whose handshake is still to come."""
+        self.tls = self.stream = tls
+        self.is_secure = False
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits for the socket, in the clear or encrypted already."""
+        return bool(self.outbox) or (self.tls is not None and self.tls.has_unsent)
+
+
+def open_listening_socket(host: str, port: int, options: SocketOptions) -> socket.socket:
+    """Return a non-blocking socket that listens on ``host``: every address where it is empty.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if host == "" and socket.has_dualstack_ipv6():
+        family, host = socket.AF_INET6, "::"
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
+        # Before listening: accepted connections inherit them, and the window is agreed on at the first packet.
+        if options.receive_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+        if options.send_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+        sock.bind((host, port))
+        sock.listen(options.backlog_size)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def endpoint_of(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
+    """Return host and port of a socket address, IPv4-mapped IPv6 written as IPv4."""
+    return Endpoint(address[0].removeprefix("::ffff:"), address[1])

@@ -1,0 +1,272 @@
+"""Keys and certificates, from PEM or PKCS #12 to what a TLS context is made of; each way that can go wrong, in a line.
+
+Source: DefaultSslEngineFactory (Kafka 4.3) for what a store may hold; RFC 7468 (PEM), RFC 7292 (PKCS #12).
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12KeyAndCertificates,
+    load_pkcs12,
+)
+
+from ottla.config.tls_settings import Store, TlsSettings
+from ottla.errors import ConfigurationError
+
+T = TypeVar("T")
+
+_JKS: Final = (bytes.fromhex("feedfeed"), bytes.fromhex("cececece"))
+_DER_SEQUENCE: Final = b"\x30"
+_PEM: Final = b"-----BEGIN "
+# What lies between the lines may be broken anywhere, by blanks as well: so it stands in a properties file.
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_LINE: Final = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyMaterial:
+    """A private key and its certificate with those that lead to its authority. It never prints itself."""
+
+    key_pem: bytes
+    chain: tuple[x509.Certificate, ...]
+    """The one of the key first."""
+
+    @property
+    def chain_pem(self) -> bytes:
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in self.chain)
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When the first of the certificates ends, Unix time."""
+        return min(int(it.not_valid_after_utc.timestamp() * 1000) for it in self.chain)
+
+    @property
+    def subject(self) -> x509.Name:
+        return self.chain[0].subject
+
+    @property
+    def alternative_names(self) -> frozenset[str]:
+        """The names and addresses that the key's certificate is for."""
+        return _alternative_names(self.chain[0])
+
+
+def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
+    """Return this node's key and certificates; None where none are configured.
+
+    Raises:
+        ConfigurationError: a file is missing or is no such store, a password is wrong, key and certificate differ.
+    """
+    store = settings.key_store
+    if store is None:
+        return None
+    if store.type == "PEM":
+        return _read_pem_key(store, settings)
+    data = _read_file(store, settings.listener)
+    _require_pkcs12(store, data, settings.listener)
+    found = _open_pkcs12(store, data, settings.listener)
+    if found.key is None or found.cert is None:
+        raise _wrong(store, settings.listener, "has no private key with its certificate")
+    others = [it.certificate for it in found.additional_certs]
+    return _checked(store, settings.listener, found.key, [found.cert.certificate, *others])
+
+
+def load_trusted(settings: TlsSettings) -> tuple[x509.Certificate, ...] | None:
+    """Return the certificates that are trusted; None where it is left to the system.
+
+    Raises:
+        ConfigurationError: as `load_key_material`; or there is no certificate in the store.
+    """
+    store = settings.trust_store
+    if store is None:
+        return None
+    if store.type == "PEM":
+        text = store.certificates or _read_text(store, settings.listener)
+        certificates = _read_certificates(store, settings.listener, text)
+    else:
+        data = _read_file(store, settings.listener)
+        _require_pkcs12(store, data, settings.listener)
+        found = _open_pkcs12(store, data, settings.listener)
+        certificates = [it.certificate for it in (found.cert, *found.additional_certs) if it is not None]
+    if not certificates:
+        raise _wrong(store, settings.listener, "has no certificate in it")
+    return tuple(certificates)
+
+
+def _wrong(store: Store, listener: str, what: str) -> ConfigurationError:
+    place = f"{store.what}.location={store.location}" if store.location else _inline_key(store)
+    return ConfigurationError(f"listener {listener}: {place} {what}")
+
+
+def _inline_key(store: Store) -> str:
+    return "ssl.keystore.key" if store.key is not None else f"{store.what}.certificates"
+
+
+def _read_file(store: Store, listener: str) -> bytes:
+    assert store.location is not None
+    try:
+        with open(store.location, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise _wrong(store, listener, f"cannot be read: {error.strerror or error}") from error
+
+
+def _read_text(store: Store, listener: str) -> str:
+    data = _read_file(store, listener)
+    if data.startswith(_JKS):
+        raise _wrong(store, listener, _how_to_convert(store))
+    if _PEM not in data:
+        raise _wrong(store, listener, f"is no PEM: there is no BEGIN line in it; see {store.what}.type")
+    return data.decode("ascii", errors="replace")
+
+
+# --- PEM ----------------------------------------------------------------------------------------------------------
+
+
+def _read_pem_key(store: Store, settings: TlsSettings) -> KeyMaterial:
+    if store.key is not None:
+        key_text, chain_text = store.key, store.certificates or ""
+    else:
+        key_text = chain_text = _read_text(store, settings.listener)
+    keys = [(label, pem) for label, pem in _blocks(key_text) if label.endswith("PRIVATE KEY")]
+    if len(keys) != 1:
+        raise _wrong(store, settings.listener, f"has {len(keys)} private keys in it; one is needed")
+    certificates = _read_certificates(store, settings.listener, chain_text)
+    if not certificates:
+        raise _wrong(store, settings.listener, "has no certificate in it")
+    password = settings.key_password
+    label, pem = keys[0]
+    is_encrypted = label.startswith("ENCRYPTED") or b"Proc-Type" in pem
+    if is_encrypted and password is None:
+        raise _wrong(store, settings.listener, "has an encrypted private key: set ssl.key.password")
+
+    def load() -> PrivateKeyTypes:
+        return load_pem_private_key(pem, password.encode() if is_encrypted and password else None)
+
+    what = "has a private key that ssl.key.password does not open" if is_encrypted else "has no usable private key"
+    return _checked(store, settings.listener, _try(load, store, settings.listener, what), certificates)
+
+
+def _read_certificates(store: Store, listener: str, text: str) -> list[x509.Certificate]:
+    blocks = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
+    return [
+        _try(lambda pem=pem: x509.load_pem_x509_certificate(pem), store, listener, "has a broken certificate")  # type: ignore[misc]
+        for pem in blocks
+    ]
+
+
+def _blocks(text: str) -> list[tuple[str, bytes]]:
+    """Return label and PEM of every block, its lines as PEM wants them."""
+    blocks = []
+    for match in _BLOCK.finditer(text):
+        label, body = match[1], match[2]
+        if ":" not in body:
+            # No header lines of the old form of encryption, whose own line breaks count.
+            joined = "".join(body.split())
+            body = "\n" + "\n".join(joined[at : at + _LINE] for at in range(0, len(joined), _LINE)) + "\n"
+        blocks.append((label, f"-----BEGIN {label}-----{body}-----END {label}-----\n".encode()))
+    return blocks
+
+
+# --- PKCS #12 -----------------------------------------------------------------------------------------------------
+
+
+def _require_pkcs12(store: Store, data: bytes, listener: str) -> None:
+    """Refuse what is no PKCS #12; Java reads it under the type JKS as well."""
+    if data.startswith(_JKS):
+        raise _wrong(store, listener, _how_to_convert(store))
+    if _PEM in data[:4096]:
+        raise _wrong(store, listener, f"is PEM: set {store.what}.type=PEM (it is {store.type})")
+    if not data.startswith(_DER_SEQUENCE):
+        raise _wrong(store, listener, "is neither PKCS12 nor PEM")
+
+
+def _how_to_convert(store: Store) -> str:
+    return (
+        "is a JKS store, which only Java reads. Convert it: keytool -importkeystore "
+        f"-srckeystore {store.location} -destkeystore {store.what.removeprefix('ssl.')}.p12 -deststoretype PKCS12, and "
+        f"set {store.what}.type=PKCS12"
+    )
+
+
+def _open_pkcs12(store: Store, data: bytes, listener: str) -> PKCS12KeyAndCertificates:
+    password = None if store.password is None else store.password.encode()
+    return _try(
+        lambda: load_pkcs12(data, password),
+        store,
+        listener,
+        f"is not opened by {store.what}.password" if password else f"needs {store.what}.password",
+    )
+
+
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+def _try(action: Callable[[], T], store: Store, listener: str, what: str) -> T:
+    try:
+        return action()
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        said = str(error).split("\n", 1)[0].split("(", 1)[0].strip().rstrip(".")
+        raise _wrong(store, listener, f"{what} ({said})" if said else what) from error
+
+
+def _checked(store: Store, listener: str, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyMaterial:
+    """Put the key's own certificate first; refuse a store that has none for it."""
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+    def is_own(certificate: x509.Certificate) -> bool:
+        return certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) == public
+
+    own = [it for it in certificates if is_own(it)]
+    if not own:
+        raise _wrong(store, listener, "has a private key and a certificate that do not belong together")
+    chain = _in_order(own[0], [it for it in certificates if it is not own[0]])
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return KeyMaterial(pem, tuple(chain))
+
+
+def _in_order(first: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
+    """Put each certificate's issuer behind it; what nobody was issued by is left out."""
+    chain, left = [first], list(others)
+    while chain[-1].issuer != chain[-1].subject:
+        issuer = next((it for it in left if it.subject == chain[-1].issuer), None)
+        if issuer is None:
+            break
+        left.remove(issuer)
+        chain.append(issuer)
+    return chain
+
+
+def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    return frozenset(f"{type(name).__name__}:{name.value}" for name in names)
+
+
+def stamp_of(settings: TlsSettings) -> tuple[tuple[int, int, int] | None, ...]:
+    """Return what changes when one of the files does: inode, size and time of change; None for a missing file."""
+    stamps: list[tuple[int, int, int] | None] = []
+    for store in (settings.key_store, settings.trust_store):
+        if store is None or store.location is None:
+            continue
+        try:
+            found = os.stat(store.location)
+            stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        except OSError:
+            stamps.append(None)
+    return tuple(stamps)

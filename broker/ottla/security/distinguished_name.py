@@ -1,0 +1,104 @@
+"""The subject of a certificate as Kafka prints it: RFC 2253, as Java's ``X500Principal.getName()`` writes it.
+
+The last part of the name comes first: ``CN=client,OU=tests,C=DE``. Nine attributes have names; any other is written as
+its number and the value's bytes in hexadecimal: ``1.2.840.113549.1.9.1=#1603...``.
+Source: RFC 2253, X.690 (DER); the edges were asked of the JVM.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+_NAMES: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+_STRINGS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
+"""UTF8String, PrintableString, T61String, IA5String, GeneralString, BMPString."""
+_EXPLICIT_VERSION: Final = 0xA0
+
+
+def subject_of(certificate: bytes) -> str:
+    """Return the subject of an X.509 certificate in DER.
+
+    Raises:
+        ValueError: it is no certificate.
+    """
+    return format_name(_subject_bytes(certificate))
+
+
+def _subject_bytes(certificate: bytes) -> bytes:
+    """Return the content of the subject's SEQUENCE."""
+    _, whole = next(_elements(certificate))
+    _, signed = next(_elements(whole))
+    fields = [content for tag, content in _elements(signed) if tag != _EXPLICIT_VERSION]
+    # serialNumber, signature, issuer, validity, subject
+    return fields[4]
+
+
+def format_name(name: bytes) -> str:
+    """Return a Name, given by the content of its SEQUENCE."""
+    parts = []
+    for _, attributes in _elements(name):
+        parts.append("+".join(_format_attribute(attribute) for _, attribute in _elements(attributes)))
+    return ",".join(reversed(parts))
+
+
+def _format_attribute(attribute: bytes) -> str:
+    elements = list(_elements(attribute, whole=True))
+    (_, number), (tag, value) = elements
+    oid = _format_oid(_content(number))
+    name = _NAMES.get(oid)
+    if name is None or tag not in _STRINGS:
+        return f"{oid if name is None else name}=#{value.hex()}"
+    # Java takes every kind of string for UTF-8, even those that are not.
+    return f"{name}={_escape(_content(value).decode(errors='replace'))}"
+
+
+def _escape(value: str) -> str:
+    escaped = "".join(f"\\{sign}" if sign in ',=+<>#;"\\' else sign for sign in value).replace("\0", "\\00")
+    stripped = escaped.strip(" ")
+    leading = len(escaped) - len(escaped.lstrip(" "))
+    trailing = len(escaped) - leading - len(stripped)
+    return "\\ " * leading + stripped + "\\ " * trailing
+
+
+def _format_oid(content: bytes) -> str:
+    arcs, arc = [], 0
+    for byte in content:
+        arc = arc << 7 | byte & 0x7F
+        if not byte & 0x80:
+            arcs.append(arc)
+            arc = 0
+    first = min(arcs[0] // 40, 2)
+    return ".".join(map(str, (first, arcs[0] - 40 * first, *arcs[1:])))
+
+
+def _elements(data: bytes, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and content of each element; with ``whole``, the element's own bytes instead of its content."""
+    position = 0
+    while position < len(data):
+        start = position
+        if len(data) < position + 2:
+            raise ValueError("an element is cut off")
+        tag, length = data[position], data[position + 1]
+        position += 2
+        if length & 0x80:
+            count = length & 0x7F
+            length = int.from_bytes(data[position : position + count], "big")
+            position += count
+        end = position + length
+        if end > len(data):
+            raise ValueError("an element is cut off")
+        yield tag, data[start:end] if whole else data[position:end]
+        position = end
+
+
+def _content(element: bytes) -> bytes:
+    return next(_elements(element))[1]

@@ -1,0 +1,116 @@
+"""From a certificate's distinguished name to a principal: ``ssl.principal.mapping.rules``.
+
+Rules are separated by commas, and the first one that fits counts: ``DEFAULT`` is the whole name, and
+``RULE:pattern/replacement/[LU]`` takes what ``$1`` ... stand for, in lower or upper case where a letter says so.
+Source: SslPrincipalMapper of Apache Kafka, whose patterns are Java's: what Python's cannot say is refused.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ottla.errors import ConfigurationError
+
+ANONYMOUS = "User:ANONYMOUS"
+KEY = "ssl.principal.mapping.rules"
+
+_RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(?:.*?)"
+
+
+class NoMatchingRuleError(Exception):
+    """No rule fits; the message names the distinguished name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One rule; ``pattern`` is None for DEFAULT."""
+
+    pattern: re.Pattern[str] | None = None
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, distinguished_name: str) -> str | None:
+        if self.pattern is None:
+            return distinguished_name
+        if self.pattern.fullmatch(distinguished_name) is None:
+            return None
+        name = self.pattern.sub(lambda match: _expand(self.replacement, match), distinguished_name)
+        if self.case == "L":
+            return name.lower()
+        return name.upper() if self.case == "U" else name
+
+
+class PrincipalMapping:
+    """The rules of one listener; without any, nobody who shows a certificate is let in.
+
+    Raises of the constructor:
+        ConfigurationError: a rule that cannot be read; it is named.
+    """
+
+    def __init__(self, rules: str) -> None:
+        self._rules = tuple(_parse(rules.strip()))
+
+    def principal(self, distinguished_name: str | None) -> str:
+        """Return ``User:name`` for the subject of a certificate; `ANONYMOUS` for a client that showed none.
+
+        Raises:
+            NoMatchingRuleError: no rule fits; such a client is not let in.
+        """
+        if distinguished_name is None:
+            return ANONYMOUS
+        for rule in self._rules:
+            name = rule.apply(distinguished_name)
+            if name is not None:
+                return f"User:{name}"
+        raise NoMatchingRuleError(f"no rule of {KEY} fits {distinguished_name}")
+
+
+def _parse(text: str) -> list[_Rule]:
+    rules = []
+    for split in re.finditer(rf"\s*({_RULE})\s*(?:,\s*|$)", text):
+        rule = split[1]
+        match = re.match(_RULE, rule)
+        if match is None or match.end() != len(rule):
+            unread = rule if match is None else rule[match.end() :]
+            raise ConfigurationError(
+                f"{KEY} has the rule {rule!r} with {unread!r} in it, which cannot be read; a rule is DEFAULT or "
+                "RULE:pattern/replacement/, and L or U behind that"
+            )
+        if match[1] is not None:
+            rules.append(_Rule())
+        elif match[2] is not None:
+            rules.append(_Rule(_compile(match[2], rule), match[3], match[4]))
+    return rules
+
+
+def _compile(pattern: str, rule: str) -> re.Pattern[str]:
+    try:
+        # Java writes a named group without the P.
+        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
+    except re.error as error:
+        raise ConfigurationError(f"{KEY} has the rule {rule!r}, whose pattern is none: {error}") from error
+
+
+def _expand(replacement: str, match: re.Match[str]) -> str:
+    """Put groups in place of ``$1``; a reference to a group that is not there, and what follows a backslash, stay."""
+    parts, position = [], 0
+    while position < len(replacement):
+        sign, behind = replacement[position], replacement[position + 1 : position + 2]
+        position += 1
+        if sign == "\\" and behind:
+            parts.append(behind)
+            position += 1
+        elif sign == "$" and behind.isdigit() and int(behind) <= len(match.groups()):
+            group, position = _read_group(replacement, position, len(match.groups()))
+            parts.append(match[group] or "")
+        else:
+            parts.append(sign)
+    return "".join(parts)
+
+
+def _read_group(replacement: str, position: int, groups: int) -> tuple[int, int]:
+    """Return the number at ``position`` and where it ends: as Java, with as many digits as there are groups for."""
+    group = 0
+    while replacement[position : position + 1].isdigit() and group * 10 + int(replacement[position]) <= groups:
+        group = group * 10 + int(replacement[position])
+        position += 1
+    return group, position

@@ -1,0 +1,42 @@
+"""Java's names of cipher suites become OpenSSL's, and OpenSSL knows every one of them."""
+
+import ssl
+
+import pytest
+
+from ottla.errors import ConfigurationError
+from ottla.runtime.tls_ciphers import TLS13_SUITES, openssl_cipher, openssl_cipher_list
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "DHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384", "ECDHE-RSA-AES256-SHA384"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256", "ECDHE-ECDSA-AES128-SHA256"),
+        ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", "ECDHE-RSA-AES128-SHA"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CCM", "ECDHE-ECDSA-AES128-CCM"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8", "ECDHE-ECDSA-AES128-CCM8"),
+        ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+    ],
+)
+def test_a_name_of_java_becomes_one_that_openssl_knows(java: str, openssl: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+
+    assert openssl_cipher(java) == openssl
+    assert openssl in {cipher["name"] for cipher in context.get_ciphers()}
+
+
+def test_those_of_tls_1_3_are_told_apart() -> None:
+    assert openssl_cipher_list(["AES128-SHA", *TLS13_SUITES], "SSL") == (["AES128-SHA"], True)
+
+
+def test_some_of_tls_1_3_alone_are_refused_for_python_offers_all() -> None:
+    with pytest.raises(ConfigurationError, match=r"those of TLS 1\.3 go together"):
+        openssl_cipher_list(["TLS_AES_256_GCM_SHA384"], "SSL")

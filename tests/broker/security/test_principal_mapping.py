@@ -1,0 +1,106 @@
+"""From the name in a certificate to a principal: rules as Kafka documents them, and what its code says of others."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import ConfigurationError
+from ottla.security.principal_mapping import ANONYMOUS, NoMatchingRuleError, PrincipalMapping
+
+KAFKA_LIBS = os.environ.get("OTTLA_KAFKA_LIBS")
+DOCUMENTED = (
+    "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"
+    "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L,"
+    "RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L,"
+    "DEFAULT"
+)
+NAMES = (
+    "CN=Duke,OU=ServiceUsers,O=Unknown,C=Unknown",
+    "CN=duke,OU=JavaSoft,O=Sun Microsystems,L=Cupertino,ST=CA,C=US",
+    "cn=Some.One,O=x",
+    "OU=nobody",
+    "CN=a\\,b,O=c",
+)
+RULES = (
+    DOCUMENTED,
+    "DEFAULT",
+    "",
+    "RULE:^CN=(.*?),.*$/$1/U",
+    "RULE:^CN=(.*?),.*$/$1@$2/,DEFAULT",
+    "RULE:^CN=(.*?),.*$/x\\$1-\\\\/ , DEFAULT",
+    "RULE:.*/x/",
+    "RULE:^CN=(?<who>.*?),.*$/$1/",
+    "RULE:^CN=(\\w)(\\w+),.*$/$2$1$12/",
+    "RULE:^CN=([^,]*)(x)?,.*$/$1$2./L",
+    "RULE:^CN=a\\/b$/slash/,DEFAULT",
+    "DEFAULT,RULE:.*/never/",
+    ",,DEFAULT",
+    "RULE:^CN=(.*)$/$1",
+    "RULE:CN=(.*/$1/",
+    "RULE:^CN=(.*)$/$1/LU",
+    "NONE",
+    "default",
+)
+
+
+def apply(rules: str, name: str) -> str:
+    try:
+        return PrincipalMapping(rules).principal(name).removeprefix("User:")
+    except ConfigurationError:
+        return "<invalid>"
+    except NoMatchingRuleError:
+        return "<none>"
+
+
+@pytest.mark.parametrize(
+    ("name", "principal"),
+    [
+        pytest.param(NAMES[0], "User:Duke", id="the-first-rule-that-fits"),
+        pytest.param(NAMES[1], "User:duke@javasoft", id="groups-in-lower-case"),
+        pytest.param(NAMES[2], "User:some.one", id="a-later-rule"),
+        pytest.param(NAMES[3], "User:OU=nobody", id="default-is-the-whole-name"),
+        pytest.param(None, ANONYMOUS, id="no-certificate"),
+    ],
+)
+def test_the_documented_rules_give_the_documented_names(name: str | None, principal: str) -> None:
+    assert PrincipalMapping(DOCUMENTED).principal(name) == principal
+
+
+def test_a_name_that_no_rule_fits_is_refused_by_name() -> None:
+    with pytest.raises(NoMatchingRuleError, match="fits OU=nobody"):
+        PrincipalMapping("RULE:^CN=(.*)$/$1/").principal("OU=nobody")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param("RULE:CN=(.*/$1/", id="broken-pattern"),
+        pytest.param("RULE:^CN=(.*)$/$1", id="no-end"),
+        pytest.param("NONE", id="no-rule"),
+    ],
+)
+def test_a_rule_that_cannot_be_read_is_refused_at_the_start(rules: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"ssl\.principal\.mapping\.rules has the rule"):
+        PrincipalMapping(rules)
+
+
+@pytest.mark.skipif(
+    KAFKA_LIBS is None or shutil.which("javac") is None,
+    reason="OTTLA_KAFKA_LIBS names no folder of Kafka's jars, or there is no JDK",
+)
+def test_every_rule_gives_what_kafkas_mapper_gives() -> None:
+    source = Path(__file__).with_name("AskPrincipalMapper.java")
+    ran = subprocess.run(
+        ["java", "-cp", f"{KAFKA_LIBS}/*", str(source)],
+        input="\n".join([str(len(NAMES)), *NAMES, *RULES, ""]),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    ours = "".join(f"{rules}\t{name}\t{apply(rules, name)}\n" for rules in RULES for name in NAMES)
+
+    assert ran.stdout == ours

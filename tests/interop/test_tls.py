@@ -1,0 +1,272 @@
+"""TLS with everybody's clients: librdkafka, kafka-python and Kafka's own tools, with and without a certificate.
+
+The node has one listener that asks for no certificate and one that demands it; it talks to itself under TLS as well.
+"""
+
+import json
+import logging
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+
+logging.getLogger("kafka").setLevel(logging.ERROR)
+
+START_TIMEOUT_S = 60
+RECORDS = 200
+
+
+@dataclass(kw_only=True)
+class TlsNode:
+    """A running node, and what clients need to reach it."""
+
+    folder: Path
+    tls_port: int
+    mutual_port: int
+    authority: Any
+    process: subprocess.Popen[bytes]
+
+    def log_text(self) -> str:
+        return (self.folder / "node.out").read_text(errors="replace")
+
+    def librdkafka(self, *, mutual: bool, **more: Any) -> dict[str, Any]:
+        settings = {
+            "bootstrap.servers": f"localhost:{self.mutual_port if mutual else self.tls_port}",
+            "security.protocol": "SSL",
+            "ssl.ca.pem": self.authority.pem,
+            "broker.address.family": "v4",
+        }
+        if mutual:
+            settings["ssl.certificate.location"] = str(self.folder / "client.pem")
+            settings["ssl.key.location"] = str(self.folder / "client.pem")
+        return settings | more
+
+    def kafka_python(self, *, mutual: bool) -> dict[str, Any]:
+        context = ssl.create_default_context(cadata=self.authority.pem)
+        if mutual:
+            context.load_cert_chain(str(self.folder / "client.pem"))
+        return {
+            "bootstrap_servers": f"localhost:{self.mutual_port if mutual else self.tls_port}",
+            "security_protocol": "SSL",
+            "ssl_context": context,
+        }
+
+    def java(self, *, mutual: bool, store: str = "PEM") -> tuple[str, Path]:
+        """Return the bootstrap address and a file for ``--command-config``."""
+        lines = {"security.protocol": "SSL", "ssl.truststore.type": "PEM"}
+        lines["ssl.truststore.location"] = str(self.folder / "ca.pem")
+        if mutual:
+            lines |= {"ssl.keystore.type": store, "ssl.keystore.location": str(self.folder / "client.pem")}
+        path = self.folder / f"java-{mutual}.properties"
+        path.write_text("".join(f"{key}={text}\n" for key, text in lines.items()))
+        return f"localhost:{self.mutual_port if mutual else self.tls_port}", path
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], authority: Any) -> Iterator[TlsNode]:
+    folder = tmp_path_factory.mktemp("tls")
+    tls_port, mutual_port, controller_port = free_port(), free_port(), free_port()
+    (folder / "node.pem").write_text(authority.issue("CN=node").both)
+    (folder / "client.pem").write_text(authority.issue("CN=client,OU=tests").both)
+    (folder / "ca.pem").write_text(authority.pem)
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": (
+            f"SSL://127.0.0.1:{tls_port},MUTUAL://127.0.0.1:{mutual_port},CONTROLLER://127.0.0.1:{controller_port}"
+        ),
+        "advertised.listeners": f"SSL://localhost:{tls_port},MUTUAL://localhost:{mutual_port}",
+        "listener.security.protocol.map": "SSL:SSL,MUTUAL:SSL,CONTROLLER:SSL",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"localhost:{controller_port}",
+        "inter.broker.listener.name": "MUTUAL",
+        "log.dirs": str(folder / "data"),
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "node.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+    }
+    config = folder / "server.properties"
+    config.write_text("".join(f"{key}={text}\n" for key, text in properties.items()))
+    ottla = [sys.executable, "-m", "ottla"]
+    cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
+    subprocess.run(
+        [*ottla, "format", "-t", cluster_id, "-c", str(config), "--standalone"], check=True, capture_output=True
+    )
+    with (folder / "node.out").open("ab") as output:
+        process = subprocess.Popen([*ottla, "run", "--config", str(config)], stdout=output, stderr=output)
+    running = TlsNode(folder=folder, tls_port=tls_port, mutual_port=mutual_port, authority=authority, process=process)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while "is ready" not in running.log_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"the node did not start:\n{running.log_text()[-4000:]}")
+        time.sleep(0.05)
+    yield running
+    process.terminate()
+    assert process.wait(START_TIMEOUT_S) == 0, running.log_text()[-4000:]
+
+
+@pytest.fixture
+def topic(node: TlsNode, unique: Callable[[str], str]) -> str:
+    name = unique("tls")
+    admin = AdminClient(node.librdkafka(mutual=False))
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    return name
+
+
+VALUES = [f"value {number}".encode() * (number % 50 + 1) for number in range(RECORDS)]
+both_ways = pytest.mark.parametrize("mutual", [False, True], ids=["tls", "mutual-tls"])
+
+
+@both_ways
+def test_librdkafka_reads_what_it_wrote(node: TlsNode, topic: str, mutual: bool) -> None:
+    producer = Producer(node.librdkafka(mutual=mutual))
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    consumer = Consumer(node.librdkafka(mutual=mutual, **{"group.id": topic, "auto.offset.reset": "earliest"}))
+    consumer.subscribe([topic])
+    read: list[bytes] = []
+    deadline = time.monotonic() + 60
+    while len(read) < RECORDS and time.monotonic() < deadline:
+        read += [message.value() for message in consumer.consume(100, timeout=0.5)]
+    consumer.close()
+
+    assert read == VALUES
+
+
+@both_ways
+def test_kafka_python_reads_what_it_wrote(node: TlsNode, topic: str, mutual: bool) -> None:
+    producer = KafkaProducer(**node.kafka_python(mutual=mutual))
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.flush(30)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **node.kafka_python(mutual=mutual)
+    )
+    read = [next(consumer).value for _ in range(RECORDS)]
+    consumer.close()
+
+    assert read == VALUES
+
+
+@both_ways
+def test_the_console_tools_read_what_they_wrote(
+    node: TlsNode, topic: str, mutual: bool, kafka_tool: Callable[..., Any]
+) -> None:
+    address, config = node.java(mutual=mutual)
+    lines = [f"line {number}" for number in range(50)]
+    common = ["--bootstrap-server", address, "--topic", topic, "--command-config", str(config)]
+    kafka_tool("kafka-console-producer", *common, input="\n".join(lines) + "\n")
+    read = kafka_tool("kafka-console-consumer", *common, "--from-beginning", "--max-messages", "50")
+
+    assert read.lines == lines
+
+
+def test_the_topics_tool_creates_and_describes_over_mutual_tls(
+    node: TlsNode, unique: Callable[[str], str], kafka_tool: Callable[..., Any]
+) -> None:
+    address, config = node.java(mutual=True)
+    name = unique("by-tool")
+    common = ["--bootstrap-server", address, "--command-config", str(config), "--topic", name]
+    kafka_tool("kafka-topics", *common, "--create", "--partitions", "2")
+    described = kafka_tool("kafka-topics", *common, "--describe")
+
+    assert "PartitionCount: 2" in described.stdout
+
+
+def test_a_client_without_certificate_is_refused_where_one_is_demanded(node: TlsNode) -> None:
+    settings = node.librdkafka(mutual=False)
+    settings["bootstrap.servers"] = f"localhost:{node.mutual_port}"
+    with pytest.raises(KafkaException):
+        AdminClient(settings | {"log_level": 0}).list_topics(timeout=3)
+
+    assert "the client showed no certificate, and ssl.client.auth is required" in node.log_text()
+
+
+def test_a_java_client_without_certificate_is_told_so(node: TlsNode, kafka_tool: Callable[..., Any]) -> None:
+    _, config = node.java(mutual=False)
+    address = f"localhost:{node.mutual_port}"
+    refused = kafka_tool(
+        "kafka-topics", "--bootstrap-server", address, "--command-config", str(config), "--list", code=1
+    )
+
+    assert "SslAuthenticationException" in refused.stdout + refused.stderr
+
+
+def test_a_plaintext_client_is_named_in_the_log(node: TlsNode) -> None:
+    admin = AdminClient({"bootstrap.servers": f"localhost:{node.tls_port}", "log_level": 0})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=2)
+
+    assert "this looks like a plaintext Kafka client on a TLS listener" in node.log_text()
+
+
+def test_a_certificate_that_changes_under_load_costs_no_connection(node: TlsNode, topic: str) -> None:
+    closed: list[str] = []
+
+    def noted(text: str) -> int:
+        statistics = json.loads(text)
+        closed.append(
+            str([broker["disconnects"] for broker in statistics["brokers"].values() if broker["nodeid"] == 1])
+        )
+        return 0
+
+    producer = Producer(
+        node.librdkafka(mutual=False, **{"statistics.interval.ms": 200, "stats_cb": noted, "linger.ms": 5})
+    )
+    failed: list[Any] = []
+    sent = 0
+
+    def load(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        nonlocal sent
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not until():
+            producer.produce(topic, b"x" * 100, on_delivery=lambda error, _: error and failed.append(error))
+            sent += 1
+            producer.poll(0.001)
+
+    def served() -> str:
+        with ssl.create_default_context(cadata=node.authority.pem).wrap_socket(
+            socket.create_connection(("127.0.0.1", node.tls_port)), server_hostname="localhost"
+        ) as sock:
+            return str(sock.getpeercert()["serialNumber"])
+
+    load(1)
+    before = served()
+    renewed = node.folder / "node.new"
+    renewed.write_text(node.authority.issue("CN=node").both)
+    renewed.rename(node.folder / "node.pem")
+    load(30, until=lambda: "listener SSL has new certificates" in node.log_text())
+    load(1)
+    assert producer.flush(30) == 0
+    after = served()
+    consumer = Consumer(node.librdkafka(mutual=False, **{"group.id": topic, "auto.offset.reset": "earliest"}))
+    consumer.subscribe([topic])
+    read = 0
+    deadline = time.monotonic() + 60
+    while read < sent and time.monotonic() < deadline:
+        read += len(consumer.consume(1000, timeout=0.5))
+    consumer.close()
+
+    assert before != after
+    assert failed == []
+    assert read == sent
+    assert set(closed) == {"[0]"}
