@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import key_values
+from ottla.cli.options import key_values, properties_option
 
 
 @click.command(
@@ -18,14 +18,7 @@ from ottla.cli.options import key_values
     ],
 )
 @click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for each of its nodes.")
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The node's server.properties.",
-)
+@properties_option
 @click.option("-s", "--standalone", is_flag=True, help="This controller alone is the quorum at first.")
 @click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRID,...", help="The quorum's first voters.")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins a quorum later.")

@@ -53,6 +53,18 @@ def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--dry-run", is_flag=True, help="Only check; change nothing.")(function)
 
 
+def properties_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-c/--config``: the server.properties of a node that is to run here."""
+    return click.option(
+        "-c",
+        "--config",
+        "file",
+        required=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The node's server.properties.",
+    )(function)
+
+
 def directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--dir``: where the local cluster and its objects are kept."""
     return click.option(

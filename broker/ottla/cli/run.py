@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import key_values
+from ottla.cli.options import key_values, properties_option
 
 if TYPE_CHECKING:
     from ottla.runtime.assembly import NodeHandle
@@ -21,14 +21,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
         "ottla run --config server.properties --override broker.rack=a --log-level debug",
     ],
 )
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The node's server.properties.",
-)
+@properties_option
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 def run(file: Path, overrides: tuple[str, ...], log_level: str) -> int:
