@@ -26,7 +26,7 @@ from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.types import Endpoint
 from ottla.wire.codec import FieldNotInVersionError, Message
-from ottla.wire.codec.primitives import read_uvarint
+from ottla.wire.codec.primitives import skip_header_tags
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 
@@ -417,7 +417,7 @@ class PeerClient:
         spoken = pending.spoken
         position, version = 4, spoken.version
         if spoken.has_flexible_response_header:
-            position = _skip_tags(frame, position)
+            position = skip_header_tags(frame, position)
         if spoken.api_key is ApiKey.API_VERSIONS:
             # What does not know the version answers in version 0 (KIP-511), which begins with the same error code.
             is_refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
@@ -494,15 +494,3 @@ class PeerClient:
         del self._probes[probe.connection]
         self._is_due_known = False
         self.lane_of.pop(probe.connection, None)
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    """Pass over the response header's tagged fields: none is known."""
-    if frame[position] == 0:
-        return position + 1
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position

@@ -24,7 +24,7 @@ from ottla.server.connection import Connection
 from ottla.server.due_answers import DueAnswers
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
-from ottla.wire.codec.primitives import read_uvarint
+from ottla.wire.codec.primitives import skip_header_tags
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Pipeline:
                 return
         client_id, position = _read_client_id(frame)
         if route.has_flexible_request_header:
-            position = _skip_tags(frame, position)
+            position = skip_header_tags(frame, position)
         now_ms = self._clock.monotonic_ms()
         connection.last_active_ms = now_ms
         route.requests += 1
@@ -256,18 +256,3 @@ def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
     if start + size > len(frame):
         raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
     return str(frame[start : start + size], "utf-8", "replace"), start + size
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    """Pass over the request header's tagged fields: none is known."""
-    try:
-        if frame[position] == 0:
-            return position + 1
-        count, position = read_uvarint(frame, position)
-        for _ in range(count):
-            _, position = read_uvarint(frame, position)
-            size, position = read_uvarint(frame, position)
-            position += size
-    except IndexError as error:
-        raise ProtocolError("the request header's tagged fields end too early") from error
-    return position

@@ -71,6 +71,25 @@ def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
     return count, position
 
 
+def skip_header_tags(frame: memoryview, position: int) -> int:
+    """Pass over the tagged fields of a request's or a response's header: none is known.
+
+    Raises:
+        ProtocolError: the frame ends within them.
+    """
+    try:
+        if frame[position] == 0:
+            return position + 1
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except IndexError as error:
+        raise ProtocolError("the header's tagged fields end too early") from error
+    return position
+
+
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return the varint at ``position`` and the position behind it.
 
