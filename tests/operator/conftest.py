@@ -1,5 +1,7 @@
-"""Builders of manifests, and brokers that live in memory."""
+"""Builders of manifests, brokers that live in memory, and ports for nodes that do not."""
 
+import random
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,6 +16,11 @@ from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 Document = dict[str, Any]
+
+PORTS = 12_000, 30_000
+"""Below those that the system gives to outgoing connections."""
+DOORS, PORTS_APART = 3, 10
+"""Of one local node, and from it to the next."""
 
 
 class FakeBrokers:
@@ -165,6 +172,25 @@ class FakeBrokers:
     def _fail(self, call: str) -> None:
         if call in self.fails:
             raise self.fails[call]
+
+
+@pytest.fixture(scope="session")
+def free_ports() -> Callable[..., int]:
+    """Return a function: the first of the ports that so many local nodes take, all of which are free."""
+
+    def find(nodes: int = 1) -> int:
+        while True:
+            port = random.randrange(*PORTS)
+            try:
+                for node in range(nodes):
+                    for door in range(DOORS):
+                        with socket.socket() as probe:
+                            probe.bind(("127.0.0.1", port + node * PORTS_APART + door))
+            except OSError:
+                continue
+            return port
+
+    return find
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ The program here is a stand-in for the ottla command: it formats and serves HTTP
 import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import sys
@@ -67,19 +66,6 @@ def run(arguments):
 """
 
 
-def free_port() -> int:
-    """Return the first of three free ports, below those that the system gives to outgoing connections."""
-    while True:
-        port = random.randrange(15_000, 30_000)
-        try:
-            for offset in range(3):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port + offset))
-        except OSError:
-            continue
-        return port
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> StateDirectory:
     return StateDirectory(tmp_path / "state")
@@ -100,8 +86,8 @@ def another_command(tmp_path: Path, directory: StateDirectory) -> LocalHost:
 
 
 @pytest.fixture
-def cluster(cluster_manifest: Builder, brokers: Any) -> Callable[..., Cluster]:
-    port = free_port()
+def cluster(cluster_manifest: Builder, brokers: Any, free_ports: Callable[..., int]) -> Callable[..., Cluster]:
+    port = free_ports()
 
     def build(**config: str) -> Cluster:
         manifest = cluster_manifest(config={key.replace("_", "."): text for key, text in config.items()})

@@ -1,7 +1,5 @@
 """A real node on this machine: the same manifests as on Kubernetes, applied twice, changed, refused, and gone again."""
 
-import random
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,24 +21,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 TIMEOUT_S = 120
 
 
-def free_port() -> int:
-    """Return the first of three free ports, below those that the system gives to outgoing connections."""
-    while True:
-        port = random.randrange(15_000, 30_000)
-        try:
-            for offset in range(3):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port + offset))
-        except OSError:
-            continue
-        return port
-
-
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def running(tmp_path_factory: pytest.TempPathFactory, free_ports: Callable[..., int]) -> Iterator[Path]:
     """A state directory whose cluster runs."""
     state_dir = tmp_path_factory.mktemp("cluster")
-    outcome = local.up(state_dir=state_dir, port=free_port(), timeout_s=TIMEOUT_S)
+    outcome = local.up(state_dir=state_dir, port=free_ports(), timeout_s=TIMEOUT_S)
     assert outcome.exit_code == ExitCode.OK, outcome.message
     yield state_dir
     local.down(state_dir=state_dir)
@@ -152,8 +137,10 @@ def test_configuration_that_the_broker_refuses_is_told_and_the_node_runs_on(runn
     assert "restart" not in " ".join(repaired.steps)
 
 
-def test_topics_are_there_after_down_and_up(tmp_path: Path, topic_manifest: Builder) -> None:
-    port = free_port()
+def test_topics_are_there_after_down_and_up(
+    tmp_path: Path, topic_manifest: Builder, free_ports: Callable[..., int]
+) -> None:
+    port = free_ports()
     local.up(state_dir=tmp_path, port=port, timeout_s=TIMEOUT_S)
     try:
         apply(tmp_path, topic_manifest("lasting", 3))

@@ -6,13 +6,11 @@ What is safe is asserted in `tests/operator/reconcile/test_many_nodes.py`, again
 import asyncio
 import copy
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +28,7 @@ Document = dict[str, Any]
 pytestmark = [pytest.mark.interop, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 TIMEOUT_S = 120
-PORTS = 60
-
-
-def free_ports() -> int:
-    """Return the first of as many free ports as five nodes need, below those that the system gives away."""
-    while True:
-        port = random.randrange(12_000, 30_000)
-        try:
-            for offset in range(0, PORTS, 10):
-                for door in range(3):
-                    with socket.socket() as probe:
-                        probe.bind(("127.0.0.1", port + offset + door))
-        except OSError:
-            continue
-        return port
+NODES_MAX = 6
 
 
 @pytest.fixture
@@ -103,8 +87,8 @@ def apply(state_dir: Path, document: Document) -> local.Outcome:
     return outcome
 
 
-def test_life_of_a_cluster(state_dir: Path, topic_manifest: Any) -> None:
-    up(state_dir, brokers=3, port=free_ports())
+def test_life_of_a_cluster(state_dir: Path, topic_manifest: Any, free_ports: Callable[..., int]) -> None:
+    up(state_dir, brokers=3, port=free_ports(NODES_MAX))
     servers = bootstrap(state_dir)
     assert [node.roles.count("active controller") for node in status(state_dir).nodes].count(1) == 1
     apply(state_dir, topic_manifest("lasting", 3, replicationFactor=1))
@@ -131,8 +115,8 @@ def test_life_of_a_cluster(state_dir: Path, topic_manifest: Any) -> None:
     assert write_and_read(servers, "lasting", range(200, 300)) == [b"%d" % it for it in range(300)]
 
 
-def test_one_node_becomes_three_voters(state_dir: Path, topic_manifest: Any) -> None:
-    up(state_dir, port=free_ports())
+def test_one_node_becomes_three_voters(state_dir: Path, topic_manifest: Any, free_ports: Callable[..., int]) -> None:
+    up(state_dir, port=free_ports(NODES_MAX))
     apply(state_dir, topic_manifest("lasting", 1))
     write_and_read(bootstrap(state_dir), "lasting", range(50))
 
@@ -147,8 +131,8 @@ def test_one_node_becomes_three_voters(state_dir: Path, topic_manifest: Any) -> 
     assert write_and_read(servers, "lasting", range(50, 60)) == [b"%d" % it for it in range(60)]
 
 
-def test_controllers_apart(state_dir: Path) -> None:
-    up(state_dir, brokers=2, controllers=3, port=free_ports())
+def test_controllers_apart(state_dir: Path, free_ports: Callable[..., int]) -> None:
+    up(state_dir, brokers=2, controllers=3, port=free_ports(NODES_MAX))
 
     nodes = status(state_dir).nodes
     assert [(node.node_id, node.roles[0].split()[-1]) for node in nodes] == [
@@ -161,8 +145,10 @@ def test_controllers_apart(state_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.3, 0.9, 1.8])
-def test_start_that_is_killed_is_finished_by_the_next(state_dir: Path, after_s: float) -> None:
-    port = free_ports()
+def test_start_that_is_killed_is_finished_by_the_next(
+    state_dir: Path, after_s: float, free_ports: Callable[..., int]
+) -> None:
+    port = free_ports(NODES_MAX)
     command = [sys.executable, "-m", "ottla", "up", "--detach", "--brokers", "3", "--port", str(port)]
     with subprocess.Popen([*command, "--dir", str(state_dir)], stderr=subprocess.DEVNULL) as first:
         time.sleep(after_s)
@@ -173,8 +159,8 @@ def test_start_that_is_killed_is_finished_by_the_next(state_dir: Path, after_s: 
     assert [node.state for node in status(state_dir).nodes] == ["ready"] * 3
 
 
-def test_interrupt_leaves_no_process_behind(state_dir: Path) -> None:
-    command = [sys.executable, "-m", "ottla", "up", "--brokers", "3", "--port", str(free_ports())]
+def test_interrupt_leaves_no_process_behind(state_dir: Path, free_ports: Callable[..., int]) -> None:
+    command = [sys.executable, "-m", "ottla", "up", "--brokers", "3", "--port", str(free_ports(NODES_MAX))]
     with subprocess.Popen([*command, "--dir", str(state_dir)], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
