@@ -48,18 +48,18 @@ async def set_throttles(
 
     Each is asked itself, as Kafka's client does: one that is not there cannot be.
     """
-    from ottla.config.alter import ResourceType
+    from ottla.config.resource_type import ConfigResourceType
 
     lists = throttled_replicas(moves)
     known = await admin.describe_topic_configs(sorted(lists))
     for topic, wanted in lists.items():
         more = {key: text for key, text in wanted.items() if known.get(topic, {}).get(key) != EVERY_REPLICA}
-        await admin.alter_configs(ResourceType.TOPIC, topic, appends=more)
+        await admin.alter_configs(ConfigResourceType.TOPIC, topic, appends=more)
     rates = {LEADER_RATE: str(rate_bytes_per_s), FOLLOWER_RATE: str(rate_bytes_per_s)}
     live = {broker.node_id for broker in (await admin.describe_cluster()).brokers}
     for node in sorted({node for before, after in moves.values() for node in (*before, *after)}):
         if node in live:
-            await admin.alter_configs(ResourceType.BROKER, str(node), upserts=rates)
+            await admin.alter_configs(ConfigResourceType.BROKER, str(node), upserts=rates)
         else:
             talk(f"broker {node} is not there: it gets no rate")
     talk(f"every broker that takes part copies at most {rate_bytes_per_s} B/s")
@@ -67,14 +67,14 @@ async def set_throttles(
 
 async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
     """Take the throttles from those ``topics`` that do not move, and from the brokers if nothing does."""
-    from ottla.config.alter import ResourceType
+    from ottla.config.resource_type import ConfigResourceType
 
     moving = await admin.list_partition_reassignments(None)
     still = {it.topic for it in moving}
     known = await admin.describe_topic_configs(sorted(set(topics) - still))
     for topic, configs in known.items():
         if LEADER_REPLICAS in configs or FOLLOWER_REPLICAS in configs:
-            await admin.alter_configs(ResourceType.TOPIC, topic, deletions=[LEADER_REPLICAS, FOLLOWER_REPLICAS])
+            await admin.alter_configs(ConfigResourceType.TOPIC, topic, deletions=[LEADER_REPLICAS, FOLLOWER_REPLICAS])
             talk(f"throttle of {topic} lifted")
     if moving:
         talk("other partitions are on the move: the brokers' rates stay")
@@ -83,4 +83,6 @@ async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
         if broker.is_fenced:
             talk(f"broker {broker.node_id} is not there: if it has a rate, it keeps it")
         else:
-            await admin.alter_configs(ResourceType.BROKER, str(broker.node_id), deletions=[LEADER_RATE, FOLLOWER_RATE])
+            await admin.alter_configs(
+                ConfigResourceType.BROKER, str(broker.node_id), deletions=[LEADER_RATE, FOLLOWER_RATE]
+            )

@@ -238,13 +238,13 @@ def _place(entry: "PartitionDescription") -> dict[str, Any]:
 
 async def _describe(admin: "AdminClient", described: "TopicDescription", *, all_configs: bool) -> dict[str, Any]:
     from ottla.client.admin_topics import EARLIEST, LATEST
-    from ottla.config.alter import ResourceType
+    from ottla.config.resource_type import ConfigResourceType
     from ottla.types import TopicPartition
 
     led = [TopicPartition(described.name, entry.partition) for entry in described.partitions if entry.leader >= 0]
     starts = await admin.list_offsets(dict.fromkeys(led, EARLIEST))
     ends = await admin.list_offsets(dict.fromkeys(led, LATEST))
-    configs = await admin.describe_configs(ResourceType.TOPIC, described.name)
+    configs = await admin.describe_configs(ConfigResourceType.TOPIC, described.name)
     moving = await admin.list_partition_reassignments(
         [TopicPartition(described.name, entry.partition) for entry in described.partitions]
     )
@@ -335,7 +335,7 @@ def alter(
     timeout_s: float,
 ) -> None:
     """Change a topic's configs and number of partitions."""
-    from ottla.config.alter import ResourceType
+    from ottla.config.resource_type import ConfigResourceType
 
     changes = {
         "upserts": key_values(upserts, "--set"),
@@ -348,7 +348,9 @@ def alter(
 
     async def conversation(admin: "AdminClient") -> None:
         if has_configs:
-            await admin.alter_configs(ResourceType.TOPIC, name, deletions=deletions, validate_only=dry_run, **changes)
+            await admin.alter_configs(
+                ConfigResourceType.TOPIC, name, deletions=deletions, validate_only=dry_run, **changes
+            )
         if partitions is not None:
             await admin.create_partitions(name, total=partitions, validate_only=dry_run)
 

@@ -6,8 +6,9 @@ from ottla.client.admin_base import AdminBase
 from ottla.client.connection import ResponseT
 from ottla.client.errors import raise_for
 from ottla.client.results import ConfigEntry
-from ottla.config.alter import AlterOperation, ResourceType
+from ottla.config.alter import AlterOperation
 from ottla.config.layers import ConfigSource
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.codec import Message
 from ottla.wire.messages.describe_configs import (
@@ -28,7 +29,7 @@ class ConfigAdmin(AdminBase):
     """Calls about configs."""
 
     async def describe_configs(
-        self, resource_type: ResourceType, name: str, *, documentation: bool = False
+        self, resource_type: ConfigResourceType, name: str, *, documentation: bool = False
     ) -> list[ConfigEntry]:
         """Return every config of one resource, sorted by key.
 
@@ -68,7 +69,9 @@ class ConfigAdmin(AdminBase):
             return {}
         request = DescribeConfigsRequest(
             resources=[
-                DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=None)
+                DescribeConfigsResource(
+                    resource_type=ConfigResourceType.TOPIC, resource_name=name, configuration_keys=None
+                )
                 for name in names
             ]
         )
@@ -98,7 +101,9 @@ class ConfigAdmin(AdminBase):
         if not names:
             return {}
         resources = [
-            DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[key])
+            DescribeConfigsResource(
+                resource_type=ConfigResourceType.TOPIC, resource_name=name, configuration_keys=[key]
+            )
             for name in names
         ]
 
@@ -117,7 +122,7 @@ class ConfigAdmin(AdminBase):
 
     async def alter_configs(
         self,
-        resource_type: ResourceType,
+        resource_type: ConfigResourceType,
         name: str,
         *,
         upserts: Mapping[str, str] | None = None,
@@ -168,14 +173,14 @@ class ConfigAdmin(AdminBase):
     ) -> None:
         """Set and unset a topic's configs in one step; raises as `alter_configs`."""
         await self.alter_configs(
-            ResourceType.TOPIC, name, upserts=upserts, deletions=deletions, validate_only=validate_only
+            ConfigResourceType.TOPIC, name, upserts=upserts, deletions=deletions, validate_only=validate_only
         )
 
     async def _ask_about(
-        self, resource_type: ResourceType, name: str, request: Message, answer: type[ResponseT]
+        self, resource_type: ConfigResourceType, name: str, request: Message, answer: type[ResponseT]
     ) -> ResponseT:
         """Ask the broker that the request is about, where it is about one; otherwise any."""
-        if resource_type not in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) or not name:
+        if resource_type not in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) or not name:
             return await self._ask(request, answer)
         if not name.isdigit():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} is not the id of a broker, which is a number")

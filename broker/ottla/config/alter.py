@@ -13,19 +13,9 @@ from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError, Standing, parse_value
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
+from ottla.config.resource_type import ConfigResourceType
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from ottla.errors import ErrorCode, KafkaError
-
-
-class ResourceType(IntEnum):
-    """``resource_type`` of the config APIs."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class AlterOperation(IntEnum):
@@ -45,11 +35,11 @@ class Alteration(NamedTuple):
     value: str | None
 
 
-_KEYS: dict[ResourceType, dict[str, ConfigKey]] = {
-    ResourceType.TOPIC: TOPIC_KEYS,
-    ResourceType.BROKER: BROKER_KEYS,
-    ResourceType.GROUP: GROUP_KEYS,
-    ResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
+_KEYS: dict[ConfigResourceType, dict[str, ConfigKey]] = {
+    ConfigResourceType.TOPIC: TOPIC_KEYS,
+    ConfigResourceType.BROKER: BROKER_KEYS,
+    ConfigResourceType.GROUP: GROUP_KEYS,
+    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS_KEYS,
 }
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
@@ -66,7 +56,7 @@ _MATCHABLE = frozenset(
 
 
 def apply_alterations(
-    resource_type: ResourceType,
+    resource_type: ConfigResourceType,
     current: Mapping[str, str],
     alterations: Iterable[Alteration],
     layers: BrokerLayers | None = None,
@@ -90,7 +80,7 @@ def apply_alterations(
 
 
 def _alter_list(
-    resource_type: ResourceType,
+    resource_type: ConfigResourceType,
     name: str,
     operation: AlterOperation,
     value: str,
@@ -110,8 +100,10 @@ def _alter_list(
     return ",".join(entry for entry in entries if entry not in changed)
 
 
-def _inherited_list(resource_type: ResourceType, key: ConfigKey, layers: BrokerLayers | None) -> str:
-    names = [name for name, _ in SYNONYMS.get(key.name, ())] if resource_type is ResourceType.TOPIC else [key.name]
+def _inherited_list(resource_type: ConfigResourceType, key: ConfigKey, layers: BrokerLayers | None) -> str:
+    names = (
+        [name for name, _ in SYNONYMS.get(key.name, ())] if resource_type is ConfigResourceType.TOPIC else [key.name]
+    )
     for name in names:
         inherited = layers.text(name) if layers is not None else None
         if inherited is not None:

@@ -9,7 +9,6 @@ from typing import Final
 from ottla.config.alter import (
     Alteration,
     AlterOperation,
-    ResourceType,
     apply_alterations,
     validate_broker_config,
     validate_client_metrics_config,
@@ -18,12 +17,13 @@ from ottla.config.alter import (
 )
 from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers, topic_values
+from ottla.config.resource_type import ConfigResourceType
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.controller.partition_index import NOWHERE
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType, ConfigsImage
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
 from ottla.types import NodeId
@@ -156,7 +156,7 @@ class ConfigControl:
             raise _invalid_request(f"Null value not supported for : {','.join(nulls)}")
         if len({each.name for each in alterations}) < len(alterations):
             raise _invalid_request("Error due to duplicate config keys")
-        after = apply_alterations(ResourceType(resource.type), current, alterations, self.layers())
+        after = apply_alterations(resource.type, current, alterations, self.layers())
         self._validate(resource, current, after)
         changed = [
             _record(resource, each.name, after.get(each.name))

@@ -9,10 +9,11 @@ from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.cordon import cordoned_directories
 from ottla.config.key import InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message

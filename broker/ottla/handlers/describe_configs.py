@@ -14,10 +14,11 @@ from ottla.config.layers import (
     describe_group,
     describe_topic,
 )
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import broker_layers, require_on_resource
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_configs import (

@@ -7,7 +7,8 @@ Source: ConfigAdminManager of Apache Kafka 4.3.
 
 from collections.abc import Mapping
 
-from ottla.config.alter import Alteration, AlterOperation, ResourceType, apply_alterations
+from ottla.config.alter import Alteration, AlterOperation, apply_alterations
+from ottla.config.resource_type import ConfigResourceType
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
 from ottla.purgatory import Delayed
@@ -42,7 +43,7 @@ def _values_after(resource: AlterConfigsResource, before: Mapping[str, str]) -> 
         for config in resource.configs
         if config.value is not None or config.config_operation == AlterOperation.DELETE
     ]
-    return apply_alterations(ResourceType.BROKER, before, alterations)
+    return apply_alterations(ConfigResourceType.BROKER, before, alterations)
 
 
 def _answers_in(response: Message) -> list[AlterConfigsResourceResponse]:

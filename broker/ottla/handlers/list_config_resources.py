@@ -4,9 +4,9 @@ v0 only client metrics subscriptions; v1 the types that are asked for, or all. N
 Source: KafkaApis.handleListConfigResources of Apache Kafka 4.3.
 """
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.metadata.configs import ConfigResourceType
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,

@@ -6,8 +6,9 @@ Source: KRaftMetadataCache of Apache Kafka.
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.cluster import BrokerRegistration
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage

@@ -2,22 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.records import MetadataRecord
 from ottla.wire.messages.metadata_log import ConfigRecord
-
-
-class ConfigResourceType(IntEnum):
-    """The int8 that requests and records carry (ConfigResource.Type)."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):

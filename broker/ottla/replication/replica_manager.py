@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
@@ -18,7 +19,6 @@ from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.log.unknown_epochs import cut_unknown_epochs
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
-from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import LocalReplica

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from ottla.config.key import InvalidConfigError
 from ottla.config.node_config import NodeConfig
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.config.resource_type import ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 

@@ -7,6 +7,7 @@ from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.listener_overrides import listener_text
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
+from ottla.config.resource_type import ConfigResourceType
 from ottla.controller.config import ControllerConfig
 from ottla.controller.lifecycle import BrokerLifecycleConfig
 from ottla.errors import ConfigurationError
@@ -18,7 +19,7 @@ from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType, ConfigsImage
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.peers.client import PeerClientConfig
 from ottla.ports import Disk

@@ -9,7 +9,8 @@ import pytest
 from ottla.client.admin import AdminClient
 from ottla.client.admin_groups import parse_assignment
 from ottla.client.results import CommittedOffset, ConfigEntry, ListedOffset
-from ottla.config.alter import AlterOperation, ResourceType
+from ottla.config.alter import AlterOperation
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import TopicPartition, Uuid, format_uuid
 from ottla.wire.messages.consumer_group_describe import (
@@ -250,7 +251,7 @@ class TestConfigs:
             ]
         )
 
-        entries = ask(broker, lambda admin: admin.describe_configs(ResourceType.TOPIC, "t"))
+        entries = ask(broker, lambda admin: admin.describe_configs(ConfigResourceType.TOPIC, "t"))
 
         assert entries == [
             ConfigEntry(
@@ -285,7 +286,7 @@ class TestConfigs:
         ask(
             broker,
             lambda admin: admin.alter_configs(
-                ResourceType.TOPIC,
+                ConfigResourceType.TOPIC,
                 "t",
                 upserts={"a": "1"},
                 deletions=["b"],
@@ -309,7 +310,7 @@ class TestConfigs:
         async def run() -> None:
             async with first, second, AdminClient([first.endpoint]) as admin:
                 first.serve_topic("t", [1], [first, second])
-                await admin.describe_configs(ResourceType.BROKER, "2")
+                await admin.describe_configs(ConfigResourceType.BROKER, "2")
 
         asyncio.run(run())
 
@@ -317,7 +318,7 @@ class TestConfigs:
 
     def test_broker_without_a_number_is_refused_here(self, broker: Any) -> None:
         with pytest.raises(KafkaError, match="'x' is not the id of a broker"):
-            ask(broker, lambda admin: admin.describe_configs(ResourceType.BROKER, "x"))
+            ask(broker, lambda admin: admin.describe_configs(ConfigResourceType.BROKER, "x"))
 
 
 class TestGroups:

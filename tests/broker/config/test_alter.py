@@ -5,7 +5,6 @@ import pytest
 from ottla.config.alter import (
     Alteration,
     AlterOperation,
-    ResourceType,
     apply_alterations,
     check_thread_counts,
     validate_broker_config,
@@ -15,13 +14,14 @@ from ottla.config.alter import (
 )
 from ottla.config.key import InvalidConfigError
 from ottla.config.layers import BrokerLayers
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 
 LAYERS = BrokerLayers()
 
 
 def alter(current: dict[str, str], name: str, operation: AlterOperation, value: str | None) -> dict[str, str]:
-    return apply_alterations(ResourceType.TOPIC, current, [Alteration(name, operation, value)], LAYERS)
+    return apply_alterations(ConfigResourceType.TOPIC, current, [Alteration(name, operation, value)], LAYERS)
 
 
 @pytest.mark.parametrize(

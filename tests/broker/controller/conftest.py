@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.controller.config import ControllerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.error_response import error_response
@@ -17,7 +18,6 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.cluster import Listener
-from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader

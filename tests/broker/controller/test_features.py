@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigResourceType
+from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3

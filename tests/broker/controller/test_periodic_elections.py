@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.controller import periodic_elections
-from ottla.metadata.configs import ConfigResourceType
 from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 BALANCE_MS, UNCLEAN_MS = 3_000, 2_000

@@ -31,8 +31,8 @@ from typing import Any
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
-from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.topics import PartitionRegistration
 from ottla.types import Uuid
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

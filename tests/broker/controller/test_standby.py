@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.controller.partition_index import PartitionIndex, TopicIdPartition
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.configs import ConfigResourceType
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.metadata.records import MetadataRecord
 from ottla.peers.channel import PeerFailure

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
-from ottla.metadata.configs import ConfigResourceType
 from ottla.simulator.single_node import World
 from ottla.simulator.workload import batch_of, create_topic, produce
 from ottla.types import TopicPartition
