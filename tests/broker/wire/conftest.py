@@ -1,11 +1,16 @@
 """Every message class, and a strategy that fills any of them: the declared fields are the grammar.
 
 A test that takes ``message_type`` runs for every class; one that takes ``message_version`` too,
-for each of its versions.
+for each of its versions. Kafka's own classes answer in a JVM, where OTTLA_KAFKA_LIBS names a folder of its jars.
 """
 
-from collections.abc import Callable
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -37,6 +42,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(max_size=6),
     "records": st.binary(max_size=6),
 }
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
 Override = Callable[[str, Field], st.SearchStrategy[Any] | None]
 
 
@@ -114,6 +120,42 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     elif "message_type" in metafunc.fixturenames:
         metafunc.parametrize("message_type", all_message_types(), ids=lambda message_type: message_type.__name__)
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> str:
+    """The folder of Kafka's jars."""
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS names no folder of Kafka's jars")
+    return libs
+
+
+@pytest.fixture(scope="session")
+def ask_jvm(kafka_libs: str) -> Callable[[Path], AbstractContextManager[Ask]]:
+    """Return what runs a Java program, which answers each line of JSON with another."""
+
+    @contextmanager
+    def asking(source: Path) -> Iterator[Ask]:
+        command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_libs}/*", str(source)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            questions, answers = process.stdin, process.stdout
+            assert questions is not None
+            assert answers is not None
+
+            def ask(question: dict[str, Any]) -> dict[str, Any]:
+                questions.write(json.dumps(question) + "\n")
+                questions.flush()
+                answer: dict[str, Any] = json.loads(answers.readline())
+                return answer
+
+            yield ask
+            questions.close()
+            process.wait(timeout=30)
+
+    return asking
 
 
 @pytest.fixture(scope="session")

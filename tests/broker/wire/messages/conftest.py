@@ -1,11 +1,9 @@
 """Other people's codecs as oracles: Kafka's own classes, kio and kafka-python."""
 
 import base64
-import json
-import os
-import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,56 +12,35 @@ import pytest
 
 from ottla.wire.codec import Message
 
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+"""One question to a JVM, and its answer."""
+
 
 class MessagesOracle:
-    """One JVM for all tests: MessagesOracle.java beside this file, asked line by line."""
+    """MessagesOracle.java beside this file."""
 
-    def __init__(self, libs: str) -> None:
-        source = Path(__file__).with_name("MessagesOracle.java")
-        self.process = subprocess.Popen(
-            ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(source)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
 
     def encode_again(self, message_type: type[Message], version: int, *encoded: bytes) -> list[bytes | str]:
         """Return what Kafka makes of each of ``encoded``: its bytes again, or the text of its error."""
-        answer = self._ask(message_type, version, encoded)
+        answer = self._ask_of(message_type, version, encoded)
         return [entry["error"] if isinstance(entry, dict) else base64.b64decode(entry) for entry in answer["again"]]
 
     def default(self, message_type: type[Message], version: int) -> bytes | None:
         """Return a new message's bytes, None where the version cannot carry it."""
-        answer = self._ask(message_type, version, ())["default"]
+        answer = self._ask_of(message_type, version, ())["default"]
         return None if answer is None else base64.b64decode(answer)
 
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=30)
-
-    def _ask(self, message_type: type[Message], version: int, encoded: tuple[bytes, ...]) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+    def _ask_of(self, message_type: type[Message], version: int, encoded: tuple[bytes, ...]) -> dict[str, Any]:
         data = [base64.b64encode(data).decode() for data in encoded]
-        request = {"name": message_type.__name__, "version": version, "data": data}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
+        return self._ask({"name": message_type.__name__, "version": version, "data": data})
 
 
 @pytest.fixture(scope="session")
-def jvm() -> Iterator[MessagesOracle]:
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS names no folder of Kafka's jars")
-    oracle = MessagesOracle(libs)
-    yield oracle
-    oracle.close()
+def jvm(ask_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[MessagesOracle]:
+    with ask_jvm(Path(__file__).with_name("MessagesOracle.java")) as ask:
+        yield MessagesOracle(ask)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ Runs where OTTLA_KAFKA_LIBS names a folder of Kafka's jars.
 
 import json
 import keyword
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -36,14 +35,13 @@ SCALAR_KINDS = {
 
 
 @pytest.fixture(scope="module")
-def definitions() -> dict[str, dict[str, Any]]:
+def definitions(kafka_libs: str) -> dict[str, dict[str, Any]]:
     """Every message definition of this Kafka that has a version, by name."""
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS names no folder of Kafka's jars")
     found = {}
     for stem in JARS:
-        (path,) = (path for path in Path(libs).glob(f"{stem}-*.jar") if re.fullmatch(rf"{stem}-[\d.]+\.jar", path.name))
+        (path,) = (
+            path for path in Path(kafka_libs).glob(f"{stem}-*.jar") if re.fullmatch(rf"{stem}-[\d.]+\.jar", path.name)
+        )
         with zipfile.ZipFile(path) as jar:
             for name in jar.namelist():
                 if re.fullmatch(r"common/(message|metadata)/\w+\.json", name):

@@ -1,11 +1,9 @@
 """Batches that lie, and Kafka's own record classes where OTTLA_KAFKA_LIBS names a folder of its jars."""
 
 import base64
-import json
-import os
-import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,27 +14,18 @@ import pytest
 from ottla.wire.records import Record, crc32c
 from ottla.wire.records.batch import HEADER
 
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+"""One question to a JVM, and its answer."""
+
 
 class RecordsOracle:
-    """One JVM for all tests: RecordsOracle.java beside this file, asked line by line."""
+    """RecordsOracle.java beside this file."""
 
-    def __init__(self, libs: str) -> None:
-        source = Path(__file__).with_name("RecordsOracle.java")
-        self.process = subprocess.Popen(
-            ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(source)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
+        return self._ask(request)
 
     def write(self, records: list[Record], *, magic: int = 2, codec: str = "none", **options: Any) -> bytes:
         request = {
@@ -71,13 +60,6 @@ class RecordsOracle:
         """Return the JVM's error for ``data``, None when it reads them."""
         error: str | None = self.ask(op="read", data=base64.b64encode(data).decode()).get("error")
         return error
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(timeout=30)
 
     @staticmethod
     def _data(answer: dict[str, Any]) -> bytes:
@@ -114,13 +96,9 @@ def _decode(value: str | None) -> bytes | None:
 
 
 @pytest.fixture(scope="session")
-def jvm() -> Iterator[RecordsOracle]:
-    libs = os.environ.get("OTTLA_KAFKA_LIBS")
-    if not libs:
-        pytest.skip("OTTLA_KAFKA_LIBS names no folder of Kafka's jars")
-    oracle = RecordsOracle(libs)
-    yield oracle
-    oracle.close()
+def jvm(ask_jvm: Callable[[Path], AbstractContextManager[Ask]]) -> Iterator[RecordsOracle]:
+    with ask_jvm(Path(__file__).with_name("RecordsOracle.java")) as ask:
+        yield RecordsOracle(ask)
 
 
 @pytest.fixture(scope="session")
