@@ -11,6 +11,21 @@ from ottla.log.file_names import DELETED_SUFFIX
 from ottla.ports import Disk
 
 
+def remove_file(disk: Disk, path: str) -> bool:
+    """Remove a file at once; return whether it was there.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    try:
+        disk.remove(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StorageError(f"cannot remove {path}: {error}") from error
+    return True
+
+
 class DeletedFiles:
     """See the module."""
 
@@ -48,13 +63,7 @@ class DeletedFiles:
         count = 0
         while self._waiting and self._waiting[0][0] <= now_ms:
             _, path = self._waiting.pop(0)
-            try:
-                self._disk.remove(path)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise StorageError(f"cannot remove {path}: {error}") from error
-            count += 1
+            count += remove_file(self._disk, path)
         return count
 
     def move_to(self, source: str, target: str) -> None:

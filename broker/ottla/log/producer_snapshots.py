@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from ottla.errors import CorruptRecordError, StorageError
+from ottla.log.deleted_files import remove_file
 from ottla.log.file_names import SNAPSHOT_SUFFIX, segment_path
 from ottla.log.producer_state import ProducerState, format_snapshot, parse_snapshot
 from ottla.ports import Disk
@@ -66,12 +67,7 @@ class ProducerSnapshots:
         """Remove one; no error when there is none."""
         if offset in self.offsets:
             self.offsets.remove(offset)
-        try:
-            self._disk.remove(self.path(offset))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StorageError(f"cannot remove {self.path(offset)}: {error}") from error
+        remove_file(self._disk, self.path(offset))
 
     def remove_above(self, offset: Offset) -> None:
         for stale in [known for known in self.offsets if known > offset]:

@@ -28,6 +28,7 @@ from ottla.log.checkpoint import (
     MalformedFileError,
 )
 from ottla.log.config import LogConfig
+from ottla.log.deleted_files import remove_file
 from ottla.log.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -436,12 +437,7 @@ class LogLoader:
         segment.discard()
         self._segments.remove(segment)
         for path in segment.paths():
-            try:
-                self._disk.remove(path)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise StorageError(f"cannot remove {path}: {error}") from error
+            remove_file(self._disk, path)
         self._snapshots.remove(segment.base_offset)
 
 
