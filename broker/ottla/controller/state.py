@@ -77,10 +77,6 @@ class ControllerState:
         """Whether the log so far ends within a transaction of records (KIP-868)."""
         return self._replayer.in_transaction
 
-    @property
-    def next_offset(self) -> Offset:
-        return self.image.provenance.last_contained_offset + 1
-
     def partitions(self) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
         """Every partition, topic by topic."""
         for topic in self.image.topics.by_id.values():

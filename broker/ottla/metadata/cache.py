@@ -6,9 +6,7 @@ Source: KRaftMetadataCache of Apache Kafka.
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final
 
-from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.cluster import BrokerRegistration
-from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage
@@ -149,11 +147,6 @@ class MetadataCache:
     def topic_config(self, name: str) -> Mapping[str, str]:
         """What was set on the topic itself; defaults not included."""
         return self.image.configs.of_topic(name)
-
-    def broker_config(self, broker_id: NodeId) -> Mapping[str, str]:
-        """Dynamic settings of one broker: its own over those of every broker; static ones not included."""
-        own = self.image.configs.of(ConfigResource(ConfigResourceType.BROKER, str(broker_id)))
-        return {**self.image.configs.of(EVERY_BROKER), **own}
 
     def feature_level(self, name: str) -> int:
         """The finalized level of a feature; 0 when it is not finalized."""

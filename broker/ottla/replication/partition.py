@@ -86,10 +86,6 @@ class Partition:
         return self.in_sync if self.pending is None else self.pending.maximal
 
     @property
-    def is_under_min_isr(self) -> bool:
-        return len(self.in_sync) < self.min_in_sync
-
-    @property
     def min_in_sync(self) -> int:
         """min.insync.replicas; more than there are replicas would refuse every write for ever (KIP-966)."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))

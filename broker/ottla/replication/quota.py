@@ -7,7 +7,6 @@ Source: ReplicationQuotaManager and SimpleRate of Apache Kafka 4.3; KIP-73.
 """
 
 from collections import deque
-from collections.abc import Mapping
 
 from ottla.replication.config import RATE_UNLIMITED
 from ottla.types import NodeId, TopicPartition
@@ -41,10 +40,6 @@ class ReplicationQuota:
         else:
             pairs = (entry.strip().split(":") for entry in replicas.split(",") if entry.strip())
             self._throttled[topic] = frozenset(int(pair[0]) for pair in pairs if int(pair[1]) == node_id)
-
-    def throttled_topics(self) -> Mapping[str, frozenset[int] | None]:
-        """Return the throttled partitions by topic; None is all of them."""
-        return self._throttled
 
     def is_throttled(self, topic_partition: TopicPartition) -> bool:
         if topic_partition.topic not in self._throttled:
