@@ -10,11 +10,11 @@ from typing import Final, NamedTuple, TypeVar
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
-from ottla.metadata.acls import Acl, AclsImage, acl_record
+from ottla.metadata.acls import AclsImage, acl_record
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Random
 from ottla.types import Uuid
-from ottla.wire.acl_codes import CLUSTER_NAME, WILDCARD, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import CLUSTER_NAME, WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import (
     DeleteAclsFilter,

@@ -7,8 +7,7 @@ Source: DescribeAclsRequest.json; AclApis.handleDescribeAcls of Apache Kafka 4.3
 from ottla.controller.acls import AclFilter
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.metadata.acls import Acl
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import Acl, Operation
 from ottla.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,

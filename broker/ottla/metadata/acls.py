@@ -5,25 +5,11 @@ Source: AclsImage, AclsDelta and StandardAcl of Apache Kafka 4.3.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ottla.metadata.records import MetadataRecord
 from ottla.types import Uuid, format_uuid
-from ottla.wire.acl_codes import Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-
-
-class Acl(NamedTuple):
-    """One entry. Two that say the same are equal, whatever their ids."""
-
-    resource_type: ResourceType
-    resource_name: str
-    pattern_type: PatternType
-    principal: str
-    """``Type:name``, usually ``User:name``."""
-    host: str
-    operation: Operation
-    permission_type: PermissionType
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from ottla.metadata.acls import Acl
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.types import Uuid
-from ottla.wire.acl_codes import WILDCARD, WILDCARD_PRINCIPAL, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import WILDCARD, WILDCARD_PRINCIPAL, Acl, Operation, PatternType, PermissionType, ResourceType
 
 _REMEMBERED_MAX = 100_000
 """Answers; a name costs about 200 bytes. Clients that ask about ever new names must not fill the memory."""

@@ -1,10 +1,10 @@
-"""The codes of access control lists, as requests and metadata records carry them.
+"""Access control entries and their codes, as requests and metadata records carry them.
 
 Source: ResourceType, PatternType, AclOperation and AclPermissionType of Apache Kafka 4.3.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
 """As a literal resource name: every resource; as a host: every host."""
@@ -64,3 +64,16 @@ class PermissionType(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One entry. Two that say the same are equal, whatever their ids."""
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    """``Type:name``, usually ``User:name``."""
+    host: str
+    operation: Operation
+    permission_type: PermissionType

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ottla.metadata.acls import Acl, acl_record
+from ottla.metadata.acls import acl_record
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone
 from ottla.types import Uuid
-from ottla.wire.acl_codes import Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
 
 ALICE, HOST = "User:alice", "10.0.0.1"

@@ -1,0 +1,294 @@
+"""Who may come in, what they may do, and how much: SCRAM credentials, access control entries, client quotas.
+
+A password leaves this process only as the salted keys that SCRAM needs. Source: KIP-140, KIP-290, KIP-546, KIP-554.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.client.admin_base import AdminBase
+from ottla.client.errors import raise_for
+from ottla.errors import ErrorCode
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.messages import alter_client_quotas as alter_quotas
+from ottla.wire.messages import alter_user_scram_credentials as alter_scram
+from ottla.wire.messages import describe_client_quotas as describe_quotas
+from ottla.wire.messages import describe_user_scram_credentials as describe_scram
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+_EXACT, _DEFAULT = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclFilter:
+    """Which entries are meant; what is left out matches everything."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    """MATCH: every entry that is asked about the resource of that name, prefixes and ``*`` too."""
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission_type: PermissionType = PermissionType.ANY
+
+    @classmethod
+    def of(cls, acl: Acl) -> "AclFilter":
+        """Return the filter that means exactly ``acl``."""
+        return cls(**acl._asdict())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ScramSecret:
+    """What a broker is to know of a password. Never prints itself."""
+
+    mechanism: int
+    """ScramMechanism: 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntity:
+    """Whom a quota is for, by user, client id or address; "" stands for the default of that kind, None for none."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+    def names(self) -> dict[str, str | None]:
+        """Return the names by the type of the protocol; None there is the default."""
+        given = {"user": self.user, "client-id": self.client_id, "ip": self.ip}
+        return {kind: name or None for kind, name in given.items() if name is not None}
+
+    @classmethod
+    def named(cls, names: Mapping[str, str | None]) -> "QuotaEntity":
+        """Read what `names` returns."""
+        given = {kind.replace("-", "_"): name or "" for kind, name in names.items()}
+        return cls(user=given.get("user"), client_id=given.get("client_id"), ip=given.get("ip"))
+
+
+class SecurityAdmin(AdminBase):
+    """Calls about users, entries and quotas."""
+
+    # --- access control entries
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        """Return the entries that ``wanted`` means, all without it, sorted.
+
+        Raises:
+            KafkaError: SECURITY_DISABLED where brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED.
+        """
+        one = wanted or AclFilter()
+        request = DescribeAclsRequest(
+            resource_type_filter=one.resource_type,
+            resource_name_filter=one.resource_name,
+            pattern_type_filter=one.pattern_type,
+            principal_filter=one.principal,
+            host_filter=one.host,
+            operation=one.operation,
+            permission_type=one.permission_type,
+        )
+
+        async def attempt() -> list[Acl]:
+            response = await self._ask(request, DescribeAclsResponse)
+            raise_for(response.error_code, response.error_message)
+            return sorted(
+                Acl(
+                    ResourceType(found.resource_type),
+                    found.resource_name,
+                    PatternType(found.pattern_type),
+                    acl.principal,
+                    acl.host,
+                    Operation(acl.operation),
+                    PermissionType(acl.permission_type),
+                )
+                for found in response.resources
+                for acl in found.acls
+            )
+
+        return await self._retry(attempt)
+
+    async def create_acls(self, acls: Iterable[Acl]) -> None:
+        """Add entries; those that are there already stay as they are.
+
+        Raises:
+            KafkaError: of the first that a broker refuses; others may have been added.
+        """
+        creations = []
+        for acl in acls:
+            fields = acl._asdict()
+            creations.append(AclCreation(resource_pattern_type=fields.pop("pattern_type"), **fields))
+        if not creations:
+            return
+
+        async def attempt() -> None:
+            response = await self._ask(CreateAclsRequest(creations=creations), CreateAclsResponse)
+            for result in response.results:
+                raise_for(result.error_code, result.error_message)
+
+        await self._retry(attempt)
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> list[Acl]:
+        """Remove what any of ``filters`` means; return what was removed, sorted.
+
+        Raises:
+            KafkaError: of the first filter that a broker refuses; what others mean may be gone.
+        """
+        wanted = [
+            DeleteAclsFilter(
+                resource_type_filter=one.resource_type,
+                resource_name_filter=one.resource_name,
+                pattern_type_filter=one.pattern_type,
+                principal_filter=one.principal,
+                host_filter=one.host,
+                operation=one.operation,
+                permission_type=one.permission_type,
+            )
+            for one in filters
+        ]
+        if not wanted:
+            return []
+
+        async def attempt() -> list[Acl]:
+            response = await self._ask(DeleteAclsRequest(filters=wanted), DeleteAclsResponse)
+            removed = set()
+            for result in response.filter_results:
+                raise_for(result.error_code, result.error_message)
+                for acl in result.matching_acls:
+                    raise_for(acl.error_code, acl.error_message)
+                    removed.add(
+                        Acl(
+                            ResourceType(acl.resource_type),
+                            acl.resource_name,
+                            PatternType(acl.pattern_type),
+                            acl.principal,
+                            acl.host,
+                            Operation(acl.operation),
+                            PermissionType(acl.permission_type),
+                        )
+                    )
+            return sorted(removed)
+
+        return await self._retry(attempt)
+
+    # --- SCRAM credentials
+
+    async def describe_scram(self, users: Sequence[str] | None = None) -> dict[str, dict[int, int]]:
+        """Return the iterations by mechanism, by user: of ``users``, or of everybody. Who has none is left out.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
+        """
+        names = None if users is None else [describe_scram.UserName(name=name) for name in users]
+        request = describe_scram.DescribeUserScramCredentialsRequest(users=names)
+
+        async def attempt() -> dict[str, dict[int, int]]:
+            response = await self._ask(request, describe_scram.DescribeUserScramCredentialsResponse)
+            raise_for(response.error_code, response.error_message)
+            found = {}
+            for result in response.results:
+                if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+                    continue
+                raise_for(result.error_code, result.error_message)
+                found[result.user] = {info.mechanism: info.iterations for info in result.credential_infos}
+            return found
+
+        return await self._retry(attempt)
+
+    async def alter_scram(
+        self, *, upserts: Mapping[str, Sequence[ScramSecret]] | None = None, deletions: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Give users credentials, and take others away.
+
+        Args:
+            upserts: by user.
+            deletions: user and mechanism.
+
+        Raises:
+            KafkaError: of the first user that a broker refuses: RESOURCE_NOT_FOUND, UNACCEPTABLE_CREDENTIAL, ...
+        """
+        request = alter_scram.AlterUserScramCredentialsRequest(
+            deletions=[alter_scram.ScramCredentialDeletion(name=user, mechanism=each) for user, each in deletions],
+            upsertions=[
+                alter_scram.ScramCredentialUpsertion(
+                    name=user,
+                    mechanism=secret.mechanism,
+                    iterations=secret.iterations,
+                    salt=secret.salt,
+                    salted_password=secret.salted_password,
+                )
+                for user, secrets in (upserts or {}).items()
+                for secret in secrets
+            ],
+        )
+
+        async def attempt() -> None:
+            response = await self._ask(request, alter_scram.AlterUserScramCredentialsResponse)
+            for result in response.results:
+                raise_for(result.error_code, result.error_message)
+
+        await self._retry(attempt)
+
+    # --- client quotas
+
+    async def describe_client_quotas(self, exactly: QuotaEntity | None = None) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the limits by key, of ``exactly`` one entity, or of all.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
+        """
+        names = {} if exactly is None else exactly.names()
+        request = describe_quotas.DescribeClientQuotasRequest(
+            components=[
+                describe_quotas.ComponentData(
+                    entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name
+                )
+                for kind, name in names.items()
+            ],
+            strict=exactly is not None,
+        )
+
+        async def attempt() -> dict[QuotaEntity, dict[str, float]]:
+            response = await self._ask(request, describe_quotas.DescribeClientQuotasResponse)
+            raise_for(response.error_code, response.error_message)
+            return {
+                QuotaEntity.named({each.entity_type: each.entity_name for each in found.entity}): {
+                    value.key: value.value for value in found.values
+                }
+                for found in response.entries or ()
+            }
+
+        return await self._retry(attempt)
+
+    async def alter_client_quotas(self, changes: Mapping[QuotaEntity, Mapping[str, float | None]]) -> None:
+        """Set limits by key, by entity; None removes one.
+
+        Raises:
+            KafkaError: of the first entity that a broker refuses; others may have been changed.
+        """
+        request = alter_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_quotas.AlterClientQuotasRequestEntryData(
+                    entity=[
+                        alter_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
+                        for kind, name in entity.names().items()
+                    ],
+                    ops=[
+                        alter_quotas.OpData(key=key, value=value or 0.0, remove=value is None)
+                        for key, value in limits.items()
+                    ],
+                )
+                for entity, limits in changes.items()
+            ]
+        )
+
+        async def attempt() -> None:
+            response = await self._ask(request, alter_quotas.AlterClientQuotasResponse)
+            for entry in response.entries:
+                raise_for(entry.error_code, entry.error_message)
+
+        await self._retry(attempt)
