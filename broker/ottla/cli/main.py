@@ -29,6 +29,11 @@ SECTIONS = {
         "produce": Entry("ottla.cli.produce:produce", "Send lines as records"),
         "consume": Entry("ottla.cli.consume:consume", "Show records"),
     },
+    "Users": {
+        "user": Entry("ottla.cli.user:user", "List, add, remove users with passwords"),
+        "acl": Entry("ottla.cli.acl:acl", "Who may do what with which resources"),
+        "quota": Entry("ottla.cli.quota:quota", "How much clients may send, read, ask"),
+    },
     "The cluster": {
         "broker": Entry("ottla.cli.broker:broker", "List, drain, decommission brokers"),
         "partition": Entry("ottla.cli.partition:partition", "Move partitions, elect leaders"),

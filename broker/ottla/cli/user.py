@@ -1,0 +1,128 @@
+"""``ottla user``: who may log in with a password (SCRAM), and with which mechanisms."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.exit_codes import NotFoundError
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import ask_brokers, bootstrap_option, timeout_option, yes_option
+from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
+
+if TYPE_CHECKING:
+    from ottla.client.admin import AdminClient
+    from ottla.client.admin_security import ScramSecret
+
+_MECHANISMS = {"scram-sha-256": 1, "scram-sha-512": 2}
+_NAMES = {number: name.upper() for name, number in _MECHANISMS.items()}
+_mechanism_option = click.option(
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    type=click.Choice(list(_MECHANISMS)),
+    help="May be given twice.  [default: scram-sha-512]",
+)
+
+
+@click.group()
+def user() -> None:
+    """List, add and remove users with passwords (SCRAM)."""
+
+
+@user.command("list", cls=ExampleCommand, examples=["ottla user list", "ottla user list -o name"])
+@output_option()
+@bootstrap_option
+@timeout_option
+def list_(*, output: str, bootstrap: str, timeout_s: float) -> None:
+    """List users that have a password, and how it is kept."""
+    found = ask_brokers(bootstrap, timeout_s, lambda admin: admin.describe_scram())
+    rows = [
+        {
+            "name": name,
+            "mechanisms": [_NAMES.get(each, str(each)) for each in sorted(kept)],
+            "iterations": max(kept.values()),
+        }
+        for name, kept in sorted(found.items())
+    ]
+    columns = [
+        Column("NAME", "name"),
+        Column("MECHANISMS", "mechanisms"),
+        Column("ITERATIONS", "iterations", wide=True),
+    ]
+    emit_rows(rows, columns, output, kind="user")
+
+
+@user.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla user add alice                              # asks for the password",
+        "ottla user add alice --password-stdin < secret    # for scripts: it is never an argument",
+    ],
+)
+@click.argument("name")
+@_mechanism_option
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, show_default=True)
+@bootstrap_option
+@timeout_option
+def add(
+    *,
+    name: str,
+    mechanisms: tuple[str, ...],
+    password_stdin: bool,
+    iterations: int,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Give a user a password, a new one if it has one already."""
+    password = (
+        sys.stdin.readline().rstrip("\r\n")
+        if password_stdin
+        else click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+    )
+    if not password:
+        raise click.UsageError("an empty password would let everybody in")
+    chosen = mechanisms or ("scram-sha-512",)
+    secrets = [_secret(_MECHANISMS[mechanism], password, iterations) for mechanism in chosen]
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_scram(upserts={name: secrets}))
+    talk(f"user {name} may log in with {' and '.join(mechanism.upper() for mechanism in chosen)}")
+
+
+@user.command(cls=ExampleCommand, examples=["ottla user remove alice --yes"])
+@click.argument("name")
+@_mechanism_option
+@yes_option
+@bootstrap_option
+@timeout_option
+def remove(*, name: str, mechanisms: tuple[str, ...], yes: bool, bootstrap: str, timeout_s: float) -> None:
+    """Take a user's password away; connections that are open stay until they log in again."""
+    wanted = {_MECHANISMS[mechanism] for mechanism in mechanisms} or set(_NAMES)
+
+    async def look(admin: "AdminClient") -> list[int]:
+        kept = (await admin.describe_scram([name])).get(name, {})
+        found = sorted(wanted & set(kept))
+        if not found:
+            raise NotFoundError(f"there is no such password of {name}; ottla user list shows those that are")
+        return found
+
+    found = ask_brokers(bootstrap, timeout_s, look)
+    confirm(f"Take {' and '.join(_NAMES[each] for each in found)} away from {name}?", yes=yes)
+    deletions = [(name, each) for each in found]
+    ask_brokers(bootstrap, timeout_s, lambda admin: admin.alter_scram(deletions=deletions))
+    talk(f"user {name} may not log in with {' and '.join(_NAMES[each] for each in found)} any more")
+
+
+def _secret(mechanism: int, password: str, iterations: int) -> "ScramSecret":
+    import secrets
+
+    from ottla.client.admin_security import ScramSecret
+    from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
+
+    salt = new_salt(secrets.randbelow)
+    return ScramSecret(
+        mechanism=mechanism,
+        iterations=iterations,
+        salt=salt,
+        salted_password=salted_password(ScramMechanism(mechanism), password, salt, iterations),
+    )
