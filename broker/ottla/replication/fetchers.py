@@ -84,7 +84,11 @@ class Fetchers:
     @property
     def due_ms(self) -> int:
         """When `tick` has something to do."""
-        return min([fetcher.due_ms for fetcher in self._fetchers.values()], default=NEVER_MS)
+        due_ms = NEVER_MS
+        for fetcher in self._fetchers.values():
+            fetcher_due_ms = fetcher.due_ms
+            due_ms = fetcher_due_ms if fetcher_due_ms < due_ms else due_ms
+        return due_ms
 
     def _lane_of(self, topic_partition: TopicPartition) -> int:
         return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count

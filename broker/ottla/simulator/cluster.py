@@ -346,30 +346,25 @@ class Cluster:
                 self.on_event(reached)
         touched = self._touched
         for place in self.nodes.values():
-            if place.process is not None and not place.is_frozen:
+            is_due = place.wake_ms <= now_ms or place.host in touched
+            if is_due and place.process is not None and not place.is_frozen:
                 if place.stopped:
                     self._end(place)
-                elif place.wake_ms <= now_ms or place.host in touched:
-                    self._tick(place, now_ms)
+                else:
+                    self._tick(place, place.process, now_ms)
         for host, client in self._clients.items():
-            if host in self._touched or self._client_wake_ms[host] <= now_ms:
+            if host in touched or self._client_wake_ms[host] <= now_ms:
                 client.tick()
                 deadline_ms = client.next_deadline_ms()
                 self._client_wake_ms[host] = max(now_ms + 1, deadline_ms or now_ms + STEP_MS_MAX)
-        self._touched.clear()
+        touched.clear()
 
-    def _tick(self, place: SimulatedNode, now_ms: int) -> None:
-        process = place.process
-        assert process is not None, "only what runs ticks"
+    def _tick(self, place: SimulatedNode, process: Node, now_ms: int) -> None:
         self.now_at = place.host
         process.tick()
         self.on_event(place)
-        deadline_ms = process.next_deadline_ms()
-        place.wake_ms = (
-            now_ms + STEP_MS_MAX if deadline_ms is None else max(now_ms + 1, self.true_ms(place, deadline_ms))
-        )
-        if place.stopped:
-            place.wake_ms = now_ms + 1
+        wake_ms = self.true_ms(place, process.next_deadline_ms())
+        place.wake_ms = now_ms + 1 if place.stopped or wake_ms <= now_ms else wake_ms
 
     def true_ms(self, place: SimulatedNode, monotonic_ms: int) -> int:
         """Return when the node's clock says ``monotonic_ms``."""

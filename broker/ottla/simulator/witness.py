@@ -81,7 +81,9 @@ class Invariant:
         """A consumer that stood at ``position`` was told that the log starts at ``start``."""
 
 
-_Replicas: TypeAlias = dict[TopicPartition, tuple[PartitionLog, ReplicaState]]
+_SeenReplica: TypeAlias = tuple[PartitionLog, bool, LeaderEpoch, Offset, Offset, Offset]
+"""A log, and the fields of its `ReplicaState`."""
+_Replicas: TypeAlias = dict[TopicPartition, _SeenReplica]
 
 
 class _Seen:
@@ -175,32 +177,37 @@ class Witness:
                 self._look_at_image(image)
         self._look_at_replicas(place, process.replicas, seen.replicas)
 
-    def _look_at_replicas(self, place: SimulatedNode, partitions: Iterable[Partition], replicas: _Replicas) -> None:
+    def _look_at_replicas(self, place: SimulatedNode, partitions: Iterable[Partition], seen: _Replicas) -> None:
         node_id = place.node_id
         for partition in partitions:
             log = partition.log
-            # A plain tuple, which equals a named one and is made faster: mostly nothing has changed.
+            # Compared as a whole, since mostly nothing has changed.
             now = (
+                log,
                 partition.leader == node_id,
                 partition.leader_epoch,
                 log.high_watermark,
                 log.log_end_offset,
                 log.log_start_offset,
             )
-            before = replicas.get(partition.topic_partition)
-            if before is None or before[0] is not log:
-                before = (log, NO_REPLICA)  # a replica that was removed, or damaged, starts anew
-            if before[1] != now and partition.topic_id in self.image.topics.by_id:
-                topic, index = partition.topic_partition
-                key = PartitionKey(topic, partition.topic_id, index)
-                change = Change(place, partition, key, before[1], ReplicaState(*now))
-                replicas[partition.topic_partition] = (log, change.now)
-                with _observed(place):
-                    for invariant in self.invariants:
-                        invariant.on_replica(change)
+            if seen.get(partition.topic_partition) != now:
+                self._on_changed(place, partition, seen, now)
+
+    def _on_changed(self, place: SimulatedNode, partition: Partition, seen: _Replicas, now: _SeenReplica) -> None:
+        old, state = seen.get(partition.topic_partition), ReplicaState(*now[1:])
+        # A replica that was removed, or damaged, starts anew.
+        before = ReplicaState(*old[1:]) if old is not None and old[0] is now[0] else NO_REPLICA
+        if before != state and partition.topic_id in self.image.topics.by_id:
+            topic, index = partition.topic_partition
+            key = PartitionKey(topic, partition.topic_id, index)
+            seen[partition.topic_partition] = now
+            change = Change(place, partition, key, before, state)
+            with _observed(place):
+                for invariant in self.invariants:
+                    invariant.on_replica(change)
 
     def _note_end(self, seen: _Seen | None) -> None:
-        for log, _ in () if seen is None else seen.replicas.values():
+        for log, *_ in () if seen is None else seen.replicas.values():
             self._ended[log.topic_partition] = max(self._ended.get(log.topic_partition, 0), log.high_watermark)
 
     def highest_seen(self, key: PartitionKey) -> Offset:

@@ -177,6 +177,8 @@ class _StructReader:
     def _array(self, target: str, field: Field, *, flexible: bool, nullable: bool) -> None:
         size = self._length("i", flexible=flexible)
         self._null_case(target, size, nullable=nullable)
+        with self.source.block(f"elif {size} == 0:"):
+            self.source.line(f"{target} = []")
         with self.source.block("else:"):
             unit = self._element_min_size_bytes(field, flexible=flexible)
             with self.source.block(f"if {size} * {unit} > end - position:"):
@@ -221,23 +223,26 @@ class _StructReader:
                 self.source.line("position += 1")
             return
         count, tag, size, stop = (self.source.local(prefix) for prefix in ("n", "t", "n", "e"))
-        self._uvarint(count)
-        self._count(count, "the tagged section")
-        with self.source.block(f"for _ in range({count}):"):
-            self._uvarint(tag)
-            self._uvarint(size)
-            self.source.line(f"{stop} = position + {size}")
-            with self.source.block(f"if {stop} > end:"):
-                self.source.line(f"refuse_length(f'tag {{{tag}}}', {size}, end - position)")
-            for index, (key, field) in enumerate(tagged):
-                with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
-                    start = self.source.local("p")
-                    self.source.line(f"{start} = position")
-                    self._field(f"{owner}.{key}", field, is_tagged=True)
-                    self._flush()
-                    with self.source.block(f"if position != {stop}:"):
-                        self.source.line(f"refuse_tag_size({key!r}, {tag}, {size}, position - {start})")
-            with self.source.block(f"elif {tag} in {others}:"):
-                self.source.line(f"refuse_tag({others}[{tag}], {tag}, {self.version})")
-            with self.source.block("else:"):
-                self.source.line(f"position = keep_unknown_tag({owner}, buffer, {tag}, position, {size}, end)")
+        with self.source.block("if buffer[position] == 0:"):
+            self.source.line("position += 1")
+        with self.source.block("else:"):
+            self._uvarint(count)
+            self._count(count, "the tagged section")
+            with self.source.block(f"for _ in range({count}):"):
+                self._uvarint(tag)
+                self._uvarint(size)
+                self.source.line(f"{stop} = position + {size}")
+                with self.source.block(f"if {stop} > end:"):
+                    self.source.line(f"refuse_length(f'tag {{{tag}}}', {size}, end - position)")
+                for index, (key, field) in enumerate(tagged):
+                    with self.source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
+                        start = self.source.local("p")
+                        self.source.line(f"{start} = position")
+                        self._field(f"{owner}.{key}", field, is_tagged=True)
+                        self._flush()
+                        with self.source.block(f"if position != {stop}:"):
+                            self.source.line(f"refuse_tag_size({key!r}, {tag}, {size}, position - {start})")
+                with self.source.block(f"elif {tag} in {others}:"):
+                    self.source.line(f"refuse_tag({others}[{tag}], {tag}, {self.version})")
+                with self.source.block("else:"):
+                    self.source.line(f"position = keep_unknown_tag({owner}, buffer, {tag}, position, {size}, end)")
