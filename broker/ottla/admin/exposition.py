@@ -9,7 +9,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 
-from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestMemorySample, RequestSample
+from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestMemorySample, RequestSample, TlsSample
 from ottla.controller.metrics import ControllerMetrics
 
 Labels = dict[str, str]
@@ -40,6 +40,7 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
     yield _gauge("ottla_loop_delay_seconds", "How long the node's loop took to turn to this page.", loop_delay_s)
     yield from _server(snapshot)
     yield from _request_memory(snapshot.request_memory)
+    yield from _tls(snapshot.tls)
     yield from _quorum(snapshot)
     yield from _requests(snapshot)
     if snapshot.is_broker:
@@ -118,6 +119,30 @@ def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
         "ottla_connections_closed_for_slow_requests_total",
         "Connections closed because their requests kept memory that others waited for, and brought too little.",
         memory.connections_closed,
+    )
+
+
+def _tls(tls: TlsSample) -> Iterator[Metric]:
+    def by_listener(counts: dict[str, int], unit: float = 1) -> Samples:
+        return (({"listener": name}, count / unit) for name, count in sorted(counts.items()))
+
+    yield _family(
+        "ottla_tls_handshakes_total", "TLS handshakes that succeeded.", "counter", by_listener(tls.handshakes)
+    )
+    yield _family(
+        "ottla_tls_handshakes_failed_total",
+        "TLS handshakes that either side refused, or that were not finished in time.",
+        "counter",
+        by_listener(tls.failed_handshakes),
+    )
+    yield _gauge("ottla_tls_handshakes_open", "TLS handshakes under way.", tls.open_handshakes)
+    yield _counter("ottla_tls_reloads_total", "Times that a listener took new certificates.", tls.reloads)
+    yield _counter("ottla_tls_failed_reloads_total", "New certificates that could not be used.", tls.failed_reloads)
+    yield _family(
+        "ottla_tls_certificate_ends_in_seconds",
+        "Time until the first certificate of a listener's chain ends; below 0 behind that.",
+        "gauge",
+        by_listener(tls.certificates_end_in_ms, 1000),
     )
 
 

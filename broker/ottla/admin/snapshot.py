@@ -59,6 +59,17 @@ class RequestMemorySample(NamedTuple):
     connections_closed: int
 
 
+class TlsSample(NamedTuple):
+    """What came of TLS, by listener where it is a dictionary."""
+
+    handshakes: dict[str, int]
+    failed_handshakes: dict[str, int]
+    open_handshakes: int
+    reloads: int
+    failed_reloads: int
+    certificates_end_in_ms: dict[str, int]
+
+
 class QuorumSample(NamedTuple):
     """The metadata quorum as this node sees it; -1 where there is none."""
 
@@ -104,6 +115,7 @@ class NodeSnapshot:
     denials: dict[tuple[str, str], int]
     """How often an operation on a kind of resource was refused."""
     request_memory: RequestMemorySample
+    tls: TlsSample
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
@@ -168,10 +180,23 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.memory.waits,
             gateway.closed_for_slow_frames,
         ),
+        tls=_sample_tls(node),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
         groups_by_state=_count_groups(node),
+    )
+
+
+def _sample_tls(node: Node) -> TlsSample:
+    metrics, now_ms = node.tls_metrics, node.clock.wall_ms()
+    return TlsSample(
+        dict(metrics.handshakes),
+        dict(metrics.failed_handshakes),
+        metrics.open_handshakes,
+        metrics.reloads,
+        metrics.failed_reloads,
+        {listener: ends_ms - now_ms for listener, ends_ms in metrics.certificates_expire_at_ms.items()},
     )
 
 

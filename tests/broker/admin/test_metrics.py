@@ -194,3 +194,21 @@ def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: Runnin
         pass
 
     assert len(taken[0].partitions) <= PARTITIONS_PER_SLICE + 1
+
+
+def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Callable[[], Figures]) -> None:
+    tls = running.node.tls_metrics
+    tls.handshakes["SSL"] += 3
+    tls.failed_handshakes["SSL"] += 2
+    tls.open_handshakes, tls.reloads, tls.failed_reloads = 4, 5, 6
+    tls.certificates_expire_at_ms["SSL"] = running.node.clock.wall_ms() + 7_000_000
+
+    figures = page()
+
+    listener = (("listener", "SSL"),)
+    assert figures["ottla_tls_handshakes_total", listener] == 3
+    assert figures["ottla_tls_handshakes_failed_total", listener] == 2
+    assert figures["ottla_tls_handshakes_open", ()] == 4
+    assert figures["ottla_tls_reloads_total", ()] == 5
+    assert figures["ottla_tls_failed_reloads_total", ()] == 6
+    assert 6_900 < figures["ottla_tls_certificate_ends_in_seconds", listener] <= 7_000
