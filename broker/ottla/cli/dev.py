@@ -169,7 +169,7 @@ class _Watch:
     async def _watch(self, bootstrap: str) -> None:
         import asyncio
 
-        from ottla.cli.samples import feed_samples, self_check
+        from ottla.cli.samples import feed_samples, make_sample_topic, self_check
 
         task = asyncio.current_task()
         assert task is not None
@@ -177,6 +177,8 @@ class _Watch:
         if self._stopping.is_set():
             return
         await self_check(bootstrap)
+        if self._sample:
+            await make_sample_topic(bootstrap)
         self._greet(bootstrap)
         if self._sample:
             await feed_samples(bootstrap)

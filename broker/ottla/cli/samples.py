@@ -19,6 +19,7 @@ CHECK_PAYLOAD = b"ready"
 SAMPLE_TOPIC = "sample"
 SAMPLE_PARTITIONS = 3
 SAMPLE_INTERVAL_S = 0.5
+_POLL_S = 0.02
 THERMOMETERS = ("greenhouse", "kitchen", "cellar", "attic", "yard")
 
 
@@ -53,21 +54,34 @@ async def _create_unless_there(admin: AdminClient, topic: str, *, partitions: in
             raise
 
 
+async def make_sample_topic(bootstrap: str) -> None:
+    """Make the topic ``sample`` unless it is there; return when clients find it: they are told to read it next.
+
+    Raises:
+        OttlaError: the node refuses, or is gone.
+    """
+    async with AdminClient(bootstrap, request_timeout_s=CHECK_TIMEOUT_S) as admin:
+        await _create_unless_there(admin, SAMPLE_TOPIC, partitions=SAMPLE_PARTITIONS)
+        deadline_s = time.monotonic() + CHECK_TIMEOUT_S
+        while not await admin.describe_topics([SAMPLE_TOPIC]):
+            if time.monotonic() > deadline_s:
+                raise RequestTimeoutError(f"topic {SAMPLE_TOPIC} did not appear within {CHECK_TIMEOUT_S:g} s")
+            await asyncio.sleep(_POLL_S)
+
+
 async def feed_samples(bootstrap: str) -> NoReturn:
     """Send readings to the topic ``sample``, two a second, until cancelled.
 
     Raises:
         OttlaError: the node is gone, or refuses.
     """
-    async with AdminClient(bootstrap) as admin:
-        await _create_unless_there(admin, SAMPLE_TOPIC, partitions=SAMPLE_PARTITIONS)
-        async with Producer(admin.cluster, create_topics=True, delivery_timeout_s=5.0) as producer:
-            number = 0
-            while True:
-                key, value = reading(number, time.time())
-                await producer.send(SAMPLE_TOPIC, value, key=key)
-                number += 1
-                await asyncio.sleep(SAMPLE_INTERVAL_S)
+    async with Producer(bootstrap, delivery_timeout_s=5.0) as producer:
+        number = 0
+        while True:
+            key, value = reading(number, time.time())
+            await producer.send(SAMPLE_TOPIC, value, key=key)
+            number += 1
+            await asyncio.sleep(SAMPLE_INTERVAL_S)
 
 
 def reading(number: int, at_s: float) -> tuple[bytes, bytes]:

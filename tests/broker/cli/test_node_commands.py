@@ -184,6 +184,7 @@ def test_dev_keeps_its_data_and_feeds_its_sample(tmp_path: Path, run: Any) -> No
             said = read_until(process, "ottla consume sample")
             found = re.search(r"Kafka\s+(\S+)", said)
             assert found
+            assert run("topic", "describe", "sample", "-b", found[1]).code == 0
             ran = run("consume", "sample", "-n", "1", "-b", found[1])
 
     assert json.loads(ran.out)["thermometer"] in THERMOMETERS
