@@ -8,7 +8,7 @@ Source: LogManager, MetaPropertiesEnsemble and LogDirFailureChannel of Apache Ka
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -249,6 +249,11 @@ class LogManager:
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self._logs.get(topic_partition)
+
+    def has_any_of(self, topic_partition: TopicPartition) -> bool:
+        """Return whether there is a log of the partition, or was: usable or not, one or several."""
+        known: tuple[Container[TopicPartition], ...] = (self._logs, self._duplicates, self._damaged, self._lost_from)
+        return any(topic_partition in logs for logs in known)
 
     def get_or_create(
         self,

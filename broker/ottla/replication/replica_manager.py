@@ -41,6 +41,8 @@ from ottla.wire.codec import Message
 logger = logging.getLogger(__name__)
 
 _ASSIGNED_PER_TICK = 5
+_ASSIGNING_MS_MAX = 1
+"""A log takes a third of a millisecond to make; ten where the file system is busy."""
 COMMIT_TIMEOUT_MS = 5_000
 """How long a coordinator waits for its records to be committed (offsets.commit.timeout.ms)."""
 AWAITED_MS_MAX = 5_000
@@ -179,6 +181,10 @@ class ReplicaManager:
         if self.node_id in registration.replicas:
             raise StorageError(f"{wanted} is on a log directory that failed")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+        """Return whether there is no log yet of a partition that the metadata gives to this node: nothing is in it."""
+        return topic_partition in self._unassigned and not self._logs.has_any_of(topic_partition)
 
     def holds(self, partition: Partition) -> bool:
         """Return whether ``partition`` is still what this node has under its name."""
@@ -394,8 +400,11 @@ class ReplicaManager:
 
     def _assign_some(self) -> None:
         """Make the logs of the next few new partitions; the others come with the next ticks, or when asked for."""
+        started_ms = self._clock.monotonic_ms()
         for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
             self._assign(topic_partition, self._unassigned.pop(topic_partition))
+            if self._clock.monotonic_ms() > started_ms + _ASSIGNING_MS_MAX:
+                return
 
     def _tell_changed(self) -> None:
         """Let look again who waits for what was assigned or let go: each fetch once, however much it is."""

@@ -53,13 +53,22 @@ class GroupPartitionsPublisher:
         for topic_partition, local in changes.followers.items():
             self._groups.on_resigned(topic_partition.partition, local.partition.leader_epoch)
         for topic_partition, local in changes.elected_leaders.items():
-            partition = self._replicas.find(*topic_partition)
-            if partition is not None:
-                batches = batches_between(partition.log, partition.log.log_start_offset, partition.log.log_end_offset)
+            batches = self._written(topic_partition)
+            if batches is not None:
                 self._groups.on_elected(topic_partition.partition, local.partition.leader_epoch, batches)
         deleted = [topic.name for topic in delta.topics.deleted_topics.values()]
         if deleted:
             self._groups.on_topics_deleted(deleted)
+
+    def _written(self, topic_partition: TopicPartition) -> Iterator[RecordBatch] | None:
+        """Return what is in the log of a partition that this node leads; None when the disk refused it."""
+        if self._replicas.is_yet_to_be_made(topic_partition):
+            # Asking for it would make it: the fifty logs of a new topic at once stop the loop for a tenth of a second.
+            return iter(())
+        partition = self._replicas.find(*topic_partition)
+        if partition is None:
+            return None
+        return batches_between(partition.log, partition.log.log_start_offset, partition.log.log_end_offset)
 
 
 def batches_between(log: PartitionLog, start: Offset, end: Offset) -> Iterator[RecordBatch]:

@@ -1,11 +1,14 @@
 """A node as a whole: it starts, serves, stops and starts again, and loses nothing that it acknowledged."""
 
+from itertools import pairwise
+
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.simulator.single_node import RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.registry import ApiKey
 
@@ -43,6 +46,23 @@ def test_api_versions_lists_produce_from_version_zero_and_every_catalog_row(runn
     assert answer.error_code == ErrorCode.NONE
     assert ranges[ApiKey.PRODUCE] == (0, 13)
     assert ApiKey.BROKER_HEARTBEAT not in ranges
+
+
+def test_the_first_group_does_not_stop_the_loop_until_all_logs_of_the_offsets_topic_are_made(world: World) -> None:
+    """They were made as one: producers waited a fifth of a second for it."""
+    running = world.start_node(offsets_topic_num_partitions="50")
+    client = running.connect()
+    made = [0]
+    client.send(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    while made[-1] < 50:
+        running.run(1)
+        made.append(sum(log.topic_partition.topic == "__consumer_offsets" for log in running.node.logs.logs()))
+
+    assert max(later - earlier for earlier, later in pairwise(made)) <= 10
+    answer = running.connect().ask(
+        FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), FindCoordinatorResponse, 4
+    )
+    assert [coordinator.error_code for coordinator in answer.coordinators] == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("version", [4, 3])
