@@ -189,6 +189,8 @@ class Authentication:
             login.fail_unanswered(f"it was not complete after {LOGIN_MS_MAX} ms")
 
     def next_deadline_ms(self) -> int | None:
+        if not self._pending and not self._sentences:
+            return None
         deadlines = [next(iter(self._pending.values())).deadline_ms] if self._pending else []
         if self._sentences:
             deadlines.append(self._sentences[0].due_ms)

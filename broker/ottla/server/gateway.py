@@ -211,7 +211,7 @@ class Gateway:
     def tick(self, now_ms: int) -> None:
         """Close connections that have been silent for too long, or keep memory that others wait for."""
         self.authentication.tick(now_ms)
-        if self.memory.waiter_count and now_ms >= self._next_slow_check_ms:
+        if self.memory.is_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self._close_slow(now_ms)
         if now_ms >= self._next_idle_check_ms:
@@ -223,7 +223,7 @@ class Gateway:
             return None
         login_ms = self.authentication.next_deadline_ms()
         due_ms = self._next_idle_check_ms if login_ms is None else min(self._next_idle_check_ms, login_ms)
-        return min(due_ms, self._next_slow_check_ms) if self.memory.waiter_count else due_ms
+        return min(due_ms, self._next_slow_check_ms) if self.memory.is_awaited else due_ms
 
     # --- logins ------------------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class Gateway:
         ]
         for state, reason in self._slow_frames.find(holders, now_ms):
             # Those that waited may have been let in meanwhile: what nobody wants may be kept.
-            if self.memory.waiter_count:
+            if self.memory.is_awaited:
                 self.closed_for_slow_frames += 1
                 logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
                 self._end(state)

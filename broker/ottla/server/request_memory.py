@@ -77,6 +77,11 @@ class RequestMemory(Generic[WaiterT]):
     def waiter_count(self) -> int:
         return len(self._large_waiters) + len(self._ordinary_waiters)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits: a quick look."""
+        return bool(self._large_waiters or self._ordinary_waiters)
+
     def take(self, waiter: WaiterT, size_bytes: int) -> bool:
         """Hold ``size_bytes`` for ``waiter``; after False it is in the queue until ``on_granted`` says so.
 

@@ -392,8 +392,8 @@ class Cluster:
             if place.wake_ms < earliest_ms and place.process is not None and not place.is_frozen:
                 earliest_ms = place.wake_ms
         for wake_ms in self._client_wake_ms.values():
-            earliest_ms = min(earliest_ms, wake_ms)
-        return max(now_ms, earliest_ms)
+            earliest_ms = wake_ms if wake_ms < earliest_ms else earliest_ms
+        return earliest_ms if earliest_ms > now_ms else now_ms
 
     # --- looking
 

@@ -333,8 +333,9 @@ class Internet:
         core = socket.core
         while socket.arrived and socket.is_read_from and socket.is_open:
             buffer = core.receive_buffer(socket.connection)
-            size = min(len(buffer), len(socket.arrived))
-            buffer[:size] = socket.arrived[:size]
+            arrived = socket.arrived[: len(buffer)]
+            size = len(arrived)
+            buffer[:size] = arrived
             del socket.arrived[:size]
             core.received(socket.connection, size)
             self._note_read(socket.other, size)
