@@ -31,7 +31,8 @@ class PlainServer:
         """See `exchange.ServerExchange.evaluate`."""
         parts = decode_text(token, PLAIN).split("\0")
         if len(parts) != 3:
-            raise AuthenticationFailedError(f"a PLAIN token of {len(parts)} parts where 3 are due")
+            told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            raise AuthenticationFailedError(told, told=told)
         authorization_id, user, password = parts
         if not user:
             raise _failure("username not specified")

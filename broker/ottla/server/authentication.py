@@ -6,7 +6,7 @@ A connection on a listener with SASL has a `ConnectionLogin` from its first byte
 state        what may come                                    next
 ============ ================================================ =========================================================
 HANDSHAKE    ApiVersions until it is answered, SaslHandshake  TOKENS, or BARE_TOKENS after SaslHandshake v0
-TOKENS       SaslAuthenticate                                 DONE or FAILED
+TOKENS       SaslAuthenticate; SaslHandshake is an error      DONE or FAILED
 BARE_TOKENS  frames that are tokens                           DONE or FAILED
 DONE         everything; SaslHandshake begins a renewal       TOKENS again; closed when a session is over (KIP-368)
 FAILED       nothing is read                                  closed after connection.failed.authentication.delay.ms
@@ -112,7 +112,7 @@ class Authentication:
         self.network = network
         self.on_logged_in = on_logged_in
         self.on_close = on_close
-        self._on_end = on_end
+        self.on_end = on_end
         self._failure_delay_ms = failure_delay_ms
         self._random = random
         self._credential_of = credential_of
@@ -186,7 +186,7 @@ class Authentication:
             if login.deadline_ms > now_ms:
                 return
             self.timed_out += 1
-            login.fail_unanswered(f"it was not complete after {LOGIN_MS_MAX} ms")
+            login.fail_unanswered(f"it was not complete after {LOGIN_MS_MAX} ms", is_late=False)
 
     def next_deadline_ms(self) -> int | None:
         if not self._pending and not self._sentences:
@@ -200,7 +200,7 @@ class Authentication:
         if not sentence.connection.is_closed and sentence.response is not None:
             sentence.answer.complete(sentence.response)
         if not sentence.connection.is_closed:
-            self._on_end(sentence.connection)
+            self.on_end(sentence.connection)
 
     def _new_nonce(self) -> str:
         return f"{self._random.randrange(1 << _NONCE_BITS):x}"
@@ -255,7 +255,8 @@ class ConnectionLogin:
             return True
         api_key, version = _HEADER_START.unpack_from(frame)
         if self._state is _State.TOKENS:
-            return api_key != ApiKey.SASL_AUTHENTICATE and self._refuse(api_key, "authentication")
+            may_come = api_key in (ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE)
+            return not may_come and self._refuse(api_key, "authentication")
         if api_key == ApiKey.API_VERSIONS:
             return self._is_versions_answered(version) and self._refuse(api_key, "handshake")
         return api_key != ApiKey.SASL_HANDSHAKE and self._refuse(api_key, "handshake")
@@ -279,11 +280,15 @@ class ConnectionLogin:
 
     def _refuse(self, api_key: int, stage: str) -> bool:
         name = ApiKey(api_key).name if api_key in ApiKey.__members__.values() else f"key {api_key}"
-        self.fail_unanswered(f"Unexpected Kafka request of type {name} during SASL {stage}.")
+        self.fail_unanswered(f"Unexpected Kafka request of type {name} during SASL {stage}.", is_late=False)
         return True
 
-    def fail_unanswered(self, reason: str) -> None:
+    def fail_unanswered(self, reason: str, *, is_late: bool = True) -> None:
+        """End the login without an answer; ``is_late`` where something could be guessed by trying again."""
         self._note_failure(reason)
+        if not is_late:
+            self._owner.on_end(self._connection)
+            return
         self._owner.sentence(self._connection, None)
         self._connection.is_blocked = True
         self._owner.network.pause_reading(self._connection.info.connection)
@@ -302,6 +307,9 @@ class ConnectionLogin:
     def choose(self, mechanism: str, *, version: int) -> Answer:
         """See `handlers.api.Login.choose`."""
         offered = list(self._listener.mechanisms)
+        if self._state is _State.TOKENS:
+            reason = "a second SaslHandshake where a token is due"
+            return self._fail(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), reason)
         if self._state is _State.DONE:
             if not self._may_renew():
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,4 +1,4 @@
-"""SCRAM credentials are set, changed and removed, or refused in Kafka's words."""
+"""SCRAM credentials are set, changed and removed, or refused in Kafka's words (recorded from Kafka 4.3.1)."""
 
 from collections.abc import Callable
 from typing import Any
