@@ -169,3 +169,19 @@ class Network(Protocol):
         Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that
         no process listens there.
         """
+
+
+class KeyFetch(NamedTuple):
+    """Where an issuer's keys are, ``https:`` or ``file:``, and how they may be fetched."""
+
+    url: str
+    allows_private_addresses: bool
+    connect_timeout_ms: int
+    read_timeout_ms: int
+
+
+class KeySource(Protocol):
+    """Fetches the public keys that tokens are checked with."""
+
+    def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
+        """Fetch off the loop, then call ``done`` on the loop with the bytes, or in words why there are none."""

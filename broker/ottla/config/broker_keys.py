@@ -25,9 +25,17 @@ ottla.admin.listener STRING "" - - read-only acted-on unlisted
     host:port of the admin HTTP server (health, readiness, metrics); empty turns it off.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Tell each client to dial the address that it has dialled; for one node that is reached by several names.
+ottla.oauthbearer.private.addresses.allow BOOLEAN false - - read-only acted-on unlisted
+    Fetch the keys of tokens also from addresses that are not public: loopback, private, link-local.
 ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted
     Entries (topics, partitions, names) that one request may list, over all its arrays; one with more is not served.
 """
+
+OAUTH_ROWS = """
+org.apache.kafka.sasl.oauthbearer.allowed.urls LIST "" list - read-only acted-on unlisted
+    URLs that keys of tokens may come from; a file has to be named here. When it is empty, https URLs are allowed.
+"""
+"""A system property of Kafka's JVM, which has no configuration key for it."""
 
 AUTHORIZER_ROWS = """
 allow.everyone.if.no.acl.found BOOLEAN false - - read-only acted-on unlisted
@@ -53,4 +61,5 @@ _AREAS = (
 OTTLA_KEYS: dict[str, ConfigKey] = read_table(OTTLA_ROWS)
 BROKER_KEYS: dict[str, ConfigKey] = {key: row for area in _AREAS for key, row in read_table(area.ROWS).items()}
 AUTHORIZER_KEYS: dict[str, ConfigKey] = read_table(AUTHORIZER_ROWS)
-BROKER_KEYS |= OTTLA_KEYS | AUTHORIZER_KEYS
+OAUTH_KEYS: dict[str, ConfigKey] = read_table(OAUTH_ROWS)
+BROKER_KEYS |= OTTLA_KEYS | AUTHORIZER_KEYS | OAUTH_KEYS

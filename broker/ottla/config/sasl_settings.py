@@ -16,9 +16,12 @@ from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
 from ottla.config.layers import LISTENER_PREFIX
 from ottla.config.listener_overrides import listener_text, mechanism_text
 from ottla.config.listeners import Listener
+from ottla.config.oauth_settings import OauthSettings, read_oauth_settings
 from ottla.errors import ConfigurationError
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LOGIN_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""What nodes log in at each other with."""
+SERVED_MECHANISMS: Final = (*LOGIN_MECHANISMS, "OAUTHBEARER")
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
@@ -36,6 +39,7 @@ class SaslListener:
         mechanisms: offered there, in the configuration's order.
         receive_bytes_max: sasl.server.max.receive.size, for frames before the login is complete.
         plain_users: password by name, from the JAAS entry of PLAIN.
+        oauth: whose tokens count, where OAUTHBEARER is offered.
         reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for ever.
     """
 
@@ -43,6 +47,7 @@ class SaslListener:
     receive_bytes_max: int
     plain_users: Mapping[str, str]
     reauth_ms_max: Mapping[str, int]
+    oauth: OauthSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -115,6 +120,7 @@ class _Reader:
         return SaslListener(
             mechanisms=mechanisms,
             receive_bytes_max=self._number(name, "sasl.server.max.receive.size"),
+            oauth=read_oauth_settings(self._originals, name) if "OAUTHBEARER" in mechanisms else None,
             plain_users=self._plain_users(name) if "PLAIN" in mechanisms else {},
             reauth_ms_max={
                 each: self._parsed_number(reauth, mechanism_text(self._originals, name, each, reauth))
@@ -125,7 +131,7 @@ class _Reader:
     def login(self, listener: str, key: str) -> NodeLogin:
         """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
         mechanism = str(_parse(key, listener_text(self._originals, listener, key)))
-        _require_served(mechanism, f"{key} for listener {listener}")
+        _require_served(mechanism, f"{key} for listener {listener}", LOGIN_MECHANISMS)
         jaas_key, module = self._module(listener, mechanism)
         if module is None:
             raise ConfigurationError(
@@ -190,10 +196,10 @@ def _parse(key: str, text: str | None) -> ConfigValue:
         raise ConfigurationError(error.message or "") from error
 
 
-def _require_served(mechanism: str, where: str) -> None:
-    if mechanism not in SERVED_MECHANISMS:
+def _require_served(mechanism: str, where: str, served: tuple[str, ...] = SERVED_MECHANISMS) -> None:
+    if mechanism not in served:
         raise ConfigurationError(
-            f"{where} has {mechanism}, which this release does not serve; it serves {', '.join(SERVED_MECHANISMS)}"
+            f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(served)}"
         )
 
 

@@ -21,6 +21,7 @@ from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.reactor import Reactor
 from ottla.server.node import Node
@@ -120,6 +121,7 @@ class _Run:
             on_stopped=self._stopped,
             on_config=self._use_config,
             tls_metrics=None if tls is None else tls.metrics,
+            key_source=WebKeySource(reactor.post),
         )
         self._admin = _admin_server(config, self._node, reactor)
 

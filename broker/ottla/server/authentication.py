@@ -28,12 +28,14 @@ from ottla.config.sasl_settings import SaslListener
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer
 from ottla.handlers.catalog import CATALOG
-from ottla.ports import Clock, ConnectionId, Network, Random
+from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
+from ottla.sasl.oauthbearer import OAUTHBEARER, OauthServer
 from ottla.sasl.plain import PLAIN, PlainServer
 from ottla.sasl.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism, ScramServer
 from ottla.server.connection import Connection
+from ottla.server.signing_keys import IssuerKeys
 from ottla.wire.codec import Message
 from ottla.wire.messages.registry import ApiKey
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -88,6 +90,7 @@ class Authentication:
     Args of the constructor:
         listeners: the doors with SASL.
         failure_delay_ms: connection.failed.authentication.delay.ms.
+        key_source: fetches what tokens are checked with; None where OAUTHBEARER is offered nowhere.
         credential_of: looks up a user's SCRAM credential.
         on_logged_in: told of a connection whose first login is complete.
         on_close: closes a connection that broke the rules, with a line that says why.
@@ -102,6 +105,7 @@ class Authentication:
         clock: Clock,
         random: Random,
         network: Network,
+        key_source: KeySource | None,
         credential_of: CredentialOf,
         on_logged_in: Callable[[Connection], None],
         on_close: Callable[[Connection, str], None],
@@ -116,6 +120,11 @@ class Authentication:
         self._failure_delay_ms = failure_delay_ms
         self._random = random
         self._credential_of = credential_of
+        self._issuers = {
+            name: IssuerKeys(listener.oauth, clock=clock, source=key_source)
+            for name, listener in listeners.items()
+            if listener.oauth is not None and key_source is not None
+        }
         self._decoy_key = self._new_nonce().encode()
         self._pending: dict[ConnectionId, ConnectionLogin] = {}
         """Logins that are not complete yet, oldest first."""
@@ -141,9 +150,11 @@ class Authentication:
         """The connection has ended; no error when it never was to log in."""
         self._pending.pop(connection, None)
 
-    def new_exchange(self, listener: SaslListener, mechanism: str) -> ServerExchange:
+    def new_exchange(self, listener_name: str, mechanism: str) -> ServerExchange:
         if mechanism == PLAIN:
-            return PlainServer(listener.plain_users.get)
+            return PlainServer(self.listeners[listener_name].plain_users.get)
+        if mechanism == OAUTHBEARER:
+            return OauthServer(self._issuers[listener_name].validate)
         scram = SCRAM_MECHANISMS[mechanism]
         return ScramServer(
             scram,
@@ -179,6 +190,8 @@ class Authentication:
 
     def tick(self, now_ms: int) -> None:
         """Answer and close failed logins that have waited; close those that take too long."""
+        for issuer in self._issuers.values():
+            issuer.tick(now_ms)
         while self._sentences and self._sentences[0].due_ms <= now_ms:
             self._carry_out(self._sentences.popleft())
         while self._pending:
@@ -194,6 +207,7 @@ class Authentication:
         deadlines = [next(iter(self._pending.values())).deadline_ms] if self._pending else []
         if self._sentences:
             deadlines.append(self._sentences[0].due_ms)
+        deadlines += [due_ms for each in self._issuers.values() if (due_ms := each.next_deadline_ms()) is not None]
         return min(deadlines, default=None)
 
     def _carry_out(self, sentence: _Sentence) -> None:
@@ -324,7 +338,7 @@ class ConnectionLogin:
         self._wrong_mechanism = mechanism if self._is_renewal and mechanism != self._mechanism else None
         if self._wrong_mechanism is None:
             self._mechanism = mechanism
-            self._exchange = self._owner.new_exchange(self._listener, mechanism)
+            self._exchange = self._owner.new_exchange(self._connection.info.listener, mechanism)
         self._state = _State.TOKENS if version > 0 else _State.BARE_TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
-from ottla.ports import ConnectionId, Network
+from ottla.ports import ConnectionId, KeySource, Network
 from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication, CredentialOf
@@ -58,6 +58,7 @@ class Gateway:
         roles: of each listener, whether brokers' or controllers' APIs are served there.
         credential_of: looks up a user's SCRAM credential; None: in the newest metadata.
         principal_mappings: of the listeners whose clients are who their certificate says.
+        key_source: fetches what tokens are checked with.
         on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
         on_follower_ended: told of a broker whose replicas fetched over a connection that has ended.
     """
@@ -74,6 +75,7 @@ class Gateway:
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
         on_follower_ended: Callable[[NodeId], None],
         credential_of: CredentialOf | None = None,
+        key_source: KeySource | None = None,
     ) -> None:
         self._services = services
         self._network = network
@@ -93,7 +95,7 @@ class Gateway:
             on_wait=lambda state: network.pause_reading(state.info.connection),
             on_granted=self._on_granted,
         )
-        self.authentication = self._new_authentication(credential_of or self._credential_of)
+        self.authentication = self._new_authentication(credential_of or self._credential_of, key_source)
         self._slow_frames = SlowFrames()
         self._next_slow_check_ms = 0
         self._waits_silent_until_ms = 0
@@ -219,9 +221,9 @@ class Gateway:
             self._close_idle(now_ms - self.config.idle_ms_max)
 
     def next_deadline_ms(self) -> int | None:
-        if not self._connections:
-            return None
         login_ms = self.authentication.next_deadline_ms()
+        if not self._connections:
+            return login_ms
         due_ms = self._next_idle_check_ms if login_ms is None else min(self._next_idle_check_ms, login_ms)
         return min(due_ms, self._next_slow_check_ms) if self.memory.is_awaited else due_ms
 
@@ -230,7 +232,7 @@ class Gateway:
     def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self._services.metadata.image.scram.credential(mechanism, user)
 
-    def _new_authentication(self, credential_of: CredentialOf) -> Authentication:
+    def _new_authentication(self, credential_of: CredentialOf, key_source: KeySource | None) -> Authentication:
         services = self._services
         return Authentication(
             listeners=services.config.sasl.listeners,
@@ -238,6 +240,7 @@ class Gateway:
             clock=services.clock,
             random=services.random,
             network=self._network,
+            key_source=key_source,
             credential_of=credential_of,
             on_logged_in=lambda state: state.move_to(
                 self._memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max

@@ -29,7 +29,7 @@ from ottla.metadata.scram import first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, ConnectionId, Disk, Network, Random
+from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
@@ -73,6 +73,7 @@ class Node:
             the driver then calls `close`.
         on_config: told of settings that were changed while the node runs, for what the driver does with them.
         tls_metrics: what the driver counts.
+        key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -94,9 +95,11 @@ class Node:
         on_stopped: Callable[[str | None], None],
         on_config: Callable[[NodeConfig], None] = lambda _: None,
         tls_metrics: TlsMetrics | None = None,
+        key_source: KeySource | None = None,
     ) -> None:
         self.config = config
         self._on_config = on_config
+        self._key_source = key_source
         self.tls_metrics = tls_metrics or TlsMetrics()
         self.clock = clock
         self._random = random
@@ -273,6 +276,7 @@ class Node:
             on_heartbeats_ended=self._on_heartbeats_ended,
             on_follower_ended=self.replicas.lost_leaders.suspect,
             credential_of=self._credential_of,
+            key_source=self._key_source,
         )
 
     def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.config.broker_keys import AUTHORIZER_KEYS, BROKER_KEYS, OTTLA_KEYS
+from ottla.config.broker_keys import AUTHORIZER_KEYS, BROKER_KEYS, OAUTH_KEYS, OTTLA_KEYS
 from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.config.key import ConfigKey, Dynamic, InvalidConfigError, format_value, parse_value
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
@@ -59,7 +59,7 @@ def test_keys_types_and_defaults_are_kafkas(answers: list[list[str]]) -> None:
         )
         for kind, keys in OURS.items()
         for key in keys.values()
-        if key.name not in OTTLA_KEYS | AUTHORIZER_KEYS and key.name not in DYNAMIC_ONLY
+        if key.name not in OTTLA_KEYS | AUTHORIZER_KEYS | OAUTH_KEYS and key.name not in DYNAMIC_ONLY
     }
 
     assert ours == theirs

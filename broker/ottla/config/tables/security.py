@@ -31,9 +31,9 @@ sasl.login.callback.handler.class CLASS - - - read-only known
     A Java class for SASL logins.
 sasl.login.class CLASS - - - read-only known
     A Java class for SASL logins.
-sasl.login.connect.timeout.ms INT - - ms read-only known
+sasl.login.connect.timeout.ms INT - - ms read-only acted-on
     Wait for a connection to a token endpoint.
-sasl.login.read.timeout.ms INT - - ms read-only known
+sasl.login.read.timeout.ms INT - - ms read-only acted-on
     Wait for a token endpoint's answer.
 sasl.login.refresh.buffer.seconds SHORT 300 - s per-broker known
     A token is renewed this long before it ends.
@@ -77,19 +77,19 @@ sasl.oauthbearer.client.credentials.client.id STRING - - - read-only known
     Client id at the token endpoint.
 sasl.oauthbearer.client.credentials.client.secret PASSWORD - - - read-only known
     Client secret at the token endpoint.
-sasl.oauthbearer.clock.skew.seconds INT 30 - s read-only known
+sasl.oauthbearer.clock.skew.seconds INT 30 - s read-only acted-on
     Difference of clocks that is tolerated in tokens.
-sasl.oauthbearer.expected.audience LIST "" list - read-only known
+sasl.oauthbearer.expected.audience LIST "" list - read-only acted-on
     Audiences that a token may be for.
-sasl.oauthbearer.expected.issuer STRING - - - read-only known
+sasl.oauthbearer.expected.issuer STRING - - - read-only acted-on
     Issuer that a token must have.
-sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 - ms read-only known
+sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 - ms read-only acted-on
     How often signing keys are fetched.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 - ms read-only known
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 - ms read-only acted-on
     Longest rest after a failed fetch of keys.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 - ms read-only known
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 - ms read-only acted-on
     First rest after a failed fetch of keys.
-sasl.oauthbearer.jwks.endpoint.url STRING - - - read-only known
+sasl.oauthbearer.jwks.endpoint.url STRING - - - read-only acted-on
     Where signing keys are.
 sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever - - read-only known
     A Java class that gets tokens.
@@ -97,9 +97,9 @@ sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oaut
     A Java class that checks tokens.
 sasl.oauthbearer.scope STRING - - - read-only known
     Scope that a client asks for.
-sasl.oauthbearer.scope.claim.name STRING scope - - read-only known
+sasl.oauthbearer.scope.claim.name STRING scope - - read-only acted-on
     Claim that holds the scope.
-sasl.oauthbearer.sub.claim.name STRING sub - - read-only known
+sasl.oauthbearer.sub.claim.name STRING sub - - read-only acted-on
     Claim that holds the subject.
 sasl.oauthbearer.token.endpoint.url STRING - - - read-only known
     Where tokens are.

@@ -1,0 +1,120 @@
+"""What ``server.properties`` says about OAUTHBEARER on one listener: whose tokens count, and where the keys are.
+
+Keys come over https from a public address, or from a file that is named twice: in the URL, and in
+``org.apache.kafka.sasl.oauthbearer.allowed.urls`` (which is a system property of Kafka's JVM, and a key here).
+Source: SaslConfigs, OAuthBearerUtils.validateUrl of Apache Kafka 4.3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.key import InvalidConfigError, parse_value
+from ottla.config.listener_overrides import mechanism_text
+from ottla.errors import ConfigurationError
+from ottla.ports import KeyFetch
+
+ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+PRIVATE_ADDRESSES: Final = "ottla.oauthbearer.private.addresses.allow"
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OauthSettings:
+    """How one listener comes to believe a token.
+
+    Attributes:
+        issuer: sasl.oauthbearer.expected.issuer; None for any.
+        audiences: sasl.oauthbearer.expected.audience.
+        skew_ms: sasl.oauthbearer.clock.skew.seconds, in ms.
+        refresh_ms: sasl.oauthbearer.jwks.endpoint.refresh.ms.
+        retry_backoff_ms: rest after the first failed fetch; it doubles.
+    """
+
+    fetch: KeyFetch
+    issuer: str | None
+    audiences: tuple[str, ...]
+    skew_ms: int
+    subject_claim: str
+    scope_claim: str
+    refresh_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+
+
+def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSettings:
+    """Return what holds for ``listener``.
+
+    Raises:
+        ConfigurationError: there is no place for the keys, or one that is not allowed.
+    """
+
+    def text(key: str) -> str | None:
+        return mechanism_text(originals, listener, "OAUTHBEARER", key)
+
+    def number(key: str, default: int = 0) -> int:
+        value = _parse(key, text(key))
+        return default if value is None else int(str(value))
+
+    audiences = _parse("sasl.oauthbearer.expected.audience", text("sasl.oauthbearer.expected.audience"))
+    jwks = "sasl.oauthbearer.jwks.endpoint"
+    return OauthSettings(
+        fetch=KeyFetch(
+            url=_url(originals, listener, text(_URL)),
+            allows_private_addresses=bool(_parse(PRIVATE_ADDRESSES, originals.get(PRIVATE_ADDRESSES))),
+            connect_timeout_ms=number("sasl.login.connect.timeout.ms", _TIMEOUT_MS),
+            read_timeout_ms=number("sasl.login.read.timeout.ms", _TIMEOUT_MS),
+        ),
+        issuer=text("sasl.oauthbearer.expected.issuer") or None,
+        audiences=audiences if isinstance(audiences, tuple) else (),
+        skew_ms=number("sasl.oauthbearer.clock.skew.seconds") * 1_000,
+        subject_claim=text("sasl.oauthbearer.sub.claim.name") or "sub",
+        scope_claim=text("sasl.oauthbearer.scope.claim.name") or "scope",
+        refresh_ms=max(1_000, number(f"{jwks}.refresh.ms")),
+        retry_backoff_ms=number(f"{jwks}.retry.backoff.ms"),
+        retry_backoff_max_ms=number(f"{jwks}.retry.backoff.max.ms"),
+    )
+
+
+def _parse(key: str, text: str | None) -> object:
+    row = BROKER_KEYS[key]
+    try:
+        return parse_value(row, row.default if text is None else text)
+    except InvalidConfigError as error:
+        raise ConfigurationError(error.message or "") from error
+
+
+def _url(originals: Mapping[str, str], listener: str, text: str | None) -> str:
+    if not text:
+        raise ConfigurationError(
+            f"{_URL} is missing: OAUTHBEARER on listener {listener} needs the issuer's keys (a JWKS) to check tokens "
+            "with. Tokens without a signature, which Kafka takes where the key is missing, are not taken here."
+        )
+    allowed = [url.strip() for url in originals.get(ALLOWED_URLS, "").split(",") if url.strip()]
+    parts = _split(text)
+    if parts.scheme not in ("https", "file"):
+        raise ConfigurationError(
+            f"{_URL} for listener {listener} is of the form {parts.scheme}:; it may be https: or file:, for whoever "
+            "changes the keys on their way lets in whom they like"
+        )
+    if (parts.scheme == "file" or allowed) and text not in allowed:
+        raise ConfigurationError(
+            f"{_URL} for listener {listener} is {text}, which is not in {ALLOWED_URLS}; add it there to allow it"
+        )
+    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
+        raise ConfigurationError(f"{_URL} for listener {listener} is {text}; a file is file:///absolute/path")
+    if parts.scheme == "https" and (not parts.hostname or parts.username is not None):
+        raise ConfigurationError(f"{_URL} for listener {listener} is to be https://host[:port]/path, without a login")
+    return text
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"{_URL} is no URL: {error}") from None
+    return parts

@@ -1,0 +1,93 @@
+"""`WebKeySource`: fetches issuers' keys over https, or from a file, on a thread of its own (`ports.KeySource`).
+
+A name is resolved once, and the connection goes to an address that was looked at: one that is not public, which a name
+may be made to point to, is refused unless that is allowed. Redirections are not followed.
+"""
+
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ottla.ports import KeyFetch
+
+KEYS_BYTES_MAX = 1024 * 1024
+_HTTPS_PORT = 443
+
+
+class WebKeySource:
+    """``post`` runs a function on the loop; ``context`` is for tests, by default the system's authorities count."""
+
+    def __init__(self, post: Callable[[Callable[[], None]], None], *, context: ssl.SSLContext | None = None) -> None:
+        self._post = post
+        self._context = context
+
+    def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
+        """See `ports.KeySource.fetch_keys`."""
+        threading.Thread(target=self._run, args=(fetch, done), name="ottla-keys", daemon=True).start()
+
+    def _run(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
+        answer: bytes | str
+        try:
+            answer = self._fetch(fetch)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            answer = str(error) or type(error).__name__
+        self._post(lambda: done(answer))
+
+    def _fetch(self, fetch: KeyFetch) -> bytes:
+        parts = urlsplit(fetch.url)
+        if parts.scheme == "file":
+            with Path(unquote(parts.path)).open("rb") as file:
+                return _bounded(file.read(KEYS_BYTES_MAX + 1))
+        host, port = parts.hostname or "", parts.port or _HTTPS_PORT
+        context = self._context or ssl.create_default_context()
+        with (
+            _connect(host, port, fetch) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            secured.settimeout(fetch.read_timeout_ms / 1_000)
+            connection = http.client.HTTPConnection(host, port)
+            connection.sock = secured
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
+            response = connection.getresponse()
+            if response.status != http.HTTPStatus.OK:
+                raise ValueError(f"the server answered {response.status} {response.reason[:80]}")
+            return _bounded(response.read(KEYS_BYTES_MAX + 1))
+
+
+def _connect(host: str, port: int, fetch: KeyFetch) -> socket.socket:
+    """Connect to the first address of ``host`` that may be and answers.
+
+    Raises:
+        OSError: none does.
+    """
+    failure: OSError = OSError(f"{host} has no address")
+    for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        if not ip.is_global and not fetch.allows_private_addresses:
+            failure = OSError(
+                f"{host} is {ip}, which is no public address; ottla.oauthbearer.private.addresses.allow=true allows it"
+            )
+            continue
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(fetch.connect_timeout_ms / 1_000)
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        else:
+            return sock
+    raise failure
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > KEYS_BYTES_MAX:
+        raise ValueError(f"it is larger than {KEYS_BYTES_MAX} bytes")
+    return data

@@ -1,0 +1,73 @@
+"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token that somebody else has signed.
+
+The only token of a login is ``n,[a=AUTHZID],^A auth=Bearer TOKEN ^A [NAME=VALUE ^A ...] ^A``, where ``^A`` is a byte 1.
+A token that is not valid is answered with ``{"status":"invalid_token"}``; the client acknowledges that with a byte 1,
+and then the login has failed.
+Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse and OAuthBearerValidatorCallbackHandler of Kafka 4.3.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ottla.sasl.exchange import AuthenticationFailedError, decode_text
+from ottla.sasl.tokens import InvalidTokenError, ValidToken
+
+OAUTHBEARER: Final = "OAUTHBEARER"
+_REFUSAL: Final = '{"status":"invalid_token"}'
+_ACKNOWLEDGED: Final = b"\x01"
+
+_NAME = r"(?:[^\x00=,]|=2C|=3D)+"
+_PAIR = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01"
+_FIRST: Final = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:{_PAIR})*)\x01")
+_AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)")
+
+ValidateToken = Callable[[str], ValidToken]
+"""Returns what a token says; raises InvalidTokenError."""
+
+
+class OauthServer:
+    """See `exchange.ServerExchange`."""
+
+    __slots__ = ("_refusal", "_validate", "expires_at_ms", "is_complete", "user")
+
+    def __init__(self, validate: ValidateToken) -> None:
+        self._validate = validate
+        self._refusal: str | None = None
+        self.user: str | None = None
+        self.is_complete = False
+        self.expires_at_ms: int | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """See `exchange.ServerExchange.evaluate`."""
+        if self._refusal is not None:
+            told = _REFUSAL if token == _ACKNOWLEDGED else None
+            raise AuthenticationFailedError(self._refusal, told=told)
+        authorization_id, bearer = _read_first(decode_text(token, OAUTHBEARER))
+        try:
+            valid = self._validate(bearer)
+        except InvalidTokenError as error:
+            self._refusal = str(error)
+            return _REFUSAL.encode()
+        if authorization_id not in ("", valid.subject):
+            raise AuthenticationFailedError(
+                "it asks to be another than the token's subject",
+                told=f"Authentication failed: Client requested an authorization id ({authorization_id}) that is "
+                f"different from the token's principal name ({valid.subject})",
+            )
+        self.user = valid.subject
+        self.expires_at_ms = valid.expires_at_ms
+        self.is_complete = True
+        return b""
+
+
+def _read_first(text: str) -> tuple[str, str]:
+    """Return the authorization id, "" where there is none, and the bearer token."""
+    first = _FIRST.fullmatch(text)
+    if first is None:
+        raise AuthenticationFailedError("no OAUTHBEARER client first message")
+    pairs = dict(pair.split("=", 1) for pair in first["pairs"].split("\x01") if pair)
+    auth = _AUTH.fullmatch(pairs.get("auth", ""))
+    if auth is None or auth["scheme"].lower() != "bearer":
+        raise AuthenticationFailedError("an OAUTHBEARER client first message without a bearer token")
+    return (first["authzid"] or "").replace("=2C", ",").replace("=3D", "="), auth["token"]

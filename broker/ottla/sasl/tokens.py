@@ -1,0 +1,205 @@
+"""JSON Web Tokens (RFC 7519): which are valid, by whose keys.
+
+A token is valid when a key of the issuer's key set has signed it with one of `ALGORITHMS`, which all need a private key
+that only the issuer has, and when its claims are as the rules want them and the clock says. ``none`` and HMAC are no
+algorithms here: a token that names them is refused whatever it holds.
+Source: BrokerJwtValidator and RefreshingHttpsJwksVerificationKeyResolver of Apache Kafka 4.3; RFC 8725.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import OttlaError
+
+_CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+ALGORITHMS: Final = (*_RSA, *_CURVES)
+RSA_BITS_MIN: Final = 2_048
+KEYS_MAX: Final = 100
+"""Keys of one set that are looked at; issuers have a handful."""
+
+
+class InvalidTokenError(OttlaError):
+    """The token must not be believed; the message says why, for this side's log, and holds no part of the signature."""
+
+
+class UnknownKeyError(InvalidTokenError):
+    """No key of the set has the token's id: the issuer may have a new one."""
+
+
+class KeySetError(OttlaError):
+    """What was fetched is no set of keys (RFC 7517); the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRules:
+    """What a token must say.
+
+    Attributes:
+        issuer: the only issuer; None for any.
+        audiences: one of them must be named; where there is none, a token that names an audience is for somebody else.
+        skew_ms: difference of clocks that is tolerated.
+        subject_claim: the claim that holds the user.
+    """
+
+    issuer: str | None = None
+    audiences: tuple[str, ...] = ()
+    skew_ms: int = 30_000
+    subject_claim: str = "sub"
+    scope_claim: str = "scope"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidToken:
+    """What a token says that is valid; the time is the wall clock's."""
+
+    subject: str
+    expires_at_ms: int
+
+
+class SigningKey(NamedTuple):
+    """A public key of an issuer, and what it may sign with."""
+
+    key_id: str | None
+    algorithms: frozenset[str]
+    key: Any
+
+
+class SigningKeys:
+    """The public keys of an issuer, by id."""
+
+    __slots__ = ("_by_id", "_keys")
+
+    def __init__(self, keys: Sequence[SigningKey]) -> None:
+        self._keys = keys
+        self._by_id = {key.key_id: key for key in keys if key.key_id is not None}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, key_id: object, algorithm: str) -> SigningKey:
+        """Return the key that a token of this header was signed with.
+
+        A token without an id is one of the only key that fits.
+
+        Raises:
+            InvalidTokenError: there is none; UnknownKeyError where the id is not known.
+        """
+        if key_id is None:
+            fitting = [key for key in self._keys if algorithm in key.algorithms]
+            if len(fitting) != 1:
+                raise InvalidTokenError(f"it names no key, and {len(fitting)} keys of the set are for {algorithm}")
+            return fitting[0]
+        key = self._by_id.get(key_id) if isinstance(key_id, str) else None
+        if key is None:
+            raise UnknownKeyError("it was signed with a key that the issuer's key set does not hold")
+        if algorithm not in key.algorithms:
+            raise InvalidTokenError(f"its key is not for {algorithm}")
+        return key
+
+
+def read_signing_keys(data: bytes) -> SigningKeys:
+    """Read a JSON Web Key Set; keys that are not for the signatures of `ALGORITHMS` are passed over.
+
+    Raises:
+        KeySetError: it is none, or has no key of use.
+    """
+    try:
+        rows = json.loads(data)["keys"]
+        rows = [row for row in rows if isinstance(row, dict)][:KEYS_MAX]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise KeySetError(f"it is no JSON Web Key Set: {type(error).__name__}") from None
+    keys = [key for row in rows if (key := _read_key(row)) is not None]
+    if not keys:
+        raise KeySetError(f"none of its {len(rows)} keys is a public RSA or EC key for signatures")
+    return SigningKeys(keys)
+
+
+def _read_key(row: Mapping[str, Any]) -> SigningKey | None:
+    """Return a key of the set; None where it is of no use here."""
+    from jwt import PyJWK
+    from jwt.exceptions import PyJWTError
+
+    if row.get("use", "sig") != "sig" or "d" in row:
+        return None
+    kind = row.get("kty")
+    curves = {curve: algorithm for algorithm, curve in _CURVES.items()}
+    algorithms = _RSA if kind == "RSA" else [curves[row["crv"]]] if kind == "EC" and row.get("crv") in curves else []
+    allowed = frozenset(each for each in algorithms if row.get("alg", each) == each)
+    if not allowed:
+        return None
+    try:
+        key = PyJWK(dict(row), min(allowed)).key
+    except (PyJWTError, ValueError, TypeError, KeyError):
+        return None
+    if kind == "RSA" and key.key_size < RSA_BITS_MIN:
+        return None
+    key_id = row.get("kid")
+    return SigningKey(key_id if isinstance(key_id, str) else None, allowed, key)
+
+
+def validate_token(token: str, *, keys: SigningKeys, rules: TokenRules, now_ms: int) -> ValidToken:
+    """Return what ``token`` says, if ``rules`` hold at ``now_ms`` of the wall clock.
+
+    Raises:
+        InvalidTokenError: the token must not be believed.
+    """
+    from jwt.api_jws import PyJWS
+    from jwt.exceptions import PyJWTError
+
+    try:
+        header = PyJWS().get_unverified_header(token)
+    except (PyJWTError, ValueError, RecursionError):
+        raise InvalidTokenError("it is no JSON Web Token") from None
+    algorithm = header.get("alg")
+    if algorithm not in ALGORITHMS:
+        raise InvalidTokenError(f"its algorithm is {str(algorithm)[:20]!r}; allowed are {', '.join(ALGORITHMS)}")
+    if "crit" in header or "b64" in header:
+        raise InvalidTokenError("its header demands an extension")
+    key = keys.find(header.get("kid"), algorithm)
+    try:
+        payload = PyJWS().decode_complete(token, key.key, algorithms=[algorithm])["payload"]
+        claims = json.loads(payload)
+    except (PyJWTError, ValueError, TypeError, RecursionError) as error:
+        raise InvalidTokenError(f"its signature or payload is not valid: {type(error).__name__}") from None
+    if not isinstance(claims, dict):
+        raise InvalidTokenError("its payload is no set of claims")
+    return _check_claims(claims, rules, now_ms)
+
+
+def _check_claims(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> ValidToken:
+    expires_ms, issued_ms = _time_ms(claims, "exp"), _time_ms(claims, "iat")
+    begins_ms = _time_ms(claims, "nbf") if "nbf" in claims else issued_ms
+    if now_ms >= expires_ms + rules.skew_ms:
+        raise InvalidTokenError(f"it expired {now_ms - expires_ms} ms ago")
+    if max(issued_ms, begins_ms) > now_ms + rules.skew_ms:
+        raise InvalidTokenError("it is not valid yet")
+    if rules.issuer is not None and claims.get("iss") != rules.issuer:
+        raise InvalidTokenError("it is of another issuer")
+    _check_audience(claims.get("aud"), rules.audiences)
+    scopes = claims.get(rules.scope_claim, [])
+    if not isinstance(scopes, str) and not (
+        isinstance(scopes, list) and all(isinstance(each, str) and each.strip() for each in scopes)
+    ):
+        raise InvalidTokenError(f"its claim {rules.scope_claim} is neither a text nor a list of texts")
+    subject = claims.get(rules.subject_claim)
+    if not isinstance(subject, str) or not subject.strip():
+        raise InvalidTokenError(f"its claim {rules.subject_claim} names nobody")
+    return ValidToken(subject.strip(), expires_ms)
+
+
+def _time_ms(claims: Mapping[str, Any], name: str) -> int:
+    value = claims.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e11:
+        raise InvalidTokenError(f"its claim {name} is missing, or no time")
+    return int(value * 1_000)
+
+
+def _check_audience(named: object, expected: tuple[str, ...]) -> None:
+    audiences = named if isinstance(named, list) else [] if named is None else [named]
+    if expected and not any(audience in expected for audience in audiences):
+        raise InvalidTokenError("it is for another audience")
+    if audiences and not expected:
+        raise InvalidTokenError("it names an audience, and sasl.oauthbearer.expected.audience is not set")

@@ -1,0 +1,94 @@
+"""`IssuerKeys`: the keys that one listener believes tokens by, fetched again and again, kept while a fetch fails.
+
+Source: RefreshingHttpsJwks and JwksFileVerificationKeyResolver of Apache Kafka 4.3.
+"""
+
+import logging
+from typing import Final
+
+from ottla.config.oauth_settings import OauthSettings
+from ottla.ports import Clock, KeySource
+from ottla.sasl.tokens import (
+    InvalidTokenError,
+    KeySetError,
+    SigningKeys,
+    TokenRules,
+    UnknownKeyError,
+    ValidToken,
+    read_signing_keys,
+    validate_token,
+)
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_KEY_INTERVAL_MS: Final = 10_000
+"""A token by a key that is not known has the keys fetched again, at most this often, whoever sends such tokens."""
+
+
+class IssuerKeys:
+    """See the module. ``source`` fetches; its answers come on the loop."""
+
+    def __init__(self, settings: OauthSettings, *, clock: Clock, source: KeySource) -> None:
+        self._settings = settings
+        self._rules = TokenRules(
+            issuer=settings.issuer,
+            audiences=settings.audiences,
+            skew_ms=settings.skew_ms,
+            subject_claim=settings.subject_claim,
+            scope_claim=settings.scope_claim,
+        )
+        self._clock = clock
+        self._source = source
+        self._keys: SigningKeys | None = None
+        self._is_fetching = False
+        self._failures = 0
+        self._next_fetch_ms = clock.monotonic_ms()
+        self._unknown_key_silent_until_ms = 0
+
+    def validate(self, token: str) -> ValidToken:
+        """Return what ``token`` says.
+
+        Raises:
+            InvalidTokenError: it must not be believed, or there are no keys yet.
+        """
+        if self._keys is None:
+            raise InvalidTokenError("the issuer's keys are not there yet")
+        try:
+            return validate_token(token, keys=self._keys, rules=self._rules, now_ms=self._clock.wall_ms())
+        except UnknownKeyError:
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= self._unknown_key_silent_until_ms and not self._is_fetching:
+                self._unknown_key_silent_until_ms = now_ms + UNKNOWN_KEY_INTERVAL_MS
+                self._next_fetch_ms = min(self._next_fetch_ms, now_ms)
+            raise
+
+    def tick(self, now_ms: int) -> None:
+        """Fetch the keys when that is due."""
+        if self._is_fetching or now_ms < self._next_fetch_ms:
+            return
+        self._is_fetching = True
+        self._source.fetch_keys(self._settings.fetch, self._on_fetched)
+
+    def next_deadline_ms(self) -> int | None:
+        return None if self._is_fetching else self._next_fetch_ms
+
+    def _on_fetched(self, answer: bytes | str) -> None:
+        """Take what was fetched, or in words why it was not."""
+        self._is_fetching = False
+        now_ms = self._clock.monotonic_ms()
+        if isinstance(answer, bytes):
+            try:
+                self._keys = read_signing_keys(answer)
+            except KeySetError as error:
+                answer = str(error)
+            else:
+                if self._failures:
+                    logger.info("the keys at %s are there again", self._settings.fetch.url)
+                self._failures = 0
+                self._next_fetch_ms = now_ms + self._settings.refresh_ms
+                return
+        if not self._failures:
+            logger.error("the keys of tokens cannot be fetched from %s: %s", self._settings.fetch.url, answer)
+        backoff_ms = self._settings.retry_backoff_ms << min(self._failures, 20)
+        self._failures += 1
+        self._next_fetch_ms = now_ms + max(1, min(backoff_ms, self._settings.retry_backoff_max_ms))
