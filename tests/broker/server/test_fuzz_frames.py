@@ -1,10 +1,14 @@
 """Frames of every API and version, sound and broken, against a whole node in memory: a fixed budget on fixed seeds.
 
 Whatever comes, the peer is answered with something that it can read, kept waiting, or cut off with one line that says
-why; nothing escapes, nothing is logged as our own mistake, and what was refused has changed nothing.
+why; nothing escapes, nothing is logged as our own mistake, and what was refused has changed nothing. So it is for a
+client that may do everything, for one that may do nothing, and for one that has not logged in.
+
+OTTLA_FUZZ_FRAMES says how many frames of each version there are, 8 when it is not set.
 """
 
 import logging
+import os
 import random
 import struct
 import tracemalloc
@@ -38,7 +42,19 @@ TOPIC = "flights"
 STRINGS = (TOPIC, TOPIC, "g", "", "__consumer_offsets", "1", "consumer", "\u00e9\u2713", "x" * 300)
 LENGTHS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x08")
 LISTENERS = {ListenerRole.BROKER: "PLAINTEXT", ListenerRole.CONTROLLER: "CONTROLLER"}
-FRAMES_PER_VERSION = 8
+LOCKED = "LOCKED"
+PERMITTED_TO_NOBODY = {
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super_users": "User:admin",
+}
+WITH_A_LOGIN = {
+    "listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094,CONTROLLER://localhost:9093",
+    "advertised_listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094",
+    "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LOCKED}:SASL_PLAINTEXT",
+    "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+}
+BEFORE_A_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+FRAMES_PER_VERSION = int(os.environ.get("OTTLA_FUZZ_FRAMES", "8"))
 CORRELATION_ID = 77
 
 
@@ -133,13 +149,20 @@ class Target:
     topic_id: Uuid
 
     @classmethod
-    def new(cls, seed: int) -> "Target":
-        running = World(seed).start_node()
+    def new(cls, seed: int, **settings: str) -> "Target":
+        """Return a node with a topic, started again with ``settings``."""
+        world = World(seed)
+        running = world.start_node()
         topic = CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)
         running.connect().ask(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), CreateTopicsResponse, 7)
         running.run_until(lambda: len(running.node.replicas) == 3)
         topic_id = running.node.metadata.topic_id(TOPIC)
         assert topic_id is not None
+        if settings:
+            running.node.begin_shutdown()
+            running.run_until(lambda: bool(running.stopped))
+            running.node.close()
+            running = world.start_node(**settings)
         return cls(running, topic_id)
 
     @property
@@ -155,6 +178,20 @@ class Target:
             sorted((partition.topic_partition, partition.log.log_end_offset) for partition in node.replicas),
             sorted(group.group_id for group in node.groups.list_groups(ListGroupsRequest()).value.groups),
             len(node.services.fetch_sessions),
+        )
+
+    def kept(self) -> tuple[Any, ...]:
+        """What stays as it is whatever somebody sends who may do nothing: all but the quorum's idle records."""
+        image = self.running.node.metadata.image
+        return (
+            image.features,
+            image.topics,
+            image.configs,
+            image.client_quotas,
+            image.producer_ids,
+            image.acls,
+            image.scram,
+            self.state()[1:3],
         )
 
 
@@ -255,6 +292,61 @@ def test_every_frame_is_answered_kept_waiting_or_cut_off_with_a_reason(
             target = Target.new(seed)
             chance.topic_id = target.topic_id
     check_nothing_is_left(target)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "role"),
+    [
+        pytest.param(api_key, role, id=f"{api_key.name.lower()}-{role.value}")
+        for api_key in sorted(CATALOG)
+        for role in ListenerRole
+        if is_served_to(role, api_key)
+    ],
+)
+def test_who_may_do_nothing_changes_nothing(
+    api_key: ApiKey, role: ListenerRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    seed = 1000 + int(api_key)
+    target = Target.new(seed, **PERMITTED_TO_NOBODY)
+    chance = Chance(seed, target.topic_id)
+    row = CATALOG[api_key]
+    before = target.kept()
+    caplog.set_level(logging.WARNING)
+    for version, frame in frames_of(api_key, chance, range(row.first_version, row.last_version + 1)):
+        caplog.clear()
+
+        serve(target, frame, api_key, version, role, caplog)
+
+        assert not mistakes(caplog), (api_key.name, version, frame.hex(), mistakes(caplog))
+        assert target.kept() == before, (api_key.name, version, frame.hex())
+        assert target.is_intact, (api_key.name, version, frame.hex())
+
+
+@pytest.mark.parametrize("api_key", sorted(CATALOG), ids=lambda key: key.name.lower())
+def test_who_has_not_logged_in_is_cut_off_and_changes_nothing(
+    api_key: ApiKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    seed = 2000 + int(api_key)
+    target = Target.new(seed, **WITH_A_LOGIN)
+    chance = Chance(seed, target.topic_id)
+    row = CATALOG[api_key]
+    before = target.kept()
+    caplog.set_level(logging.WARNING)
+    for version, frame in frames_of(api_key, chance, range(row.first_version, row.last_version + 1)):
+        caplog.clear()
+        client = target.running.connect(LOCKED)
+
+        client.send_bytes(struct.pack(">i", len(frame)) + frame)
+
+        if api_key not in BEFORE_A_LOGIN:
+            assert not client.peer.received, (version, frame.hex())
+            # Guessing is slow: connection.failed.authentication.delay.ms.
+            target.running.run(200)
+            assert client.is_closed, (version, frame.hex())
+        assert not mistakes(caplog), (api_key.name, version, frame.hex(), mistakes(caplog))
+        assert target.kept() == before, (version, frame.hex())
+        if not client.is_closed:
+            target.running.node.closed(client.peer.connection, "the test is through with it")
 
 
 def check_nothing_is_left(target: Target) -> None:
