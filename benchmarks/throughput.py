@@ -3,6 +3,7 @@
     python -m benchmarks.throughput --bootstrap-server 127.0.0.1:9092 --pid 4711
     python -m benchmarks.throughput --client frames     # prebuilt requests: what the node can do at most
     python -m benchmarks.throughput --client java       # kafka-*-perf-test; OTTLA_KAFKA_LIBS names the jars' folder
+    python -m benchmarks.throughput --tls-server localhost:9093 --tls-ca ca.pem    # records over TLS, by librdkafka
 
 ``librdkafka`` is the confluent-kafka package: 64 KiB x 16 batches, 5 ms linger, records handed over 5,000 at a time.
 """
@@ -13,6 +14,8 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from benchmarks import frames, measure
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -24,10 +27,16 @@ FETCH_SIZE_BYTES = 8 << 20
 JAVA_FLAGS = ["-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Xmx512m"]
 
 
+def tls_settings(ca: Path | None) -> dict[str, str]:
+    """What librdkafka needs to trust a node; ``ca``: the certificate of who signed the node's, None without TLS."""
+    return {} if ca is None else {"security.protocol": "SSL", "ssl.ca.location": str(ca)}
+
+
 def produce_with_librdkafka(
-    bootstrap_server: str, topic: str, record_size_bytes: int, count: int, acks: str = "1"
+    bootstrap_server: str, topic: str, record_size_bytes: int, count: int, acks: str = "1", tls_ca: Path | None = None
 ) -> None:
     settings = {
+        **tls_settings(tls_ca),
         "bootstrap.servers": bootstrap_server,
         "acks": acks,
         "linger.ms": 5,
@@ -48,8 +57,11 @@ def produce_with_librdkafka(
         raise RuntimeError("records were left unsent after 120 s")
 
 
-def consume_with_librdkafka(bootstrap_server: str, topic: str, record_size_bytes: int, count: int) -> None:
+def consume_with_librdkafka(
+    bootstrap_server: str, topic: str, record_size_bytes: int, count: int, tls_ca: Path | None = None
+) -> None:
     settings = {
+        **tls_settings(tls_ca),
         "bootstrap.servers": bootstrap_server,
         "group.id": "benchmark",
         "enable.auto.commit": False,
@@ -154,7 +166,11 @@ def main() -> None:
     options.add_argument("--client", choices=list(CLIENTS), default="librdkafka")
     options.add_argument("--megabytes", type=int, default=500, help="how much to produce and consume of each size")
     options.add_argument("--record-sizes", type=int, nargs="+", default=[1000, 100], metavar="BYTES")
+    options.add_argument("--tls-server", metavar="HOST:PORT", help="a TLS listener of the same node, for the records")
+    options.add_argument("--tls-ca", type=Path, metavar="FILE", help="who signed its certificate, as PEM")
     arguments = options.parse_args()
+    if arguments.tls_server and arguments.client != "librdkafka":
+        options.error("--tls-server is for --client librdkafka")
     node = measure.Node(arguments.pid)
     figures = []
     for size_bytes in arguments.record_sizes:
@@ -163,9 +179,12 @@ def main() -> None:
             for action, run in zip(("produce", "consume"), CLIENTS[arguments.client], strict=True):
                 measure.progress(f"{action} {count:,} records of {size_bytes} bytes with {arguments.client}")
                 cpu_s, started = node.cpu_s(), time.perf_counter()
-                run(arguments.bootstrap_server, topic, size_bytes, count)
+                if arguments.tls_server:
+                    partial(run, tls_ca=arguments.tls_ca)(arguments.tls_server, topic, size_bytes, count)
+                else:
+                    run(arguments.bootstrap_server, topic, size_bytes, count)
                 seconds, cpu_s = time.perf_counter() - started, node.cpu_s() - cpu_s
-                name = f"{action} {size_bytes} B, {arguments.client}"
+                name = f"{action} {size_bytes} B, {arguments.client}{', TLS' * bool(arguments.tls_server)}"
                 figures.append(measure.Figure(name=name, value=count * size_bytes / 1e6 / seconds, unit="MB/s"))
                 if node.pid is not None:
                     cost = cpu_s / (count * size_bytes / 1e9)

@@ -270,3 +270,44 @@ def test_a_certificate_that_changes_under_load_costs_no_connection(node: TlsNode
     assert failed == []
     assert read == sent
     assert set(closed) == {"[0]"}
+
+
+def alter(node: TlsNode, kafka_tool: Callable[..., Any], *arguments: str, code: int = 0) -> Any:
+    address, config = node.java(mutual=False)
+    common = ["--bootstrap-server", address, "--command-config", str(config)]
+    return kafka_tool(
+        "kafka-configs", *common, "--alter", "--entity-type", "brokers", "--entity-name", "1", *arguments, code=code
+    )
+
+
+def test_a_listener_takes_other_certificates_by_kafka_configs(
+    node: TlsNode, kafka_tool: Callable[..., Any], eventually: Callable[..., object]
+) -> None:
+    key = "listener.name.mutual.ssl.keystore.location"
+    (node.folder / "other.pem").write_text(node.authority.issue("CN=node").both)
+    mark = len(node.log_text())
+    alter(node, kafka_tool, "--add-config", f"{key}={node.folder / 'other.pem'}")
+    assert eventually(lambda: "listener MUTUAL has new certificates" in node.log_text()[mark:])
+    alter(node, kafka_tool, "--delete-config", key)
+    assert eventually(lambda: node.log_text()[mark:].count("listener MUTUAL has new certificates") == 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        pytest.param(
+            "ssl.keystore.location={}/node.pem", "only per-listener using the listener prefix", id="for-all-listeners"
+        ),
+        pytest.param("listener.name.ssl.ssl.keystore.location={}/nowhere.pem", "cannot be read", id="no-such-file"),
+        pytest.param(
+            "listener.name.ssl.ssl.keystore.location={}/client.pem", "ssl.allow.dn.changes", id="another-name"
+        ),
+    ],
+)
+def test_certificates_that_cannot_be_used_are_refused_at_once(
+    node: TlsNode, kafka_tool: Callable[..., Any], said: str, refused: str
+) -> None:
+    answer = alter(node, kafka_tool, "--add-config", said.format(node.folder), code=1)
+
+    assert "InvalidRequestException" in answer.stdout + answer.stderr
+    assert refused in answer.stdout + answer.stderr

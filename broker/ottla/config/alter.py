@@ -151,6 +151,12 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
     fixed = sorted(name for name in values if _is_read_only(name))
     if fixed:
         raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    for_all = sorted(name for name in values if name in ONLY_FOR_A_LISTENER)
+    if for_all:
+        raise _invalid_request(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(for_all)}]"
+        )
     if not per_broker:
         single = sorted(name for name in values if _is_per_broker(name))
         if single:
@@ -168,6 +174,23 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
             raise _invalid_request(error.message or "") from error
         if key.standing is Standing.REFUSED and text != (key.default or ""):
             raise _invalid_request(f"{name}={text} is refused: {key.reason}")
+
+
+ONLY_FOR_A_LISTENER = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Keys that a running broker changes for one listener, ``listener.name.LISTENER.KEY``, and not for all at once."""
 
 
 def _is_read_only(name: str) -> bool:

@@ -10,7 +10,7 @@ from ottla.config.cordon import cordoned_directories
 from ottla.config.key import InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers
 from ottla.config.resource_type import ConfigResourceType
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ConfigurationError, ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
@@ -103,7 +103,8 @@ def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_
     """Refuse what does not fit this broker as it runs; a controller takes it, as Kafka's does.
 
     Raises:
-        KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that are not there.
+        KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that are not there,
+            certificates that cannot be used.
     """
     if resource.resource_type != ConfigResourceType.BROKER or context.connection.role is not ListenerRole.BROKER:
         return
@@ -121,6 +122,9 @@ def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_
         entries = parse_value(BROKER_KEYS["cordoned.log.dirs"], after.text("cordoned.log.dirs"))
         assert isinstance(entries, tuple)
         cordoned_directories(entries, context.services.config.log_dirs)
+        context.services.check_tls({**after.static, **after.dynamic()})
+    except ConfigurationError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     except InvalidConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 

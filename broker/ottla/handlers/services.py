@@ -1,5 +1,6 @@
 """The parts of a node that handlers ask. One object per node, made by `server.node`."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,3 +39,5 @@ class Services:
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"
     denials: "Denials"
+    check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
+    """Raises ConfigurationError where the certificates that these properties name cannot be used here."""

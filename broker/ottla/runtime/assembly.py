@@ -7,7 +7,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from ottla.server.node import Node
 if TYPE_CHECKING:
     from ottla.runtime.certificate_watch import CertificateWatch
     from ottla.runtime.handshakes import Handshakes
+    from ottla.runtime.tls_contexts import ListenerContexts
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class _Tls:
     """What a node has where at least one of its listeners is under TLS."""
 
     metrics: TlsMetrics
+    contexts: "ListenerContexts"
     handshakes: "Handshakes"
     watch: "CertificateWatch"
 
@@ -88,7 +90,12 @@ def _make_tls(config: NodeConfig, clock: SystemClock) -> _Tls | None:
 
     metrics = TlsMetrics()
     contexts = ListenerContexts(config, metrics, now_ms=clock.wall_ms())
-    return _Tls(metrics, Handshakes(clock, contexts, metrics), CertificateWatch(contexts, clock, config.originals))
+    handshakes = Handshakes(clock, contexts, metrics)
+    return _Tls(metrics, contexts, handshakes, CertificateWatch(contexts, clock, config.originals))
+
+
+def _accept(_: Mapping[str, str]) -> None:
+    """Where nothing is under TLS, no certificate is wrong."""
 
 
 class _Run:
@@ -120,6 +127,7 @@ class _Run:
             on_ready=self._became_ready,
             on_stopped=self._stopped,
             on_config=self._use_config,
+            check_tls=_accept if tls is None else tls.contexts.check,
             tls_metrics=None if tls is None else tls.metrics,
             key_source=WebKeySource(reactor.post),
         )

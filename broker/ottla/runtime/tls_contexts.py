@@ -204,6 +204,18 @@ class ListenerContexts:
             logger.info("listener %s has new certificates; connections that are open keep theirs", name)
         return renewed
 
+    def check(self, properties: Mapping[str, str]) -> None:
+        """Try certificates that somebody wants to have used from now on.
+
+        Raises:
+            ConfigurationError: they cannot be used.
+        """
+        for name in self._names:
+            old = self._contexts[name]
+            settings = read_tls_settings(properties, name, opened=name in self._opened)
+            if settings != old.settings:
+                _require_compatible(old, self._make(settings))
+
     def warn_of_expiry(self, now_ms: int) -> None:
         """Say of each certificate once a day that it has expired, is not valid yet, or will end soon."""
         for name, contexts in self._contexts.items():

@@ -146,7 +146,7 @@ class TlsStream:
             return 0
         filled, wanted = 0, min(len(buffer), _RECEIVE_BYTES_MAX)
         is_drained = False
-        while filled < wanted:
+        while filled < wanted and not self._has_ended:
             if self._needs_more or not (self._incoming.pending or self._tls.pending()):
                 if is_drained:
                     break
@@ -154,9 +154,7 @@ class TlsStream:
                 if received <= 0:
                     break
                 is_drained = received < len(self._scratch)
-            filled += self._decrypt(buffer[filled:wanted])
-            if self._has_ended:
-                break
+            filled = self._decrypt(buffer, filled, wanted)
         if self._outgoing.pending:
             self.flush()
         if filled or self._has_ended:
@@ -176,20 +174,27 @@ class TlsStream:
         self._needs_more = False
         return size
 
-    def _decrypt(self, buffer: memoryview) -> int:
+    def _decrypt(self, buffer: memoryview, filled: int, wanted: int) -> int:
+        """Put what is here behind the first ``filled`` bytes, up to ``wanted``; return how many there are then."""
+        tls, incoming = self._tls, self._incoming
         try:
-            size: int = self._tls.read(len(buffer), buffer)  # type: ignore[assignment]
+            while filled < wanted:
+                # One record a call: many clients send some thousand bytes in each.
+                size: int = tls.read(wanted - filled, buffer[filled:wanted])  # type: ignore[assignment]
+                if size == 0:
+                    self._has_ended = True
+                    break
+                filled += size
+                if not incoming.pending and not tls.pending():
+                    break
         except ssl.SSLWantReadError:
             self._needs_more = True
-            return 0
         except ssl.SSLZeroReturnError:
-            size = 0
+            self._has_ended = True
         except ssl.SSLError as error:
             self._say_why()
             raise TlsError(explain(error)) from error
-        if size == 0:
-            self._has_ended = True
-        return size
+        return filled
 
     def send(self, data: Buffer, flags: int = 0) -> int:
         """Encrypt up to `SEND_BYTES_MAX` of ``data`` and send that; return how much was taken.

@@ -8,7 +8,7 @@ Source: KafkaRaftServer, SharedServer, BrokerServer and ControllerServer of Apac
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from ottla.config.listeners import Listener
@@ -72,6 +72,7 @@ class Node:
         on_stopped: called once, when an orderly shutdown is through or, with a reason, when the node cannot go on;
             the driver then calls `close`.
         on_config: told of settings that were changed while the node runs, for what the driver does with them.
+        check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
         tls_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
 
@@ -94,12 +95,14 @@ class Node:
         on_ready: Callable[[], None],
         on_stopped: Callable[[str | None], None],
         on_config: Callable[[NodeConfig], None] = lambda _: None,
+        check_tls: Callable[[Mapping[str, str]], None] = lambda _: None,
         tls_metrics: TlsMetrics | None = None,
         key_source: KeySource | None = None,
     ) -> None:
         self.config = config
         self._on_config = on_config
         self._key_source = key_source
+        self._check_tls = check_tls
         self.tls_metrics = tls_metrics or TlsMetrics()
         self.clock = clock
         self._random = random
@@ -265,6 +268,7 @@ class Node:
             producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
             authorizer=self.authorizer,
             denials=Denials(self.clock),
+            check_tls=self._check_tls,
         )
         self.gateway = Gateway(
             services=self.services,

@@ -113,6 +113,12 @@ def test_equal_compaction_lags_are_fine() -> None:
             "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
             id="belongs-to-one-broker",
         ),
+        pytest.param(
+            {"ssl.keystore.location": "/new", "ssl.client.auth": "none"},
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            "[ssl.keystore.location]",
+            id="belongs-to-one-listener",
+        ),
     ],
 )
 def test_bad_broker_config_is_refused(values: dict[str, str], message: str) -> None:
