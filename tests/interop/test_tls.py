@@ -5,6 +5,7 @@ The node has one listener that asks for no certificate and one that demands it; 
 
 import json
 import logging
+import shutil
 import socket
 import ssl
 import subprocess
@@ -19,6 +20,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
+
+from ottla.config.tls_settings import read_tls_settings
+from ottla.errors import ConfigurationError
+from ottla.runtime.tls_contexts import make_contexts, require_trusts_itself
 
 logging.getLogger("kafka").setLevel(logging.ERROR)
 
@@ -219,57 +224,66 @@ def test_a_plaintext_client_is_named_in_the_log(node: TlsNode) -> None:
     assert "this looks like a plaintext Kafka client on a TLS listener" in node.log_text()
 
 
+class Watched:
+    """Settings of a librdkafka client that notes how often it lost a connection to the node."""
+
+    def __init__(self) -> None:
+        self.disconnects: set[int] = set()
+        self.settings = {"statistics.interval.ms": 200, "stats_cb": self._note}
+
+    def _note(self, text: str) -> None:
+        brokers = json.loads(text)["brokers"].values()
+        self.disconnects |= {broker["disconnects"] for broker in brokers if broker["nodeid"] == 1}
+
+
+def serial_number(node: TlsNode) -> str:
+    """Return the number of the certificate that a new connection sees."""
+    context = ssl.create_default_context(cadata=node.authority.pem)
+    raw = socket.create_connection(("127.0.0.1", node.tls_port))
+    with context.wrap_socket(raw, server_hostname="localhost") as sock:
+        return str(sock.getpeercert()["serialNumber"])
+
+
 def test_a_certificate_that_changes_under_load_costs_no_connection(node: TlsNode, topic: str) -> None:
-    closed: list[str] = []
-
-    def noted(text: str) -> int:
-        statistics = json.loads(text)
-        closed.append(
-            str([broker["disconnects"] for broker in statistics["brokers"].values() if broker["nodeid"] == 1])
-        )
-        return 0
-
-    producer = Producer(
-        node.librdkafka(mutual=False, **{"statistics.interval.ms": 200, "stats_cb": noted, "linger.ms": 5})
+    sending, reading = Watched(), Watched()
+    producer = Producer(node.librdkafka(mutual=False, **{"linger.ms": 5}, **sending.settings))
+    consumer = Consumer(
+        node.librdkafka(mutual=False, **{"group.id": topic, "auto.offset.reset": "earliest"}, **reading.settings)
     )
-    failed: list[Any] = []
-    sent = 0
+    consumer.subscribe([topic])
+    problems: list[Any] = []
+    sent = read = 0
 
     def load(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        nonlocal sent
+        nonlocal sent, read
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not until():
-            producer.produce(topic, b"x" * 100, on_delivery=lambda error, _: error and failed.append(error))
+            producer.produce(topic, b"x" * 100, on_delivery=lambda error, _: error and problems.append(error))
             sent += 1
             producer.poll(0.001)
+            messages = consumer.consume(100, timeout=0)
+            problems.extend(message.error() for message in messages if message.error() is not None)
+            read += len(messages)
 
-    def served() -> str:
-        with ssl.create_default_context(cadata=node.authority.pem).wrap_socket(
-            socket.create_connection(("127.0.0.1", node.tls_port)), server_hostname="localhost"
-        ) as sock:
-            return str(sock.getpeercert()["serialNumber"])
-
+    load(10, until=lambda: read > 0)
     load(1)
-    before = served()
+    before = serial_number(node)
     renewed = node.folder / "node.new"
     renewed.write_text(node.authority.issue("CN=node").both)
     renewed.rename(node.folder / "node.pem")
     load(30, until=lambda: "listener SSL has new certificates" in node.log_text())
     load(1)
     assert producer.flush(30) == 0
-    after = served()
-    consumer = Consumer(node.librdkafka(mutual=False, **{"group.id": topic, "auto.offset.reset": "earliest"}))
-    consumer.subscribe([topic])
-    read = 0
+    after = serial_number(node)
     deadline = time.monotonic() + 60
     while read < sent and time.monotonic() < deadline:
         read += len(consumer.consume(1000, timeout=0.5))
     consumer.close()
 
     assert before != after
-    assert failed == []
+    assert problems == []
     assert read == sent
-    assert set(closed) == {"[0]"}
+    assert (sending.disconnects, reading.disconnects) == ({0}, {0})
 
 
 def alter(node: TlsNode, kafka_tool: Callable[..., Any], *arguments: str, code: int = 0) -> Any:
@@ -311,3 +325,29 @@ def test_certificates_that_cannot_be_used_are_refused_at_once(
 
     assert "InvalidRequestException" in answer.stdout + answer.stderr
     assert refused in answer.stdout + answer.stderr
+
+
+def keytool(*arguments: str) -> None:
+    subprocess.run(["keytool", *arguments], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.skipif(shutil.which("keytool") is None, reason="no JDK with keytool on the path")
+def test_stores_of_keytool_are_read_and_its_own_kind_is_refused(tmp_path: Path) -> None:
+    made = ["-alias", "node", "-dname", "CN=node", "-storepass", "secret", "-keyalg", "RSA"]
+    keytool("-genkeypair", *made, "-keystore", f"{tmp_path}/keys.p12", "-storetype", "PKCS12")
+    keytool("-genkeypair", *made, "-keystore", f"{tmp_path}/keys.jks", "-storetype", "JKS", "-keypass", "secret")
+    exported = ["-alias", "node", "-storepass", "secret", "-file", f"{tmp_path}/node.crt"]
+    keytool("-exportcert", *exported, "-keystore", f"{tmp_path}/keys.p12")
+    keytool("-importcert", "-noprompt", *exported, "-keystore", f"{tmp_path}/trusted.p12", "-storetype", "PKCS12")
+    properties = {
+        "ssl.keystore.location": f"{tmp_path}/keys.p12",
+        "ssl.keystore.password": "secret",
+        "ssl.truststore.location": f"{tmp_path}/trusted.p12",
+        "ssl.truststore.password": "secret",
+        "ssl.client.auth": "required",
+    }
+
+    require_trusts_itself(make_contexts(read_tls_settings(properties, "SSL"), opened=True))
+    own_kind = {**properties, "ssl.keystore.location": f"{tmp_path}/keys.jks"}
+    with pytest.raises(ConfigurationError, match=r"Convert it: keytool -importkeystore -srckeystore \S+keys\.jks"):
+        make_contexts(read_tls_settings(own_kind, "SSL"), opened=True)

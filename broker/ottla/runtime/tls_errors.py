@@ -22,6 +22,9 @@ _WORDS: Final = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the peer says that this node's certificate has expired",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "the peer found no common version or cipher, or demands a certificate",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server demands a certificate, and this node showed none",
+    "EE_KEY_TOO_SMALL": "the certificate's key is too short to be secure",
+    "CA_KEY_TOO_SMALL": "the key of an authority is too short to be secure",
+    "CA_MD_TOO_WEAK": "a certificate is signed with a hash that is not secure",
     "UNEXPECTED_EOF_WHILE_READING": "the peer hung up without a word",
     "HTTP_REQUEST": "this looks like HTTP on a TLS listener",
 }

@@ -219,8 +219,7 @@ def _try(action: Callable[[], T], store: Store, listener: str, what: str) -> T:
     try:
         return action()
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        said = str(error).split("\n", 1)[0].split("(", 1)[0].strip().rstrip(".")
-        raise _wrong(store, listener, f"{what} ({said})" if said else what) from error
+        raise _wrong(store, listener, what) from error
 
 
 def _checked(store: Store, listener: str, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyMaterial:
