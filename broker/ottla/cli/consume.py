@@ -9,7 +9,7 @@ import click
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.offset_range import END, START, OffsetRange, Position, parse_offset_range
-from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option
+from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, command_security
 from ottla.cli.output import talk
 from ottla.cli.record_format import compile_writer, iso_time
 
@@ -114,7 +114,7 @@ async def _consume(
     from ottla.client.cluster import Cluster
     from ottla.client.consumer import Consumer
 
-    async with Cluster(bootstrap, client_id="ottla-consume") as cluster:
+    async with Cluster(bootstrap, client_id="ottla-consume", security=command_security()) as cluster:
         where = await _partitions(cluster, topics, partitions)
         begins = await _resolve(cluster, where, chosen.begin)
         stops = await _resolve(cluster, where, chosen.stop) if chosen.stop is not None else None
@@ -196,6 +196,7 @@ async def _consume_as_member(
         offset_reset="earliest" if chosen.begin == START else "latest",
         read_committed=options["read_committed"],
         client_id="ottla-consume",
+        security=command_security(),
     )
     async with member:
         await member.cluster.reach(timeout_s=FIRST_ANSWER_S)

@@ -63,4 +63,6 @@ def exit_code_of(error: OttlaError) -> ExitCode:
         return ExitCode.NOT_FOUND
     if isinstance(error, UnhealthyError):
         return ExitCode.UNHEALTHY
+    if type(error).__name__ == "LoginFailedError":
+        return ExitCode.DENIED
     return ExitCode.TIMEOUT if type(error).__name__ in _NO_ANSWER else ExitCode.ERROR

@@ -65,7 +65,7 @@ EXTRAS = {
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Brokers are found at -b HOST:PORT, else $OTTLA_BOOTSTRAP, else the local cluster (ottla up), else "
-    "127.0.0.1:9092.",
+    "127.0.0.1:9092. TLS and login: --command-config FILE, else $OTTLA_COMMAND_CONFIG.",
 )
 @click.version_option(package_name="ottla", prog_name="ottla", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -9,8 +9,11 @@ import click
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
+    from ottla.client.security import ClientSecurity
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+COMMAND_CONFIG = "ottla.command_config"
+"""Where click's context keeps the path of the client's properties."""
 DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
 """How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
@@ -19,15 +22,46 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-b/--bootstrap-server``; its default is `default_bootstrap`."""
-    return click.option(
+    """Add ``-b/--bootstrap-server``, whose default is `default_bootstrap`, and ``--command-config``."""
+    with_bootstrap = click.option(
         "-b",
         "--bootstrap-server",
         "bootstrap",
         metavar="HOST:PORT[,...]",
         default=default_bootstrap,
-        help="Where to find brokers.  [default: $OTTLA_BOOTSTRAP, the local cluster, or 127.0.0.1:9092]",
+        help="Where to find brokers.  [default: of --command-config, $OTTLA_BOOTSTRAP, the local cluster, or "
+        "127.0.0.1:9092]",
     )(function)
+    return click.option(
+        "--command-config",
+        metavar="FILE",
+        envvar="OTTLA_COMMAND_CONFIG",
+        show_envvar=True,
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_command_config,
+        help="TLS and login: the client.properties of Kafka's own tools.",
+    )(with_bootstrap)
+
+
+def _keep_command_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    context.meta[COMMAND_CONFIG] = path
+
+
+def command_security() -> "ClientSecurity | None":
+    """Return what ``--command-config`` of this command says; None where it was not given.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    context = click.get_current_context(silent=True)
+    path = None if context is None else context.meta.get(COMMAND_CONFIG)
+    if path is None:
+        return None
+    from ottla.client.security import ClientSecurity
+
+    return ClientSecurity.from_file(path)
 
 
 def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +120,14 @@ def default_state_directory() -> Path:
 
 
 def default_bootstrap() -> str:
-    """Return where brokers are: ``$OTTLA_BOOTSTRAP``, else the local cluster while it runs, else 127.0.0.1:9092."""
+    """Return where brokers are: what the first of these says.
+
+    ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local cluster while it runs, this
+    machine.
+    """
+    security = command_security()
+    if security is not None and security.bootstrap_servers is not None:
+        return security.bootstrap_servers
     return os.environ.get("OTTLA_BOOTSTRAP") or _recorded_bootstrap(default_state_directory()) or DEFAULT_BOOTSTRAP
 
 
@@ -131,8 +172,11 @@ def ask_brokers(
 
     from ottla.client.admin import AdminClient
 
+    security = command_security()
+
     async def run() -> ResultT:
-        async with AdminClient(bootstrap, request_timeout_s=timeout_s, connect_timeout_s=timeout_s) as admin:
+        client = AdminClient(bootstrap, request_timeout_s=timeout_s, connect_timeout_s=timeout_s, security=security)
+        async with client as admin:
             await admin.cluster.reach(timeout_s=min(timeout_s, FIRST_ANSWER_S))
             return await conversation(admin)
 

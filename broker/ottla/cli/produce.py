@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, key_values
+from ottla.cli.options import FIRST_ANSWER_S, bootstrap_option, command_security, key_values
 from ottla.cli.output import talk
 from ottla.cli.record_format import Parsed, compile_reader, iso_time, unescape
 
@@ -68,6 +68,7 @@ async def _produce(topic: str, bootstrap: str, options: dict[str, Any]) -> int:
         compression=Compression.from_label(options["compression"]),
         create_topics=not options["no_create"],
         client_id="ottla-produce",
+        security=command_security(),
     )
     reports = _Reports(as_json=options["output"] == "json")
     async with producer:

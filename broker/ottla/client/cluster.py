@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from ottla.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Connection, ResponseT, SendOptions
 from ottla.client.errors import (
@@ -31,6 +31,9 @@ from ottla.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 1.0
@@ -67,6 +70,7 @@ class Cluster:
         client_id: str = "ottla",
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        security: "ClientSecurity | None" = None,
     ) -> None:
         """Remember where to begin; nothing is sent before the first request.
 
@@ -76,6 +80,7 @@ class Cluster:
             request_timeout_s: limit of one request with all its retries, unless a call says otherwise.
             connect_timeout_s: limit of one attempt to connect; less where ``request_timeout_s`` would otherwise not
                 do for a try at every bootstrap address.
+            security: TLS and login; None: neither.
 
         Raises:
             ConfigurationError: the text is not a list of ``host:port``.
@@ -87,6 +92,7 @@ class Cluster:
         self.client_id = client_id
         self.request_timeout_s = request_timeout_s
         self._connect_timeout_s = min(connect_timeout_s, request_timeout_s / max(1, len(self.bootstrap)))
+        self._security = security
         self._metadata = _Metadata()
         self._connections: dict[tuple[Endpoint, str], Connection] = {}
         self._opening: dict[tuple[Endpoint, str], asyncio.Lock] = {}
@@ -341,7 +347,10 @@ class Cluster:
                 if connection is not None:
                     await connection.close()
                 connection = await Connection.open(
-                    endpoint, client_id=self.client_id, timeout_s=self._connect_timeout_s
+                    endpoint,
+                    client_id=self.client_id,
+                    timeout_s=self._connect_timeout_s,
+                    security=self._security,
                 )
                 self._connections[key] = connection
             return connection

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from ottla.client.cluster import Cluster
 from ottla.types import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -14,6 +17,7 @@ class ClusterOptions(TypedDict, total=False):
     client_id: str
     request_timeout_s: float
     connect_timeout_s: float
+    security: "ClientSecurity | None"
 
 
 class ClusterUser:

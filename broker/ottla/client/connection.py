@@ -1,4 +1,4 @@
-"""One connection to one broker: frames, correlation ids, version negotiation, timeouts.
+"""One connection to one broker: frames, correlation ids, version negotiation, timeouts; with TLS and a login if asked.
 
 Requests may overlap: each waits for the answer with its own correlation id. A connection that fails fails every
 request that waits on it, and stays closed; `cluster` opens another.
@@ -6,16 +6,27 @@ request that waits on it, and stays closed; `cluster` opens another.
 
 import asyncio
 import contextlib
+import ssl
 import struct
-from typing import Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
 
-from ottla.client.errors import BrokerUnreachableError, ConnectionLostError, RequestTimeoutError, UnsupportedApiError
+from ottla.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    UnsupportedApiError,
+)
 from ottla.errors import ErrorCode, ProtocolError
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.registry import ApiKey, request_header_version, response_header_version
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
+    from ottla.client.session import Session
 
 CLIENT_SOFTWARE_NAME = "ottla"
 CLIENT_SOFTWARE_VERSION = "0.1.0"
@@ -25,6 +36,9 @@ REQUEST_TIMEOUT_S = 30.0
 
 _SIZE = struct.Struct(">i")
 _CORRELATION_ID_MAX = 2**31 - 1
+_LOGIN_HINT = (
+    " at the first request; if that listener wants a login, set security.protocol to SASL_PLAINTEXT or SASL_SSL"
+)
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
@@ -40,7 +54,7 @@ class SendOptions(TypedDict, total=False):
 
 
 class Connection:
-    """An open connection whose broker's versions are known. Make it with `open`; close it with `close`."""
+    """An open connection whose broker's versions are known, logged in if need be. `open` makes it, `close` ends it."""
 
     def __init__(
         self, endpoint: Endpoint, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -54,30 +68,37 @@ class Connection:
         self._next_correlation_id = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._failure: ConnectionLostError | None = None
+        self._session: Session | None = None
+        self._first_after_greeting = 0
         self._read_task = asyncio.create_task(self._read_responses())
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, *, client_id: str = "ottla", timeout_s: float = CONNECT_TIMEOUT_S) -> Self:
-        """Connect and ask for the broker's versions, all within ``timeout_s``.
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        *,
+        client_id: str = "ottla",
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        security: "ClientSecurity | None" = None,
+    ) -> Self:
+        """Connect, ask for the broker's versions and log in, all within ``timeout_s``.
 
         Raises:
             BrokerUnreachableError: nobody listens there, or what listens is no Kafka broker.
+            TlsFailedError: TLS cannot be agreed on.
+            LoginFailedError: the broker does not let this client in.
+            ConfigurationError: a file that ``security`` names cannot be used.
         """
         deadline_s = asyncio.get_running_loop().time() + timeout_s
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        except TimeoutError:
-            raise BrokerUnreachableError(
-                f"{endpoint} did not accept a connection within {timeout_s:g} s; is it the right address, and does a "
-                "firewall let you through?"
-            ) from None
-        except OSError as error:
-            raise BrokerUnreachableError(_why_refused(endpoint, error)) from error
+        context = None if security is None else security.tls_context()
+        has_certificate = security is not None and security.has_certificate
+        reader, writer = await _dial(endpoint, context, deadline_s, timeout_s, has_certificate=has_certificate)
         connection = cls(endpoint, client_id, reader, writer)
         try:
             async with asyncio.timeout_at(deadline_s):
                 await connection._negotiate(timeout_s)
+                if security is not None and security.login is not None:
+                    await connection._log_in(security)
         except TimeoutError:
             await connection.close()
             raise BrokerUnreachableError(
@@ -86,9 +107,7 @@ class Connection:
             ) from None
         except (ConnectionLostError, ProtocolError) as error:
             await connection.close()
-            raise BrokerUnreachableError(
-                f"{endpoint} accepted a connection but did not answer as a Kafka broker without TLS: {error}"
-            ) from error
+            raise _why_not_kafka(endpoint, error, context, has_certificate=has_certificate) from error
         except BaseException:
             await connection.close()
             raise
@@ -128,7 +147,16 @@ class Connection:
             RequestTimeoutError: no answer in time; a late one is thrown away.
             ProtocolError: the answer cannot be read; the connection is closed.
             UnsupportedApiError: no common version.
+            LoginFailedError: the login had to be renewed, and the broker refused.
         """
+        if self._session is not None:
+            await self._session.renew_if_due()
+        return await self.send_within_session(request, answer, **options)
+
+    async def send_within_session(
+        self, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
+    ) -> ResponseT:
+        """Send as `send` does, whatever the login's age: what a login itself is made of."""
         version = options.get("version")
         if version is None:
             version = self.version_for(type(request), highest=options.get("highest"))
@@ -167,7 +195,10 @@ class Connection:
         Raises:
             ConnectionLostError: the connection has ended.
             UnsupportedApiError: no common version.
+            LoginFailedError: see `send`.
         """
+        if self._session is not None:
+            await self._session.renew_if_due()
         version = self.version_for(type(request), highest=highest)
         await self._write(request, version, self._take_correlation_id())
 
@@ -205,6 +236,7 @@ class Connection:
             raise ConnectionLostError(f"the connection to {self.endpoint} broke: {error}") from error
 
     async def _read_responses(self) -> None:
+        correlation_id = -1
         try:
             while True:
                 (size_bytes,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
@@ -217,9 +249,14 @@ class Connection:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(frame)
         except asyncio.IncompleteReadError:
-            self._fail(ConnectionLostError(f"{self.endpoint} closed the connection"))
+            may_want_login = self._session is None and self.versions and correlation_id < self._first_after_greeting
+            self._fail(
+                ConnectionLostError(f"{self.endpoint} closed the connection{_LOGIN_HINT * bool(may_want_login)}")
+            )
         except (OSError, ProtocolError) as error:
-            self._fail(ConnectionLostError(f"the connection to {self.endpoint} broke: {error}"))
+            lost = ConnectionLostError(f"the connection to {self.endpoint} broke: {error}")
+            lost.__cause__ = error
+            self._fail(lost)
 
     def _fail(self, failure: ConnectionLostError) -> None:
         if self._failure is None:
@@ -233,13 +270,24 @@ class Connection:
     async def _negotiate(self, timeout_s: float) -> None:
         request = versions_request()
         version = request.versions.last
-        response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
+        response = await self.send_within_session(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             # An older broker answers with the versions of this very API, in version 0 (KIP-511).
             known = {api.api_key: api.max_version for api in response.api_keys}
             version = min(version, known.get(ApiKey.API_VERSIONS, 0))
-            response = await self.send(request, ApiVersionsResponse, version=version, timeout_s=timeout_s)
+            response = await self.send_within_session(
+                request, ApiVersionsResponse, version=version, timeout_s=timeout_s
+            )
+        self._first_after_greeting = self._next_correlation_id
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    async def _log_in(self, security: "ClientSecurity") -> None:
+        from ottla.client.session import Session
+
+        assert security.login is not None
+        session = Session(self, security.login)
+        await session.begin()
+        self._session = session
 
 
 def versions_request() -> ApiVersionsRequest:
@@ -253,6 +301,59 @@ def _api_versions_version(frame: bytes, version: int, position: int) -> int:
     """Return the version that an ApiVersions answer is in: 0 where the broker refuses ``version`` (KIP-511)."""
     (error_code,) = struct.unpack_from(">h", frame, position)
     return 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+
+
+async def _dial(
+    endpoint: Endpoint,
+    context: ssl.SSLContext | None,
+    deadline_s: float,
+    timeout_s: float,
+    *,
+    has_certificate: bool,
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect, and shake hands where there is a ``context``; raises as `Connection.open`."""
+    has_tcp = False
+    try:
+        async with asyncio.timeout_at(deadline_s):
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            has_tcp = True
+            if context is not None:
+                try:
+                    await writer.start_tls(context, server_hostname=endpoint.host)
+                except BaseException:
+                    writer.close()
+                    raise
+            return reader, writer
+    except TimeoutError:
+        if has_tcp:
+            raise BrokerUnreachableError(
+                f"{endpoint} accepted a connection but did not get done with the TLS handshake in {timeout_s:g} s; "
+                "does that listener speak TLS?"
+            ) from None
+        raise BrokerUnreachableError(
+            f"{endpoint} did not accept a connection within {timeout_s:g} s; is it the right address, and does a "
+            "firewall let you through?"
+        ) from None
+    except OSError as error:
+        if has_tcp:
+            from ottla.client.tls_failures import tls_failure
+
+            raise tls_failure(endpoint, error, has_certificate=has_certificate) from error
+        raise BrokerUnreachableError(_why_refused(endpoint, error)) from error
+
+
+def _why_not_kafka(
+    endpoint: Endpoint, error: Exception, context: ssl.SSLContext | None, *, has_certificate: bool
+) -> ClientError:
+    if isinstance(error.__cause__, ssl.SSLError):
+        # Under TLS 1.3 a broker judges the client's certificate when the client is through with the handshake.
+        from ottla.client.tls_failures import tls_failure
+
+        return tls_failure(endpoint, error.__cause__, has_certificate=has_certificate)
+    how = "without" if context is None else "under"
+    return BrokerUnreachableError(
+        f"{endpoint} accepted a connection but did not answer as a Kafka broker {how} TLS: {error}"
+    )
 
 
 def _why_refused(endpoint: Endpoint, error: OSError) -> str:
@@ -273,5 +374,5 @@ def _describe_strange_size(size_bytes: int) -> str:
     if _SIZE.pack(size_bytes) == b"HTTP":
         return "it speaks HTTP, not Kafka; this may be the admin port"
     if _is_tls(size_bytes):
-        return "it speaks TLS; this client needs a PLAINTEXT listener"
+        return "it speaks TLS: set security.protocol to SSL, or SASL_SSL if it wants a login"
     return f"it announces an answer of {size_bytes} bytes"

@@ -5,7 +5,7 @@ Source of the rules: KafkaConsumer, AbstractFetch, CompletedFetch (Kafka 4.3).
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
 from ottla.client.cluster import BACKOFF_FIRST_S, Cluster
@@ -17,6 +17,9 @@ from ottla.wire.codec.message import Records
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.records import Header, RecordBatch, iterate_batches, read_records
 from ottla.wire.records.control import ControlRecordType, parse_control_key
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
 
 FETCH_SIZE_BYTES_MAX = 50 * 1024 * 1024
 PARTITION_SIZE_BYTES_MAX = 1024 * 1024
@@ -63,6 +66,7 @@ class Consumer(ClusterUser):
         size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
         partition_size_bytes_max: int = PARTITION_SIZE_BYTES_MAX,
         client_id: str = "ottla-consumer",
+        security: "ClientSecurity | None" = None,
         rack: str = "",
     ) -> None:
         """Set up; nothing is sent before the first `fetch`.
@@ -74,9 +78,10 @@ class Consumer(ClusterUser):
             size_bytes_max: soft limit of one answer of one broker.
             partition_size_bytes_max: soft limit of one partition in it.
             client_id: what the brokers' logs and quotas call this client.
+            security: TLS and login for connections of its own; None: neither.
             rack: where this client stands.
         """
-        super().__init__(bootstrap_servers, client_id=client_id)
+        super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self.positions: dict[TopicPartition, Offset] = {}
         """The offset of the next record per assigned partition."""
         self.high_watermarks: dict[TopicPartition, Offset] = {}

@@ -23,6 +23,14 @@ class UnsupportedApiError(ClientError):
     """The broker does not serve an API in any version that this client speaks."""
 
 
+class TlsFailedError(ClientError):
+    """TLS could not be agreed on with a broker, for a reason that trying again does not change."""
+
+
+class LoginFailedError(ClientError):
+    """A broker did not let this client in; asking another one would end in the same way."""
+
+
 def kafka_error(code: int, message: str | None = None) -> KafkaError:
     """Return the exception for a response's ``error_code``; a code of a newer Kafka becomes UNKNOWN_SERVER_ERROR."""
     known = ErrorCode(code)

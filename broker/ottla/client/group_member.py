@@ -8,6 +8,7 @@ Source of the rules: ConsumerCoordinator, AbstractCoordinator (Kafka 4.3).
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.client.admin_groups import CONSUMER_PROTOCOL_TYPE, OFFSET_COMMIT_VERSION_MAX, GroupAdmin, parse_assignment
 from ottla.client.admin_topics import EARLIEST, LATEST, TopicAdmin
@@ -34,6 +35,9 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
+
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
 HEARTBEAT_INTERVAL_S = 3.0
@@ -58,6 +62,7 @@ class GroupConsumer(ClusterUser):
         read_committed: bool = False,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         client_id: str = "ottla-consumer",
+        security: "ClientSecurity | None" = None,
     ) -> None:
         """Set up; the first `poll` joins.
 
@@ -69,8 +74,9 @@ class GroupConsumer(ClusterUser):
             read_committed: leave out records of open and aborted transactions.
             session_timeout_ms: silence after which the group gives this member's partitions to others.
             client_id: what the brokers' logs and quotas call this client.
+            security: TLS and login for connections of its own; None: neither.
         """
-        super().__init__(bootstrap_servers, client_id=client_id)
+        super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self.group_id = group_id
         self.member_id = ""
         self.generation = _NO_GENERATION

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.cluster import BACKOFF_FIRST_S, NOT_THERE_YET, Cluster
 from ottla.client.cluster_user import ClusterUser
@@ -40,6 +40,9 @@ from ottla.wire.records import (
     RecordBatchBuilder,
     increment_sequence,
 )
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
 
 ACKS_ALL = -1
 BATCH_SIZE_BYTES = 64 * 1024
@@ -113,6 +116,7 @@ class Producer(ClusterUser):
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
         create_topics: bool = False,
         client_id: str = "ottla-producer",
+        security: "ClientSecurity | None" = None,
     ) -> None:
         """Set up; nothing is sent before the first record.
 
@@ -127,8 +131,9 @@ class Producer(ClusterUser):
             delivery_timeout_s: a record that is not delivered after this long fails.
             create_topics: let the broker make missing topics, if it is set up to.
             client_id: what the brokers' logs and quotas call this client.
+            security: TLS and login for connections of its own; None: neither.
         """
-        super().__init__(bootstrap_servers, client_id=client_id)
+        super().__init__(bootstrap_servers, client_id=client_id, security=security)
         self._acks = acks
         self._is_idempotent = idempotence and acks == ACKS_ALL
         self._compression = compression

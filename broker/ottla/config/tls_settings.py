@@ -1,7 +1,7 @@
 """What ``server.properties`` says about TLS on one listener: versions, ciphers, key and trusted certificates, checks.
 
-Nothing is read from the files here: `ottla.runtime.tls_material` does that. Source: SslConfigs, DefaultSslEngineFactory
-(Kafka 4.3), whose combinations of keys are the ones that are refused.
+A client's settings have the same keys. Nothing is read from the files here: `ottla.tls.material` does that.
+Source: SslConfigs, DefaultSslEngineFactory (Kafka 4.3), whose combinations of keys are the ones that are refused.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TlsSettings:
-    """TLS of one listener, as server and as client."""
+    """TLS of one listener, as server and as client; or of a client, whose ``listener`` is empty."""
 
     listener: str
     versions: tuple[str, ...]
@@ -57,6 +57,11 @@ class TlsSettings:
     trust_store: Store | None
     allows_dn_changes: bool
     allows_san_changes: bool
+
+    @property
+    def place(self) -> str:
+        """Whose settings these are, for errors."""
+        return _place(self.listener)
 
 
 def listeners_with_tls(config: "NodeConfig") -> list[str]:
@@ -108,13 +113,22 @@ def read_tls_settings(properties: Mapping[str, str], listener: str, *, opened: b
     return settings
 
 
+def read_client_tls_settings(properties: Mapping[str, str]) -> TlsSettings:
+    """Return what a client's properties say about TLS; raises as `read_tls_settings`."""
+    return read_tls_settings(properties, "", opened=False)
+
+
+def _place(listener: str) -> str:
+    return f"listener {listener}" if listener else "this client"
+
+
 def _parse(properties: Mapping[str, str], listener: str, key: str) -> ConfigValue:
     row = BROKER_KEYS[key]
     text = listener_text(properties, listener, key)
     try:
         return parse_value(row, row.default if text is None else text)
     except InvalidConfigError as error:
-        raise ConfigurationError(f"listener {listener}: {error.message}") from error
+        raise ConfigurationError(f"{_place(listener)}: {error.message}") from error
 
 
 def _text(value: ConfigValue) -> str | None:
@@ -130,12 +144,12 @@ def _versions(values: Mapping[str, ConfigValue], listener: str) -> tuple[str, ..
     refused = [version for version in wanted if version not in SERVED_VERSIONS]
     if refused:
         raise ConfigurationError(
-            f"listener {listener}: ssl.enabled.protocols has {', '.join(refused)}, which is not secure any more; it "
+            f"{_place(listener)}: ssl.enabled.protocols has {', '.join(refused)}, which is not secure any more; it "
             f"may be {', '.join(SERVED_VERSIONS)}"
         )
     if values["ssl.protocol"] not in ("TLS", *SERVED_VERSIONS):
         raise ConfigurationError(
-            f"listener {listener}: ssl.protocol={values['ssl.protocol']} is not served; it may be TLSv1.3 or TLSv1.2"
+            f"{_place(listener)}: ssl.protocol={values['ssl.protocol']} is not served; it may be TLSv1.3 or TLSv1.2"
         )
     return tuple(version for version in SERVED_VERSIONS if version in wanted)
 

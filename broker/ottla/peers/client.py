@@ -264,7 +264,7 @@ class PeerClient:
             self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
             return
         if lane.listener in self._logins:
-            lane.login = LaneLogin(self._logins[lane.listener], lane.versions, self._random)
+            lane.login = LaneLogin(self._logins[lane.listener], lane.versions, self._random.randrange)
             self._log_in(lane)
         else:
             self._come_up(lane)

@@ -1,14 +1,13 @@
-"""`LaneLogin`: a node's login at another node, request by request, and when it has to be renewed (KIP-368).
+"""`LaneLogin`: the login of a node or a client at a node, request by request, and when to renew it (KIP-368).
 
 Source: SaslClientAuthenticator of Apache Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla.errors import ErrorCode
-from ottla.ports import Random
-from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.client_login import Login
 from ottla.sasl.exchange import AuthenticationFailedError, ClientExchange
 from ottla.wire.codec import Message
 from ottla.wire.messages.registry import ApiKey
@@ -28,14 +27,15 @@ class LaneLogin:
 
     Args of the constructor:
         versions: which versions the peer serves, by API key.
+        randrange: returns a random number from 0 up to its argument.
     """
 
-    __slots__ = ("_exchange", "_login", "_random", "_versions", "renew_at_ms")
+    __slots__ = ("_exchange", "_login", "_randrange", "_versions", "renew_at_ms")
 
-    def __init__(self, login: ClientLogin, versions: Mapping[int, tuple[int, int]], random: Random) -> None:
+    def __init__(self, login: Login, versions: Mapping[int, tuple[int, int]], randrange: Callable[[int], int]) -> None:
         self._login = login
         self._versions = versions
-        self._random = random
+        self._randrange = randrange
         self._exchange: ClientExchange | None = None
         self.renew_at_ms: int | None = None
 
@@ -65,15 +65,19 @@ class LaneLogin:
         if token is not None:
             return SaslAuthenticateRequest(auth_bytes=token)
         if answer.session_lifetime_ms > 0:
-            percent = _RENEWED_FROM_PERCENT + self._random.randrange(_RENEWED_WITHIN_PERCENT)
+            percent = _RENEWED_FROM_PERCENT + self._randrange(_RENEWED_WITHIN_PERCENT)
             self.renew_at_ms = now_ms + answer.session_lifetime_ms * percent // 100
         return None
 
     def _choose(self, answer: SaslHandshakeResponse) -> Message:
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise AuthenticationFailedError(
+                "it takes no login there: that listener has no SASL, or the login before was not a second ago"
+            )
         if answer.error_code != ErrorCode.NONE:
             offered = ", ".join(answer.mechanisms) or "none"
             raise AuthenticationFailedError(f"it does not offer {self._login.mechanism}; it offers {offered}")
         if ApiKey.SASL_AUTHENTICATE not in self._versions:
             raise AuthenticationFailedError("it is older than SaslAuthenticate (Kafka 1.0)")
-        self._exchange = self._login.new_exchange(self._random.randrange)
+        self._exchange = self._login.new_exchange(self._randrange)
         return SaslAuthenticateRequest(auth_bytes=self._exchange.first())

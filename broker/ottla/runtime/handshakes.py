@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Clock, ConnectionId
-from ottla.runtime.tls_errors import TlsError
 from ottla.runtime.tls_stream import Scratch, TlsStream
+from ottla.tls.errors import TlsError
 from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)

@@ -6,138 +6,25 @@ Source: SslFactory, SslEngineValidator and DefaultSslEngineFactory of Apache Kaf
 """
 
 import logging
-import os
 import ssl
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
-
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import TlsSettings, listeners_with_tls, read_tls_settings
 from ottla.errors import ConfigurationError
 from ottla.metrics.tls import TlsMetrics
-from ottla.runtime.tls_ciphers import openssl_cipher_list
-from ottla.runtime.tls_errors import explain
-from ottla.runtime.tls_material import KeyMaterial, load_key_material, load_trusted, stamp_of
+from ottla.tls.contexts import Contexts, make_contexts
+from ottla.tls.errors import explain
+from ottla.tls.material import stamp_of
 
 logger = logging.getLogger(__name__)
 
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_CLIENT_AUTH: Final = {
-    "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,
-    "required": ssl.CERT_REQUIRED,
-}
 _DATES: Final = (9, 10)
 """X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
 _DAY_MS: Final = 86_400_000
 EXPIRY_WARNING_MS: Final = 30 * _DAY_MS
 """From so long before a certificate's end on, the log says every day that it is near."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Contexts:
-    """One listener, secured: settings, what they were read to, and the contexts made of it."""
-
-    settings: TlsSettings
-    stamp: tuple[tuple[int, int, int] | None, ...]
-    material: KeyMaterial | None
-    server: ssl.SSLContext | None
-    client: ssl.SSLContext
-
-
-def make_contexts(settings: TlsSettings, *, opened: bool) -> Contexts:
-    """Read the files that ``settings`` name and make what connections are secured with.
-
-    ``opened`` is False for a listener that this node only dials.
-
-    Raises:
-        ConfigurationError: see `load_key_material` and `load_trusted`; or OpenSSL cannot use the key or the ciphers.
-    """
-    stamp = stamp_of(settings)
-    material, trusted = load_key_material(settings), load_trusted(settings)
-    client = _new_context(ssl.PROTOCOL_TLS_CLIENT, settings, material, trusted)
-    client.check_hostname = settings.verifies_host
-    server = None
-    if opened:
-        server = _new_context(ssl.PROTOCOL_TLS_SERVER, settings, material, trusted)
-        server.verify_mode = _CLIENT_AUTH[settings.client_auth]
-    return Contexts(settings, stamp, material, server, client)
-
-
-def _new_context(
-    side: int, settings: TlsSettings, material: KeyMaterial | None, trusted: Iterable[x509.Certificate] | None
-) -> ssl.SSLContext:
-    context = ssl.SSLContext(side)
-    versions = [_VERSIONS[version] for version in settings.versions]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # A client that asks for a new handshake on an open connection would have it cost as much as it likes.
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    # As Java: whatever is in the trust store is trusted, its issuer need not be.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if settings.cipher_suites:
-        _choose_ciphers(context, settings)
-    if material is not None:
-        _load_key(context, settings, material)
-    if trusted is None:
-        context.load_default_certs()
-    else:
-        pem = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted)
-        context.load_verify_locations(cadata=pem.decode())
-    return context
-
-
-def _choose_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    ciphers, has_tls13 = openssl_cipher_list(settings.cipher_suites, settings.listener)
-    if not ciphers:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-    elif not has_tls13:
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-    if context.minimum_version > context.maximum_version:
-        raise ConfigurationError(
-            f"listener {settings.listener}: ssl.cipher.suites has none for ssl.enabled.protocols="
-            f"{','.join(settings.versions)}"
-        )
-    if ciphers:
-        try:
-            context.set_ciphers(":".join(ciphers))
-        except ssl.SSLError as error:
-            raise ConfigurationError(
-                f"listener {settings.listener}: ssl.cipher.suites={','.join(settings.cipher_suites)} has no cipher "
-                "that OpenSSL knows"
-            ) from error
-
-
-def _load_key(context: ssl.SSLContext, settings: TlsSettings, material: KeyMaterial) -> None:
-    """Hand the key to OpenSSL, which reads it from a file only: one in memory that no other process can name."""
-    with _file_in_memory(material.chain_pem + material.key_pem) as path:
-        try:
-            context.load_cert_chain(path)
-        except ssl.SSLError as error:
-            raise ConfigurationError(
-                f"listener {settings.listener}: OpenSSL does not take the certificate or its key: {explain(error)}"
-            ) from error
-
-
-@contextmanager
-def _file_in_memory(data: bytes) -> Iterator[str]:
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("ottla-tls", os.MFD_CLOEXEC)
-        try:
-            os.write(descriptor, data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        yield file.name
 
 
 class ListenerContexts:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.ports import Buffer
-from ottla.runtime.tls_errors import TlsError, explain, explain_first_bytes
 from ottla.security.distinguished_name import subject_of
+from ottla.tls.errors import TlsError, explain, explain_first_bytes
 
 RECORD_BYTES: Final = 16 * 1024
 """The most that one TLS record holds."""

@@ -1,7 +1,7 @@
-"""`ClientLogin`: what one needs to log in elsewhere, and the exchange that does it."""
+"""`Login`, `ClientLogin`: what one needs to log in elsewhere, and the exchange that does it."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.sasl.exchange import ClientExchange
 from ottla.sasl.plain import PLAIN, PlainClient
@@ -9,6 +9,27 @@ from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret
 
 CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 _NONCE_BITS: Final = 192
+
+
+class Login(Protocol):
+    """Whatever one can log in with: a `ClientLogin`, or a token.
+
+    Attributes:
+        user: whom it names, for logs; empty where it does not say.
+    """
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str: ...
+
+    def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
+        """Begin one login.
+
+        Raises:
+            AuthenticationFailedError: there is nothing to show at the moment, such as a token.
+        """
 
 
 class ClientLogin:

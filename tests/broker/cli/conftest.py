@@ -31,6 +31,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the person's own cluster and settings out of the tests."""
     monkeypatch.setenv("OTTLA_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
+    monkeypatch.delenv("OTTLA_COMMAND_CONFIG", raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import pytest
 
+from ottla.cli.exit_codes import ExitCode
 from ottla.cli.options import (
     DEFAULT_BOOTSTRAP,
     FIRST_ANSWER_S,
@@ -95,3 +96,22 @@ def test_commands_do_not_wait_long_for_brokers_that_are_not_there(
 
     assert run(*command, "-b", "127.0.0.1:1", stdin=b"line\n").err == "error: nobody is there\n"
     assert limits == [FIRST_ANSWER_S]
+
+
+def test_command_config_says_where_brokers_are_and_how_to_come_in(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=127.0.0.1:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=DIGEST\n")
+    wrong = run("topic", "list", "--command-config", str(path))
+    assert wrong.code == ExitCode.ERROR
+    assert f"{path}: sasl.mechanism=DIGEST is none that this client has" in wrong.err
+    path.write_text("bootstrap.servers=127.0.0.1:1\nsecurity.protocol=PLAINTEXT\n")
+    nobody = run("topic", "list", "--command-config", str(path), "--timeout", "1")
+    assert nobody.code == ExitCode.TIMEOUT
+    assert "nothing listens at 127.0.0.1:1" in nobody.err
+
+
+def test_environment_names_the_command_config(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=ANY\n")
+    monkeypatch.setenv("OTTLA_COMMAND_CONFIG", str(path))
+    assert "security.protocol=ANY is not known" in run("group", "list").err

@@ -15,7 +15,7 @@ from ottla.ports import Chunk, Clock, ConnectionId
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.handshakes import HandshakeLimits, Handshakes
 from ottla.runtime.reactor import Reactor
-from ottla.runtime.tls_contexts import make_contexts
+from ottla.tls.contexts import make_contexts
 from ottla.types import Endpoint
 
 LINE = b"\n"

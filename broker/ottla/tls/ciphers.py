@@ -15,7 +15,7 @@ _SUITE: Final = re.compile(r"(?:TLS|SSL)_(?P<exchange>[A-Z0-9_]+?)_WITH_(?P<ciph
 _CIPHER: Final = re.compile(r"(?P<name>AES|CAMELLIA|ARIA)_(?P<bits>\d+)_(?P<mode>CBC|GCM|CCM)(?:_(?P<hash>SHA\d*|8))?")
 
 
-def openssl_cipher_list(suites: Iterable[str], listener: str) -> tuple[list[str], bool]:
+def openssl_cipher_list(suites: Iterable[str], place: str) -> tuple[list[str], bool]:
     """Return OpenSSL's names of those for TLS 1.2, and whether any is one of TLS 1.3.
 
     Raises:
@@ -26,7 +26,7 @@ def openssl_cipher_list(suites: Iterable[str], listener: str) -> tuple[list[str]
     if tls13 and tls13 != TLS13_SUITES:
         missing = ", ".join(sorted(TLS13_SUITES - tls13))
         raise ConfigurationError(
-            f"listener {listener}: ssl.cipher.suites names {', '.join(sorted(tls13))} but not {missing}; those of TLS "
+            f"{place}: ssl.cipher.suites names {', '.join(sorted(tls13))} but not {missing}; those of TLS "
             "1.3 go together here. Name all three, or none and leave TLSv1.3 out."
         )
     return [openssl_cipher(name) for name in named if name not in TLS13_SUITES], bool(tls13)

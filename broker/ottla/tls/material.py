@@ -75,13 +75,13 @@ def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
         return None
     if store.type == "PEM":
         return _read_pem_key(store, settings)
-    data = _read_file(store, settings.listener)
-    _require_pkcs12(store, data, settings.listener)
-    found = _open_pkcs12(store, data, settings.listener)
+    data = _read_file(store, settings.place)
+    _require_pkcs12(store, data, settings.place)
+    found = _open_pkcs12(store, data, settings.place)
     if found.key is None or found.cert is None:
-        raise _wrong(store, settings.listener, "has no private key with its certificate")
+        raise _wrong(store, settings.place, "has no private key with its certificate")
     others = [it.certificate for it in found.additional_certs]
-    return _checked(store, settings.listener, found.key, [found.cert.certificate, *others])
+    return _checked(store, settings.place, found.key, [found.cert.certificate, *others])
 
 
 def load_trusted(settings: TlsSettings) -> tuple[x509.Certificate, ...] | None:
@@ -94,42 +94,42 @@ def load_trusted(settings: TlsSettings) -> tuple[x509.Certificate, ...] | None:
     if store is None:
         return None
     if store.type == "PEM":
-        text = store.certificates or _read_text(store, settings.listener)
-        certificates = _read_certificates(store, settings.listener, text)
+        text = store.certificates or _read_text(store, settings.place)
+        certificates = _read_certificates(store, settings.place, text)
     else:
-        data = _read_file(store, settings.listener)
-        _require_pkcs12(store, data, settings.listener)
-        found = _open_pkcs12(store, data, settings.listener)
+        data = _read_file(store, settings.place)
+        _require_pkcs12(store, data, settings.place)
+        found = _open_pkcs12(store, data, settings.place)
         certificates = [it.certificate for it in (found.cert, *found.additional_certs) if it is not None]
     if not certificates:
-        raise _wrong(store, settings.listener, "has no certificate in it")
+        raise _wrong(store, settings.place, "has no certificate in it")
     return tuple(certificates)
 
 
-def _wrong(store: Store, listener: str, what: str) -> ConfigurationError:
-    place = f"{store.what}.location={store.location}" if store.location else _inline_key(store)
-    return ConfigurationError(f"listener {listener}: {place} {what}")
+def _wrong(store: Store, place: str, what: str) -> ConfigurationError:
+    key = f"{store.what}.location={store.location}" if store.location else _inline_key(store)
+    return ConfigurationError(f"{place}: {key} {what}")
 
 
 def _inline_key(store: Store) -> str:
     return "ssl.keystore.key" if store.key is not None else f"{store.what}.certificates"
 
 
-def _read_file(store: Store, listener: str) -> bytes:
+def _read_file(store: Store, place: str) -> bytes:
     assert store.location is not None
     try:
         with open(store.location, "rb") as file:
             return file.read()
     except OSError as error:
-        raise _wrong(store, listener, f"cannot be read: {error.strerror or error}") from error
+        raise _wrong(store, place, f"cannot be read: {error.strerror or error}") from error
 
 
-def _read_text(store: Store, listener: str) -> str:
-    data = _read_file(store, listener)
+def _read_text(store: Store, place: str) -> str:
+    data = _read_file(store, place)
     if data.startswith(_JKS):
-        raise _wrong(store, listener, _how_to_convert(store))
+        raise _wrong(store, place, _how_to_convert(store))
     if _PEM not in data:
-        raise _wrong(store, listener, f"is no PEM: there is no BEGIN line in it; see {store.what}.type")
+        raise _wrong(store, place, f"is no PEM: there is no BEGIN line in it; see {store.what}.type")
     return data.decode("ascii", errors="replace")
 
 
@@ -140,30 +140,30 @@ def _read_pem_key(store: Store, settings: TlsSettings) -> KeyMaterial:
     if store.key is not None:
         key_text, chain_text = store.key, store.certificates or ""
     else:
-        key_text = chain_text = _read_text(store, settings.listener)
+        key_text = chain_text = _read_text(store, settings.place)
     keys = [(label, pem) for label, pem in _blocks(key_text) if label.endswith("PRIVATE KEY")]
     if len(keys) != 1:
-        raise _wrong(store, settings.listener, f"has {len(keys)} private keys in it; one is needed")
-    certificates = _read_certificates(store, settings.listener, chain_text)
+        raise _wrong(store, settings.place, f"has {len(keys)} private keys in it; one is needed")
+    certificates = _read_certificates(store, settings.place, chain_text)
     if not certificates:
-        raise _wrong(store, settings.listener, "has no certificate in it")
+        raise _wrong(store, settings.place, "has no certificate in it")
     password = settings.key_password
     label, pem = keys[0]
     is_encrypted = label.startswith("ENCRYPTED") or b"Proc-Type" in pem
     if is_encrypted and password is None:
-        raise _wrong(store, settings.listener, "has an encrypted private key: set ssl.key.password")
+        raise _wrong(store, settings.place, "has an encrypted private key: set ssl.key.password")
 
     def load() -> PrivateKeyTypes:
         return load_pem_private_key(pem, password.encode() if is_encrypted and password else None)
 
     what = "has a private key that ssl.key.password does not open" if is_encrypted else "has no usable private key"
-    return _checked(store, settings.listener, _try(load, store, settings.listener, what), certificates)
+    return _checked(store, settings.place, _try(load, store, settings.place, what), certificates)
 
 
-def _read_certificates(store: Store, listener: str, text: str) -> list[x509.Certificate]:
+def _read_certificates(store: Store, place: str, text: str) -> list[x509.Certificate]:
     blocks = [pem for label, pem in _blocks(text) if label == "CERTIFICATE"]
     return [
-        _try(lambda pem=pem: x509.load_pem_x509_certificate(pem), store, listener, "has a broken certificate")  # type: ignore[misc]
+        _try(lambda pem=pem: x509.load_pem_x509_certificate(pem), store, place, "has a broken certificate")  # type: ignore[misc]
         for pem in blocks
     ]
 
@@ -184,14 +184,14 @@ def _blocks(text: str) -> list[tuple[str, bytes]]:
 # --- PKCS #12 -----------------------------------------------------------------------------------------------------
 
 
-def _require_pkcs12(store: Store, data: bytes, listener: str) -> None:
+def _require_pkcs12(store: Store, data: bytes, place: str) -> None:
     """Refuse what is no PKCS #12; Java reads it under the type JKS as well."""
     if data.startswith(_JKS):
-        raise _wrong(store, listener, _how_to_convert(store))
+        raise _wrong(store, place, _how_to_convert(store))
     if _PEM in data[:4096]:
-        raise _wrong(store, listener, f"is PEM: set {store.what}.type=PEM (it is {store.type})")
+        raise _wrong(store, place, f"is PEM: set {store.what}.type=PEM (it is {store.type})")
     if not data.startswith(_DER_SEQUENCE):
-        raise _wrong(store, listener, "is neither PKCS12 nor PEM")
+        raise _wrong(store, place, "is neither PKCS12 nor PEM")
 
 
 def _how_to_convert(store: Store) -> str:
@@ -202,12 +202,12 @@ def _how_to_convert(store: Store) -> str:
     )
 
 
-def _open_pkcs12(store: Store, data: bytes, listener: str) -> PKCS12KeyAndCertificates:
+def _open_pkcs12(store: Store, data: bytes, place: str) -> PKCS12KeyAndCertificates:
     password = None if store.password is None else store.password.encode()
     return _try(
         lambda: load_pkcs12(data, password),
         store,
-        listener,
+        place,
         f"is not opened by {store.what}.password" if password else f"needs {store.what}.password",
     )
 
@@ -215,14 +215,14 @@ def _open_pkcs12(store: Store, data: bytes, listener: str) -> PKCS12KeyAndCertif
 # --- both ---------------------------------------------------------------------------------------------------------
 
 
-def _try(action: Callable[[], T], store: Store, listener: str, what: str) -> T:
+def _try(action: Callable[[], T], store: Store, place: str, what: str) -> T:
     try:
         return action()
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise _wrong(store, listener, what) from error
+        raise _wrong(store, place, what) from error
 
 
-def _checked(store: Store, listener: str, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyMaterial:
+def _checked(store: Store, place: str, key: PrivateKeyTypes, certificates: list[x509.Certificate]) -> KeyMaterial:
     """Put the key's own certificate first; refuse a store that has none for it."""
     public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
@@ -231,7 +231,7 @@ def _checked(store: Store, listener: str, key: PrivateKeyTypes, certificates: li
 
     own = [it for it in certificates if is_own(it)]
     if not own:
-        raise _wrong(store, listener, "has a private key and a certificate that do not belong together")
+        raise _wrong(store, place, "has a private key and a certificate that do not belong together")
     chain = _in_order(own[0], [it for it in certificates if it is not own[0]])
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return KeyMaterial(pem, tuple(chain))

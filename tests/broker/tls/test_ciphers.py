@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from ottla.errors import ConfigurationError
-from ottla.runtime.tls_ciphers import TLS13_SUITES, openssl_cipher, openssl_cipher_list
+from ottla.tls.ciphers import TLS13_SUITES, openssl_cipher, openssl_cipher_list
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_a_name_of_java_becomes_one_that_openssl_knows(java: str, openssl: str) 
 
 
 def test_those_of_tls_1_3_are_told_apart() -> None:
-    assert openssl_cipher_list(["AES128-SHA", *TLS13_SUITES], "SSL") == (["AES128-SHA"], True)
+    assert openssl_cipher_list(["AES128-SHA", *TLS13_SUITES], "listener SSL") == (["AES128-SHA"], True)
 
 
 def test_some_of_tls_1_3_alone_are_refused_for_python_offers_all() -> None:
     with pytest.raises(ConfigurationError, match=r"those of TLS 1\.3 go together"):
-        openssl_cipher_list(["TLS_AES_256_GCM_SHA384"], "SSL")
+        openssl_cipher_list(["TLS_AES_256_GCM_SHA384"], "listener SSL")

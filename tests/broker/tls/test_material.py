@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from ottla.config.tls_settings import TlsSettings, read_tls_settings
 from ottla.errors import ConfigurationError
-from ottla.runtime.tls_material import KeyMaterial, load_key_material, load_trusted, stamp_of
+from ottla.tls.material import KeyMaterial, load_key_material, load_trusted, stamp_of
 
 
 def settings(**said: str) -> TlsSettings:

@@ -1,0 +1,157 @@
+"""`ClientSecurity`: how a client reaches its brokers, from the keys that Kafka's own clients have.
+
+    security.protocol=SASL_SSL
+    sasl.mechanism=SCRAM-SHA-512
+    sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="..." password="...";
+    ssl.truststore.type=PEM
+    ssl.truststore.location=/etc/ottla/ca.pem
+
+The rest of a Java client's file has no meaning here and is passed over. A token for OAUTHBEARER comes from the file
+that ``sasl.oauthbearer.token.endpoint.url=file:...`` names, read at every login, or from the option ``token`` of
+the login module. Source: CommonClientConfigs, SaslConfigs and SslConfigs of Apache Kafka 4.3; KIP-768.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from ottla.config.jaas import LoginModule, parse_jaas
+from ottla.config.listeners import SECURITY_PROTOCOLS
+from ottla.config.properties import parse_properties
+from ottla.config.tls_settings import TLS_PROTOCOLS, TlsSettings, read_client_tls_settings
+from ottla.errors import ConfigurationError
+from ottla.sasl.client_login import CLIENT_MECHANISMS, ClientLogin, Login
+from ottla.sasl.exchange import AuthenticationFailedError
+from ottla.sasl.oauth_client import OAUTHBEARER, TokenLogin
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.tls.contexts import Contexts
+
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+MECHANISMS: Final = (*CLIENT_MECHANISMS, OAUTHBEARER)
+_JAAS: Final = "sasl.jaas.config"
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
+_MODULES: Final = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+    OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule",
+}
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class ClientSecurity:
+    """What connections of one client are secured with. Never prints itself; make it with `from_properties`.
+
+    Attributes:
+        protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        tls: settings; None without TLS.
+        login: None without SASL.
+        bootstrap_servers: what the properties name; None where they name nobody.
+    """
+
+    protocol: str = "PLAINTEXT"
+    tls: TlsSettings | None = None
+    login: Login | None = None
+    bootstrap_servers: str | None = None
+    _contexts: "Contexts | None" = field(default=None, init=False)
+
+    @classmethod
+    def from_file(cls, path: Path) -> "ClientSecurity":
+        """Read a client's properties file; raises as `from_properties`, or when the file cannot be read."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            said = getattr(error, "strerror", None) or "it is no text in UTF-8"
+            raise ConfigurationError(f"{path} cannot be read: {said}") from None
+        try:
+            return cls.from_properties(parse_properties(text))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> "ClientSecurity":
+        """Return what ``properties`` say.
+
+        Raises:
+            ConfigurationError: names the key and what is wrong with it, never a secret.
+        """
+        protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+        if protocol not in SECURITY_PROTOCOLS:
+            raise ConfigurationError(
+                f"security.protocol={protocol} is not known; it may be {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        return cls(
+            protocol=protocol,
+            tls=read_client_tls_settings(properties) if protocol in TLS_PROTOCOLS else None,
+            login=_login(properties) if protocol in SASL_PROTOCOLS else None,
+            bootstrap_servers=properties.get("bootstrap.servers", "").strip() or None,
+        )
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether this client has a certificate to show."""
+        return self.tls is not None and self.tls.key_store is not None
+
+    def tls_context(self) -> "ssl.SSLContext | None":
+        """Return what the next connection is secured with, None without TLS; files that have changed are read again.
+
+        Raises:
+            ConfigurationError: a file cannot be used.
+        """
+        if self.tls is None:
+            return None
+        from ottla.tls.contexts import make_contexts
+        from ottla.tls.material import stamp_of
+
+        if self._contexts is None or self._contexts.stamp != stamp_of(self.tls):
+            self._contexts = make_contexts(self.tls, opened=False)
+        return self._contexts.client
+
+
+def _login(properties: Mapping[str, str]) -> Login:
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
+    if mechanism not in MECHANISMS:
+        raise ConfigurationError(
+            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(MECHANISMS)}"
+            + ("" if "sasl.mechanism" in properties else " (GSSAPI is what it is unless it is set)")
+        )
+    form = f"org.apache.kafka.common.security.{_MODULES[mechanism]} required"
+    example = f"{form};" if mechanism == OAUTHBEARER else f'{form} username="..." password="...";'
+    text = properties.get(_JAAS)
+    if text is None:
+        raise ConfigurationError(f"{_JAAS} is missing: {mechanism} needs `{example}`")
+    module = parse_jaas(_JAAS, text)
+    if not module.is_called(_MODULES[mechanism].partition(".")[2]):
+        raise ConfigurationError(f"{_JAAS} has another login module than sasl.mechanism={mechanism} needs: `{example}`")
+    if mechanism == OAUTHBEARER:
+        return TokenLogin(_token_source(properties, module))
+    missing = [name for name in ("username", "password") if not module.options.get(name)]
+    if missing:
+        raise ConfigurationError(f"{_JAAS} has no {' and no '.join(missing)}; it is to be `{example}`")
+    return ClientLogin(mechanism, module.options["username"], module.options["password"])
+
+
+def _token_source(properties: Mapping[str, str], module: LoginModule) -> Callable[[], str]:
+    token = module.options.get("token")
+    if token:
+        return lambda: token
+    url = urlsplit(properties.get(_TOKEN_URL, ""))
+    if url.scheme != "file":
+        raise ConfigurationError(
+            f"OAUTHBEARER needs a token that somebody else gets: put it in a file and set {_TOKEN_URL}=file:///PATH, "
+            f'or write it as token="..." in {_JAAS}; this client asks no token endpoint itself'
+        )
+    path = Path(unquote(url.path))
+
+    def read() -> str:
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise AuthenticationFailedError(f"the file with the token cannot be read: {path}: {error}") from None
+
+    return read

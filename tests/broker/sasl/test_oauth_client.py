@@ -1,0 +1,38 @@
+"""A client that shows a token."""
+
+import pytest
+
+from ottla.sasl.exchange import AuthenticationFailedError
+from ottla.sasl.oauth_client import OauthClient, TokenLogin
+
+TOKEN = "aaa.bbb-_.ccc"
+
+
+def test_token_is_shown_and_taken() -> None:
+    exchange = TokenLogin(lambda: f"{TOKEN}\n").new_exchange(lambda stop: 0)
+    assert exchange.first() == b"n,,\x01auth=Bearer aaa.bbb-_.ccc\x01\x01"
+    assert not exchange.is_complete
+    assert exchange.evaluate(b"") is None
+    assert exchange.is_complete
+
+
+def test_refusal_is_acknowledged_and_then_reported_without_the_token() -> None:
+    exchange = OauthClient(TOKEN)
+    assert exchange.evaluate(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(AuthenticationFailedError, match="invalid_token") as caught:
+        exchange.evaluate(b"")
+    assert not exchange.is_complete
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "bad\x01token"], ids=["empty", "blank", "separator"])
+def test_what_is_no_token_is_not_sent(token: str) -> None:
+    with pytest.raises(AuthenticationFailedError, match="no token to show"):
+        TokenLogin(lambda: token).new_exchange(lambda stop: 0)
+
+
+def test_every_login_asks_for_the_token_of_that_time() -> None:
+    tokens = iter(["first", "second"])
+    login = TokenLogin(lambda: next(tokens))
+    assert b"first" in login.new_exchange(lambda stop: 0).first()
+    assert b"second" in login.new_exchange(lambda stop: 0).first()
