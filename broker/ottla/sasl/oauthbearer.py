@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.sasl.exchange import AuthenticationFailedError, decode_text
+from ottla.sasl.oauth_client import OAUTHBEARER
 from ottla.sasl.tokens import InvalidTokenError, ValidToken
 
-OAUTHBEARER: Final = "OAUTHBEARER"
 _REFUSAL: Final = '{"status":"invalid_token"}'
 _ACKNOWLEDGED: Final = b"\x01"
 

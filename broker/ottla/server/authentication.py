@@ -31,7 +31,8 @@ from ottla.handlers.catalog import CATALOG
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
-from ottla.sasl.oauthbearer import OAUTHBEARER, OauthServer
+from ottla.sasl.oauth_client import OAUTHBEARER
+from ottla.sasl.oauthbearer import OauthServer
 from ottla.sasl.plain import PLAIN, PlainServer
 from ottla.sasl.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism, ScramServer
 from ottla.server.connection import Connection

@@ -1,6 +1,7 @@
 """The client at doors with locks: a node of our own with each security protocol, and every way not to come in."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -9,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
+from jwt.algorithms import ECAlgorithm
 
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
@@ -29,6 +33,7 @@ MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 DOORS = {
     "OPEN": "PLAINTEXT",
     "TLS": "SSL",
@@ -48,6 +53,23 @@ class LockedNode:
     folder: Path
     ports: dict[str, int]
     authority: Any
+    signer: Any
+
+    def token(self, *, lifetime_s: int = 600) -> str:
+        """Return a token for alice that the node believes."""
+        now = int(time.time())
+        claims = {"sub": "alice", "iss": "https://issuer", "aud": "ottla", "iat": now - 10, "exp": now + lifetime_s}
+        return jwt.encode(claims, self.signer, algorithm="ES256", headers={"kid": "tests"})
+
+    def with_token(self, protocol: str, token: str) -> dict[str, str]:
+        """Return properties that show ``token``, from a file of its own."""
+        path = self.folder / "token.jwt"
+        path.write_text(token + "\n")
+        return self.properties(protocol) | {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f"{TOKEN_MODULE};",
+            "sasl.oauthbearer.token.endpoint.url": path.as_uri(),
+        }
 
     def at(self, door: str) -> str:
         return f"127.0.0.1:{self.ports[door]}"
@@ -88,6 +110,10 @@ def node(
         "other": authority.issue(hosts=("broker.example", "10.1.2.3")),
     }.items():
         (folder / f"{name}.pem").write_text(issued.both)
+    signer = ec.generate_private_key(ec.SECP256R1())
+    keys = folder / "keys.json"
+    public = ECAlgorithm.to_jwk(signer.public_key(), as_dict=True)
+    keys.write_text(json.dumps({"keys": [{**public, "kid": "tests", "use": "sig"}]}))
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -100,7 +126,11 @@ def node(
         "inter.broker.listener.name": "OPEN",
         "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": "1",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": "ottla",
+        "sasl.oauthbearer.expected.issuer": "https://issuer",
         "listener.name.both.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.short.connections.max.reauth.ms": "1200",
         "ssl.keystore.type": "PEM",
@@ -131,14 +161,14 @@ def node(
             process.kill()
             pytest.fail(f"the node did not start:\n{said.read_text(errors='replace')[-4000:]}")
         time.sleep(0.05)
-    yield LockedNode(folder=folder, ports=ports, authority=authority)
+    yield LockedNode(folder=folder, ports=ports, authority=authority, signer=signer)
     process.terminate()
     assert process.wait(START_TIMEOUT_S) == 0
     assert PASSWORD not in said.read_text(errors="replace")
 
 
-def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> list[bytes | None]:
-    """Produce and consume with an admin, a producer and a consumer of our own."""
+def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> bool:
+    """Produce and consume with an admin, a producer and a consumer of our own; return whether it is all there."""
     values = [b"x" * 1000 + str(number).encode() for number in range(3000)]
 
     async def run() -> list[bytes | None]:
@@ -157,9 +187,7 @@ def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> list
                 read += [record.value for record in await consumer.fetch(max_wait_ms=500)]
             return read
 
-    read = asyncio.run(run())
-    assert read == values
-    return read
+    return asyncio.run(run()) == values
 
 
 @pytest.mark.parametrize(
@@ -178,7 +206,17 @@ def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> list
 def test_records_go_there_and_back(node: LockedNode, door: str, mechanism: str | None) -> None:
     more = {"ssl_keystore_type": "PEM", "ssl_keystore_location": str(node.folder / "client.pem")}
     security = node.security(DOORS[door], mechanism, **(more if door == "MUTUAL" else {}))
-    there_and_back(node.at(door), security, f"{door}-{mechanism}".lower())
+    assert there_and_back(node.at(door), security, f"{door}-{mechanism}".lower())
+
+
+def test_token_lets_in_while_it_counts(node: LockedNode) -> None:
+    properties = node.with_token("SASL_PLAINTEXT", node.token())
+    assert there_and_back(node.at("LOGIN"), ClientSecurity.from_properties(properties), "with-a-token")
+    expired = node.token(lifetime_s=-100)
+    said = refusal(node, "LOGIN", node.with_token("SASL_PLAINTEXT", expired), LoginFailedError)
+    assert "with OAUTHBEARER" in said
+    assert "invalid_token" in said
+    assert expired not in said
 
 
 def test_certificates_may_stand_in_the_properties_or_in_pkcs12(node: LockedNode) -> None:
@@ -205,13 +243,14 @@ def test_certificates_may_stand_in_the_properties_or_in_pkcs12(node: LockedNode)
     for key_name in ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.key.password"):
         del store[key_name]
     for properties in (inline, store):
-        asyncio.run(greet(node.endpoint("MUTUAL"), {"security.protocol": "SSL", **properties}))
+        assert asyncio.run(greet(node.endpoint("MUTUAL"), {"security.protocol": "SSL", **properties})) == 1
 
 
-async def greet(endpoint: Endpoint, properties: Mapping[str, str]) -> None:
+async def greet(endpoint: Endpoint, properties: Mapping[str, str]) -> int:
+    """Return how many brokers the node at ``endpoint`` knows."""
     security = ClientSecurity.from_properties(properties)
     async with AdminClient([endpoint], request_timeout_s=5, security=security) as admin:
-        await admin.describe_cluster()
+        return len((await admin.describe_cluster()).brokers)
 
 
 def test_login_is_renewed_before_its_session_ends(node: LockedNode) -> None:
@@ -315,7 +354,7 @@ def test_certificates_that_do_not_fit_are_explained(
 
 def test_name_is_not_checked_where_that_is_switched_off(node: LockedNode) -> None:
     properties = node.properties("SSL") | {"ssl.endpoint.identification.algorithm": ""}
-    asyncio.run(greet(node.endpoint("OTHER"), properties))
+    assert asyncio.run(greet(node.endpoint("OTHER"), properties)) == 1
 
 
 def test_certificates_that_change_are_read_again(node: LockedNode, new_authority: Callable[..., Any]) -> None:
@@ -331,9 +370,6 @@ def test_certificates_that_change_are_read_again(node: LockedNode, new_authority
         await connection.close()
 
     asyncio.run(run())
-
-
-TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 
 
 @pytest.mark.parametrize(
