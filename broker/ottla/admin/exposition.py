@@ -9,7 +9,14 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 
-from ottla.admin.snapshot import NodeSnapshot, PartitionSample, RequestMemorySample, RequestSample, TlsSample
+from ottla.admin.snapshot import (
+    LoginSample,
+    NodeSnapshot,
+    PartitionSample,
+    RequestMemorySample,
+    RequestSample,
+    TlsSample,
+)
 from ottla.controller.metrics import ControllerMetrics
 
 Labels = dict[str, str]
@@ -41,6 +48,7 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
     yield from _server(snapshot)
     yield from _request_memory(snapshot.request_memory)
     yield from _tls(snapshot.tls)
+    yield from _logins(snapshot.logins)
     yield from _quorum(snapshot)
     yield from _requests(snapshot)
     if snapshot.is_broker:
@@ -120,6 +128,24 @@ def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
         "Connections closed because their requests kept memory that others waited for, and brought too little.",
         memory.connections_closed,
     )
+
+
+def _logins(logins: LoginSample) -> Iterator[Metric]:
+    socket_server = "kafka_server_socket_server_metrics"
+    for name, help_text, counts in (
+        ("successful_authentication", "SASL logins that succeeded.", logins.successes),
+        ("failed_authentication", "SASL logins, and renewals of logins, that failed.", logins.failures),
+        ("successful_reauthentication", "SASL logins that were renewed.", logins.renewals),
+    ):
+        labelled = (({"listener": door, "mechanism": mechanism}, count) for (door, mechanism), count in counts.items())
+        yield _family(f"{socket_server}_{name}_total", help_text, "counter", labelled)
+    yield _counter(
+        f"{socket_server}_expired_connections_killed_total",
+        "Connections closed because their SASL session was over.",
+        logins.expired_sessions,
+    )
+    yield _gauge("ottla_sasl_logins_open", "Connections that are not logged in yet.", logins.open_logins)
+    yield _counter("ottla_sasl_logins_timed_out_total", "Logins that took too long.", logins.timed_out)
 
 
 def _tls(tls: TlsSample) -> Iterator[Metric]:

@@ -15,6 +15,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metrics.traffic import TopicTraffic
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.authentication import Authentication
 from ottla.server.node import Node
 from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -70,6 +71,17 @@ class TlsSample(NamedTuple):
     certificates_end_in_ms: dict[str, int]
 
 
+class LoginSample(NamedTuple):
+    """What came of SASL logins, by listener and mechanism; the mechanism is empty where none was chosen."""
+
+    successes: dict[tuple[str, str], int]
+    failures: dict[tuple[str, str], int]
+    renewals: dict[tuple[str, str], int]
+    open_logins: int
+    timed_out: int
+    expired_sessions: int
+
+
 class QuorumSample(NamedTuple):
     """The metadata quorum as this node sees it; -1 where there is none."""
 
@@ -116,6 +128,7 @@ class NodeSnapshot:
     """How often an operation on a kind of resource was refused."""
     request_memory: RequestMemorySample
     tls: TlsSample
+    logins: LoginSample
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
@@ -181,10 +194,23 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.closed_for_slow_frames,
         ),
         tls=_sample_tls(node),
+        logins=_sample_logins(node.gateway.authentication),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
         groups_by_state=_count_groups(node),
+    )
+
+
+def _sample_logins(authentication: Authentication) -> LoginSample:
+    counters = sorted(authentication.counters.items())
+    return LoginSample(
+        {place: each.successes for place, each in counters},
+        {place: each.failures for place, each in counters},
+        {place: each.renewals for place, each in counters},
+        len(authentication),
+        authentication.timed_out,
+        authentication.expired_sessions,
     )
 
 

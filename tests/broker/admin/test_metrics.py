@@ -212,3 +212,23 @@ def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Cal
     assert figures["ottla_tls_reloads_total", ()] == 5
     assert figures["ottla_tls_failed_reloads_total", ()] == 6
     assert 6_900 < figures["ottla_tls_certificate_ends_in_seconds", listener] <= 7_000
+
+
+def test_what_came_of_logins_is_counted_by_listener_and_mechanism(
+    running: RunningNode, page: Callable[[], Figures]
+) -> None:
+    authentication = running.node.gateway.authentication
+    counters = authentication.count("CLIENTS", "PLAIN")
+    counters.successes, counters.failures, counters.renewals = 3, 2, 1
+    authentication.timed_out, authentication.expired_sessions = 4, 5
+
+    figures = page()
+
+    place = (("listener", "CLIENTS"), ("mechanism", "PLAIN"))
+    server = "kafka_server_socket_server_metrics"
+    assert figures[f"{server}_successful_authentication_total", place] == 3
+    assert figures[f"{server}_failed_authentication_total", place] == 2
+    assert figures[f"{server}_successful_reauthentication_total", place] == 1
+    assert figures[f"{server}_expired_connections_killed_total", ()] == 5
+    assert figures["ottla_sasl_logins_timed_out_total", ()] == 4
+    assert figures["ottla_sasl_logins_open", ()] == 0
