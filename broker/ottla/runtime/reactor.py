@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACCEPTS_PER_EVENT = 1024
+_TLS_ACCEPTS_PER_EVENT = 32
 _QUEUED_BYTES_MAX = 1024 * 1024
 """Above this a connection takes no more answers until its peer has read some."""
 _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
@@ -261,7 +262,7 @@ class Reactor:
         handshakes = self._handshakes
         if handshakes is not None and not handshakes.secures(name):
             handshakes = None
-        for _ in range(_ACCEPTS_PER_EVENT):
+        for _ in range(_ACCEPTS_PER_EVENT if handshakes is None else _TLS_ACCEPTS_PER_EVENT):
             if handshakes is not None and not handshakes.has_room(name):
                 self._hold_accepting(listener, name, "too many TLS handshakes are under way")
                 return

@@ -50,6 +50,7 @@ class TlsStream:
     """
 
     __slots__ = (
+        "_context",
         "_first_bytes",
         "_has_ended",
         "_has_started",
@@ -58,6 +59,7 @@ class TlsStream:
         "_outgoing",
         "_plain",
         "_scratch",
+        "_server_name",
         "_sock",
         "_tls",
         "_unsent",
@@ -69,12 +71,13 @@ class TlsStream:
         self._sock = sock
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(
-            self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
-        )
+        self._context = context
+        self._server_name = server_name
+        self._tls: ssl.SSLObject
+        """Made when the peer has spoken: who connects and says nothing costs neither its time nor its memory."""
         self._scratch = scratch.encrypted
         self._plain = scratch.plain
-        self._has_started = server_name is None
+        self._has_started = False
         self._unsent = _NOTHING
         self._first_bytes = b""
         self._needs_more = True
@@ -90,8 +93,8 @@ class TlsStream:
             BlockingIOError: nothing has come.
             OSError: the connection failed.
         """
-        if not self._has_started:
-            self._has_started = True
+        if self._server_name is not None and not self._has_started:
+            self._start()
             return self._step()
         size = self._sock.recv_into(self._scratch)
         if size == 0:
@@ -99,8 +102,19 @@ class TlsStream:
         received = self._scratch[:size]
         if len(self._first_bytes) < _FIRST_BYTES:
             self._first_bytes += received[: _FIRST_BYTES - len(self._first_bytes)]
+        if not self._has_started:
+            self._start()
         self._incoming.write(received)
         return self._step()
+
+    def _start(self) -> None:
+        self._has_started = True
+        self._tls = self._context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=self._server_name is None,
+            server_hostname=self._server_name,
+        )
 
     def _step(self) -> bool:
         try:
@@ -110,7 +124,7 @@ class TlsStream:
             return False
         except (ssl.SSLError, ValueError) as error:
             self._say_why()
-            words = explain_first_bytes(self._first_bytes) if self._tls.server_side else None
+            words = explain_first_bytes(self._first_bytes) if self._server_name is None else None
             raise TlsError(words or explain(error)) from error
         self._needs_more = False
         self.flush()
