@@ -56,7 +56,6 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     Raises:
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
     """
-    gc.set_threshold(_GC_THRESHOLD, 20, 20)
     clock = SystemClock()
     tls = _make_tls(config, clock)
     reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes)
@@ -141,6 +140,10 @@ class _Run:
             if self._tls is not None:
                 self._tls.watch.start()
             self._node.start()
+            # What start-up made stays for good: the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD, 20, 20)
             self._reactor.run(self._node)
             self._node.close()
         finally:
@@ -158,8 +161,6 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
-        # After the first answers that wait: it takes as long as many of them.
-        self._reactor.post(_keep_for_good)
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:
@@ -179,12 +180,6 @@ class _Run:
             logger.critical("this node cannot go on: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
-
-
-def _keep_for_good() -> None:
-    """Let the collector not look again and again at what start-up made, which stays."""
-    gc.collect()
-    gc.freeze()
 
 
 def _admin_server(config: NodeConfig, node: Node, reactor: Reactor) -> AdminServer | None:
