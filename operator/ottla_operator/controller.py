@@ -1,10 +1,11 @@
 """Reconciles objects of the Kubernetes API by key: read, one pass, one write of the status.
 
-Remembers of each object only what others need to know of it (which cluster a topic is in, who else claims it);
+Remembers of each object only what others need to know of it (which cluster a topic or user is in, who else claims it);
 everything else is read when it is needed, so that a pass never acts on an old picture.
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -14,11 +15,15 @@ from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ApiError
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.kubernetes import ObjectStore
+from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
+from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.metrics import OperatorMetrics
+from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
-from ottla_operator.reconcile.claims import older_claim
+from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import (
     Pass,
@@ -29,11 +34,16 @@ from ottla_operator.reconcile.reconciler import (
     status,
 )
 from ottla_operator.reconcile.topic import retained
+from ottla_operator.reconcile.user import Draw, never_let_in
+from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 logger = logging.getLogger(__name__)
 
 _CLUSTER_MISSING = "ClusterMissing"
+
+Member: TypeAlias = Topic | User
+"""What is in a cluster."""
 
 Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...]]
 """uid, generation, deletion and finalizers of an object: what changes when it is asked for something else."""
@@ -59,6 +69,8 @@ class Controller:
         namespaces: tuple[str, ...] = (),
         metrics: OperatorMetrics | None = None,
         now: Callable[[], str] | None = None,
+        secret_store: Callable[[str], SecretStore] | None = None,
+        draw: Draw = secrets.randbelow,
     ) -> None:
         self._api = api
         self._host = host
@@ -66,7 +78,9 @@ class Controller:
         self._namespaces = namespaces or ("",)
         self._metrics = metrics or OperatorMetrics()
         self._now = now or _utc_now
-        self._topics: dict[ObjectKey, Topic] = {}
+        self._secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
+        self._draw = draw
+        self._members: dict[ObjectKey, Member] = {}
         self._asked: dict[ObjectKey, Asked] = {}
         self._done: dict[ObjectKey, list[str]] = {}
         self.queue = DirtyKeys(self._cluster_of)
@@ -85,11 +99,11 @@ class Controller:
     def _forget(self, key: ObjectKey) -> None:
         self._asked.pop(key, None)
         self._done.pop(key, None)
-        topic = self._topics.pop(key, None)
-        for other in self._topics.values():
-            is_rival = topic is not None and (other.cluster, other.topic_name) == (topic.cluster, topic.topic_name)
-            is_inside = key.kind == "Cluster" and other.cluster == key.name
-            if other.metadata.namespace == key.namespace and (is_rival or is_inside):
+        gone = self._members.pop(key, None)
+        for other in self._members.values():
+            is_rival = gone is not None and other.claim == gone.claim
+            is_inside = key.kind == "Cluster" and (other.metadata.namespace, other.cluster) == (key.namespace, key.name)
+            if is_rival or is_inside:
                 self.queue.add(other.metadata.key)
 
     def child_seen(self, namespace: str, cluster: str) -> None:
@@ -156,7 +170,16 @@ class Controller:
     async def _pass(self, document: Document) -> Pass | None:
         if document["kind"] == "Cluster":
             return await self._cluster_pass(document)
-        return await self._topic_pass(document)
+        member = _member(document)
+        if member.metadata.is_deleting:
+            return await self._deletion_pass(document, member)
+        is_kept = isinstance(member, User) or member.deletes_topic
+        if (_finalizer(member) in member.metadata.finalizers) != is_kept:
+            await self._set_finalizer(document, member, present=is_kept)
+        await self._accept(document)
+        outcome = await self._member_pass(document, member)
+        await self._write_status(document, outcome)
+        return outcome
 
     async def _cluster_pass(self, document: Document) -> Pass | None:
         cluster = Cluster.parse(document)
@@ -170,60 +193,78 @@ class Controller:
             await self._api.apply_status(document, document["status"])
         outcome = await reconcile_cluster(Cluster.parse(document), host, self._connect)
         if await self._write_status(document, outcome):
-            for topic in self._topics.values():
-                if (topic.metadata.namespace, topic.cluster) == (cluster.metadata.namespace, cluster.name):
-                    self.queue.add(topic.metadata.key)
+            for member in self._members.values():
+                if (member.metadata.namespace, member.cluster) == (cluster.metadata.namespace, cluster.name):
+                    self.queue.add(member.metadata.key)
         return outcome
 
-    async def _topic_pass(self, document: Document) -> Pass:
-        topic = Topic.parse(document)
-        if topic.metadata.is_deleting:
-            return await self._deletion_pass(document, topic)
-        if (TOPIC_FINALIZER in topic.metadata.finalizers) != topic.deletes_topic:
-            await self._set_finalizer(document, topic, present=topic.deletes_topic)
-        await self._accept(document)
-        claimed_by = older_claim(topic, self._topics.values())
-        outcome = await self._with_brokers(
-            topic,
-            lambda broker, cluster: reconcile_topic(topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids),
-        )
-        await self._write_status(document, outcome)
-        return outcome
+    async def _member_pass(self, document: Document, member: Member) -> Pass:
+        claimed_by = older_claim(member, self._members.values())
+        if isinstance(member, Topic):
+            topic = member
+            return await self._with_brokers(
+                topic,
+                lambda broker, cluster, _: reconcile_topic(
+                    topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids
+                ),
+            )
+        user, secret_store = member, self._secret_store(member.metadata.namespace)
 
-    async def _deletion_pass(self, document: Document, topic: Topic) -> Pass:
-        if TOPIC_FINALIZER not in topic.metadata.finalizers:
+        async def work(broker: BrokerAdmin, _: Cluster, access: ClientAccess) -> Pass:
+            if claimed_by is None and user.known_principal is None:
+                # Before the first step: who is killed after it must know what has to go with the object.
+                document["status"] = {**document["status"], "principal": user.principal}
+                await self._api.apply_status(document, document["status"])
+            return await reconcile_user(
+                user, broker, secret_store, access, draw=self._draw, now=self._now(), claimed_by=claimed_by
+            )
+
+        return await self._with_brokers(user, work)
+
+    async def _deletion_pass(self, document: Document, member: Member) -> Pass:
+        if _finalizer(member) not in member.metadata.finalizers:
             return Pass(Reached("Released", "somebody else's finalizer is waited for"), {})
-        reason = retained(topic)
-        outcome = (
-            await self._with_brokers(topic, lambda broker, _: delete_topic(topic, broker))
-            if reason is None
-            else Pass(reason, {})
-        )
+        outcome = await (self._delete_user(member) if isinstance(member, User) else self._delete_topic(member))
         is_orphan = isinstance(outcome.verdict, Waiting) and outcome.verdict.reason == _CLUSTER_MISSING
         if is_orphan or isinstance(outcome.verdict, Reached):
-            await self._set_finalizer(document, topic, present=False)
+            await self._set_finalizer(document, member, present=False)
             return Pass(Reached("Released", "nothing keeps the object"), {}, outcome.done)
         await self._write_status(document, outcome)
         return outcome
 
-    async def _with_brokers(self, topic: Topic, work: Callable[[BrokerAdmin, Cluster], Awaitable[Pass]]) -> Pass:
-        namespace = topic.metadata.namespace
-        cluster = await self._api.get("Cluster", namespace, topic.cluster)
+    async def _delete_topic(self, topic: Topic) -> Pass:
+        if (reason := retained(topic)) is not None:
+            return Pass(reason, {})
+        return await self._with_brokers(topic, lambda broker, *_: delete_topic(topic, broker))
+
+    async def _delete_user(self, user: User) -> Pass:
+        if (reason := never_let_in(user)) is not None:
+            # A Secret, if there is one, is the object's, and collected with it.
+            return Pass(reason, {})
+        secret_store, inherits = self._secret_store(user.metadata.namespace), heir(user, self._members.values())
+        return await self._with_brokers(user, lambda broker, *_: delete_user(user, broker, secret_store, heir=inherits))
+
+    async def _with_brokers(
+        self, member: Member, work: Callable[[BrokerAdmin, Cluster, ClientAccess], Awaitable[Pass]]
+    ) -> Pass:
+        namespace, kind = member.metadata.namespace, member.metadata.kind
+        cluster = await self._api.get("Cluster", namespace, member.cluster)
         if cluster is None or cluster["metadata"].get("deletionTimestamp"):
-            message = f"there is no Cluster {topic.cluster} in namespace {namespace}; make it, or delete this Topic"
+            message = f"there is no Cluster {member.cluster} in namespace {namespace}; make it, or delete this {kind}"
             return Pass(Waiting(_CLUSTER_MISSING, message), {})
         bootstrap = cluster.get("status", {}).get("bootstrapServers")
         if bootstrap is None:
-            return Pass(Waiting("ClusterNotReady", f"Cluster {topic.cluster} has no address yet"), {})
+            return Pass(Waiting("ClusterNotReady", f"Cluster {member.cluster} has no address yet"), {})
         try:
             async with self._connect(bootstrap) as broker:
-                return await work(broker, Cluster.parse(cluster))
+                return await work(broker, Cluster.parse(cluster), ClientAccess(bootstrap_servers=bootstrap))
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
 
-    async def _set_finalizer(self, document: Document, topic: Topic, *, present: bool) -> None:
-        others = [name for name in topic.metadata.finalizers if name != TOPIC_FINALIZER]
-        await self._api.replace_finalizers(document, [*others, TOPIC_FINALIZER] if present else others)
+    async def _set_finalizer(self, document: Document, member: Member, *, present: bool) -> None:
+        own = _finalizer(member)
+        others = [name for name in member.metadata.finalizers if name != own]
+        await self._api.replace_finalizers(document, [*others, own] if present else others)
 
     async def _accept(self, document: Document) -> None:
         """Give a new object its conditions at once: waiting without any looks like being forgotten."""
@@ -241,17 +282,25 @@ class Controller:
 
     def _remember(self, key: ObjectKey, document: Document) -> None:
         self._asked[key] = _what_it_asks(document)
-        if key.kind == "Topic":
-            self._topics[key] = Topic.parse(document)
+        if key.kind != "Cluster":
+            self._members[key] = _member(document)
 
     def _cluster_of(self, key: ObjectKey) -> tuple[str, str]:
-        topic = self._topics.get(key)
-        return key.namespace, topic.cluster if topic is not None else key.name
+        member = self._members.get(key)
+        return key.namespace, member.cluster if member is not None else key.name
 
 
 def _key(document: Document) -> ObjectKey:
     metadata = document["metadata"]
     return ObjectKey(document["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def _member(document: Document) -> Member:
+    return User.parse(document) if document["kind"] == "User" else Topic.parse(document)
+
+
+def _finalizer(member: Member) -> str:
+    return USER_FINALIZER if isinstance(member, User) else TOPIC_FINALIZER
 
 
 def _what_it_asks(document: Document) -> Asked:

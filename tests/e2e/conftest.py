@@ -110,7 +110,7 @@ class Namespace:
     def _state(self) -> str:
         parts = [
             self.kubectl("get", "ottla,statefulsets,pods,pvc", "-o", "wide"),
-            self.kubectl("get", "clusters.ottla.dev,topics.ottla.dev", "-o", "yaml"),
+            self.kubectl("get", "clusters.ottla.dev,topics.ottla.dev,users.ottla.dev", "-o", "yaml"),
             self.kubectl("get", "events", "--sort-by=.lastTimestamp"),
             self.kubectl("logs", "-l", "ottla.dev/cluster", "--all-containers", "--tail=30", "--prefix"),
             run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=50"),

@@ -1,5 +1,6 @@
 """Builders of manifests, brokers that live in memory, and ports for nodes that do not."""
 
+import copy
 import random
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -9,10 +10,17 @@ from typing import Any
 
 import pytest
 
+from ottla.client.admin_security import ScramSecret
 from ottla.errors import ErrorCode, KafkaError
+from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.types import Endpoint, TopicPartition
+from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic, TopicDescription
-from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.clients.user_admin import UserDescription
+from ottla_operator.controller import Controller
+from ottla_operator.errors import ApiError, BrokerUnreachableError
+from ottla_operator.hosts.kubernetes import KubernetesHost
+from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 Document = dict[str, Any]
@@ -23,10 +31,72 @@ DOORS, PORTS_APART = 3, 10
 """Of one local node, and from it to the next."""
 
 
-class FakeBrokers:
+class FakeUsers:
+    """What brokers know of users, by name: Kafka's refusals, and a diary of changes."""
+
+    def __init__(self) -> None:
+        self.changes: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self.has_authorizer = True
+        self.acls: set[Acl] = set()
+        self.scram: dict[str, dict[int, ScramSecret]] = {}
+        self.quotas: dict[str, dict[str, float]] = {}
+
+    async def describe_user(self, name: str) -> UserDescription:
+        self._fail("describe_user")
+        acls = frozenset(acl for acl in self.acls if acl.principal == f"User:{name}")
+        return UserDescription(
+            acls=acls if self.has_authorizer else None,
+            scram={mechanism: it.iterations for mechanism, it in self.scram.get(name, {}).items()},
+            quotas=dict(self.quotas.get(name, {})),
+        )
+
+    async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
+        self._fail("alter_scram")
+        self.changes.append(f"scram {name} +{[it.mechanism for it in upserts]} -{list(deletions)}")
+        kept = self.scram.setdefault(name, {})
+        kept.update({it.mechanism: it for it in upserts})
+        for mechanism in deletions:
+            kept.pop(mechanism, None)
+        if not kept:
+            del self.scram[name]
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        self._fail("create_acls")
+        self.changes.append(f"acls +{len(acls)}")
+        self.acls.update(acls)
+
+    async def delete_acls(self, acls: Sequence[Acl]) -> None:
+        self._fail("delete_acls")
+        self.changes.append(f"acls -{len(acls)}")
+        self.acls.difference_update(acls)
+
+    async def alter_quotas(self, name: str, limits: Mapping[str, float | None]) -> None:
+        self._fail("alter_quotas")
+        self.changes.append(f"quotas {name} {dict(limits)}")
+        changed: dict[str, float | None] = {**self.quotas.get(name, {}), **limits}
+        self.quotas[name] = {key: limit for key, limit in changed.items() if limit is not None}
+        if not self.quotas[name]:
+            del self.quotas[name]
+
+    def lets_in(self, name: str, password: str) -> set[int]:
+        """Return the mechanisms by which the password is right."""
+        return {
+            mechanism
+            for mechanism, it in self.scram.get(name, {}).items()
+            if salted_password(ScramMechanism(mechanism), password, it.salt, it.iterations) == it.salted_password
+        }
+
+    def _fail(self, call: str) -> None:
+        if call in self.fails:
+            raise self.fails[call]
+
+
+class FakeBrokers(FakeUsers):
     """Brokers as the reconciler sees them: topics in a dictionary, Kafka's refusals, and a diary of changes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.cluster_id = "c2FtZS1jbHVzdGVyLWlkIQ"
         self.broker_ids: tuple[int, ...] = (0,)
         self.fenced_ids: tuple[int, ...] = ()
@@ -38,10 +108,8 @@ class FakeBrokers:
         self.configs: dict[str, dict[str, str]] = {}
         self.known_configs = {"retention.ms", "cleanup.policy", "segment.bytes"}
         self.partitions_max = 1_000
-        self.changes: list[str] = []
         self.is_reachable = True
         self.addresses: list[str] = []
-        self.fails: dict[str, Exception] = {}
         self._created = 0
 
     @asynccontextmanager
@@ -169,9 +237,73 @@ class FakeBrokers:
             if key not in self.known_configs:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
 
-    def _fail(self, call: str) -> None:
-        if call in self.fails:
-            raise self.fails[call]
+
+class FakeApi:
+    """An API server in memory that keeps what it is given and counts writes."""
+
+    def __init__(self) -> None:
+        self.stored: dict[ObjectKey, Document] = {}
+        self.writes: list[str] = []
+        self.events: list[tuple[str, str, bool]] = []
+        self.fails_events = False
+        self.fails: Exception | None = None
+
+    def put(self, document: Document, **metadata: Any) -> Document:
+        document = copy.deepcopy(document)
+        document["metadata"] = {
+            "namespace": "kafka",
+            "uid": f"uid-{document['metadata']['name']}",
+            "generation": 1,
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **document["metadata"],
+            **metadata,
+        }
+        self.stored[self._key(document)] = document
+        return document
+
+    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
+        self._fail()
+        return copy.deepcopy(self.stored.get(ObjectKey(kind, namespace, name)))
+
+    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
+        self._fail()
+        return [
+            copy.deepcopy(it)
+            for key, it in self.stored.items()
+            if key.kind == kind and namespace in ("", key.namespace)
+        ]
+
+    async def apply(self, document: Document) -> Document:
+        self.writes.append(f"apply {document['kind']}")
+        self.stored[self._key(document)] = copy.deepcopy(document)
+        return document
+
+    async def apply_status(self, document: Document, status: Document) -> None:
+        self.writes.append(f"status {document['kind']}")
+        self.stored[self._key(document)]["status"] = copy.deepcopy(status)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+        self.writes.append(f"finalizers {finalizers}")
+        self.stored[self._key(document)]["metadata"]["finalizers"] = finalizers
+
+    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
+        if self.fails_events:
+            raise ApiError(403, "Forbidden", "no")
+        self.events.append((reason, note, is_warning))
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        self.writes.append(f"delete {kind}/{name}")
+        self.stored.pop(ObjectKey(kind, namespace, name), None)
+
+    def _fail(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+
+    @staticmethod
+    def _key(document: Document) -> ObjectKey:
+        metadata = document["metadata"]
+        return ObjectKey(document["kind"], metadata["namespace"], metadata["name"])
 
 
 @pytest.fixture(scope="session")
@@ -214,6 +346,30 @@ def topic_manifest() -> Callable[..., Document]:
 
 
 @pytest.fixture
+def user_manifest() -> Callable[..., Document]:
+    """Return a builder: ``user_manifest("alice", rules=[...], type="tls", **spec)``; without rules it has one."""
+
+    def build(
+        name: str = "alice", *, rules: Sequence[Document] | None = None, type: str = "scram-sha-512", **spec: Any
+    ) -> Document:
+        read = {"resource": {"type": "topic", "name": "flights"}, "operations": ["Read"]}
+        authentication = {"type": type, **spec.pop("authentication", {})}
+        return {
+            "apiVersion": "ottla.dev/v1",
+            "kind": "User",
+            "metadata": {"name": name},
+            "spec": {
+                "clusterRef": {"name": "demo"},
+                "authentication": authentication,
+                "authorization": {"rules": [read] if rules is None else list(rules)},
+                **spec,
+            },
+        }
+
+    return build
+
+
+@pytest.fixture
 def cluster_manifest() -> Callable[..., Document]:
     """Return a builder: ``cluster_manifest(name="demo", config={...}, **pool)``."""
 
@@ -224,3 +380,23 @@ def cluster_manifest() -> Callable[..., Document]:
         return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
 
     return build
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def controller(api: FakeApi, brokers: FakeBrokers) -> Controller:
+    return Controller(
+        api,
+        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
+        brokers.connect,
+        now=lambda: "2026-01-01T00:00:00Z",
+    )
+
+
+@pytest.fixture
+def with_cluster(api: FakeApi, cluster_manifest: Callable[..., Document]) -> Document:
+    return api.put({**cluster_manifest(), "status": {"bootstrapServers": "demo-bootstrap.kafka.svc:9092"}})

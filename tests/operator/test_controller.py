@@ -1,7 +1,6 @@
 """The controller: finalizers, statuses, who is marked when, and what a failing API server does."""
 
 import asyncio
-import copy
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import TOPIC_FINALIZER, ObjectKey
 
 Document = dict[str, Any]
@@ -18,98 +16,11 @@ Builder = Callable[..., Document]
 TOPIC, CLUSTER = ObjectKey("Topic", "kafka", "flights"), ObjectKey("Cluster", "kafka", "demo")
 
 
-class FakeApi:
-    """An API server in memory that keeps what it is given and counts writes."""
-
-    def __init__(self) -> None:
-        self.stored: dict[ObjectKey, Document] = {}
-        self.writes: list[str] = []
-        self.events: list[tuple[str, str, bool]] = []
-        self.fails_events = False
-        self.fails: Exception | None = None
-
-    def put(self, document: Document, **metadata: Any) -> Document:
-        document = copy.deepcopy(document)
-        document["metadata"] = {
-            "namespace": "kafka",
-            "uid": f"uid-{document['metadata']['name']}",
-            "generation": 1,
-            "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            **document["metadata"],
-            **metadata,
-        }
-        self.stored[self._key(document)] = document
-        return document
-
-    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
-        self._fail()
-        return copy.deepcopy(self.stored.get(ObjectKey(kind, namespace, name)))
-
-    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
-        self._fail()
-        return [
-            copy.deepcopy(it)
-            for key, it in self.stored.items()
-            if key.kind == kind and namespace in ("", key.namespace)
-        ]
-
-    async def apply(self, document: Document) -> Document:
-        self.writes.append(f"apply {document['kind']}")
-        self.stored[self._key(document)] = copy.deepcopy(document)
-        return document
-
-    async def apply_status(self, document: Document, status: Document) -> None:
-        self.writes.append(f"status {document['kind']}")
-        self.stored[self._key(document)]["status"] = copy.deepcopy(status)
-
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
-        self.writes.append(f"finalizers {finalizers}")
-        self.stored[self._key(document)]["metadata"]["finalizers"] = finalizers
-
-    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
-        if self.fails_events:
-            raise ApiError(403, "Forbidden", "no")
-        self.events.append((reason, note, is_warning))
-
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
-        self.writes.append(f"delete {kind}/{name}")
-
-    def _fail(self) -> None:
-        if self.fails is not None:
-            raise self.fails
-
-    @staticmethod
-    def _key(document: Document) -> ObjectKey:
-        metadata = document["metadata"]
-        return ObjectKey(document["kind"], metadata["namespace"], metadata["name"])
-
-
-@pytest.fixture
-def api() -> FakeApi:
-    return FakeApi()
-
-
-@pytest.fixture
-def controller(api: FakeApi, brokers: Any) -> Controller:
-    return Controller(
-        api,
-        lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
-        brokers.connect,
-        now=lambda: "2026-01-01T00:00:00Z",
-    )
-
-
-@pytest.fixture
-def with_cluster(api: FakeApi, cluster_manifest: Builder) -> Document:
-    return api.put({**cluster_manifest(), "status": {"bootstrapServers": "demo-bootstrap.kafka.svc:9092"}})
-
-
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def reasons(api: FakeApi, key: ObjectKey) -> dict[str, tuple[str, str]]:
+def reasons(api: Any, key: ObjectKey) -> dict[str, tuple[str, str]]:
     conditions = api.stored[key]["status"]["conditions"]
     return {it["type"]: (it["status"], it["reason"]) for it in conditions}
 
@@ -127,7 +38,7 @@ async def marked(controller: Controller, *events: Callable[[], None]) -> set[str
 
 
 def test_topic_is_made_and_ready(
-    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest())
 
@@ -138,7 +49,7 @@ def test_topic_is_made_and_ready(
 
 
 def test_status_is_written_at_once_and_then_only_when_it_changes(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest())
     run(controller.reconcile(TOPIC))
@@ -150,7 +61,7 @@ def test_status_is_written_at_once_and_then_only_when_it_changes(
 
 
 def test_retained_topic_gets_no_finalizer(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Retain"))
     run(controller.reconcile(TOPIC))
@@ -159,7 +70,7 @@ def test_retained_topic_gets_no_finalizer(
 
 
 def test_topic_to_be_deleted_gets_a_finalizer_beside_those_of_others(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Delete"), finalizers=["example.com/other"])
     run(controller.reconcile(TOPIC))
@@ -168,7 +79,7 @@ def test_topic_to_be_deleted_gets_a_finalizer_beside_those_of_others(
 
 
 def test_finalizer_goes_when_the_policy_becomes_retain(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Retain"), finalizers=[TOPIC_FINALIZER])
     run(controller.reconcile(TOPIC))
@@ -177,7 +88,7 @@ def test_finalizer_goes_when_the_policy_becomes_retain(
 
 
 @pytest.fixture
-def deleted_topic(api: FakeApi, topic_manifest: Builder, brokers: Any) -> Callable[..., None]:
+def deleted_topic(api: Any, topic_manifest: Builder, brokers: Any) -> Callable[..., None]:
     def delete(policy: str = "Delete") -> None:
         topic_id = brokers.add_topic("flights")
         manifest = {**topic_manifest(deletionPolicy=policy), "status": {"topicId": topic_id}}
@@ -187,7 +98,7 @@ def deleted_topic(api: FakeApi, topic_manifest: Builder, brokers: Any) -> Callab
 
 
 def test_deleted_topic_is_deleted_before_its_object_goes(
-    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
 ) -> None:
     deleted_topic()
 
@@ -199,7 +110,7 @@ def test_deleted_topic_is_deleted_before_its_object_goes(
 @pytest.mark.parametrize("cluster", ["missing", "being-deleted"])
 def test_topic_of_a_cluster_that_is_gone_is_released(
     controller: Controller,
-    api: FakeApi,
+    api: Any,
     brokers: Any,
     deleted_topic: Callable[..., None],
     cluster_manifest: Builder,
@@ -215,7 +126,7 @@ def test_topic_of_a_cluster_that_is_gone_is_released(
 
 
 def test_topic_is_kept_while_its_brokers_cannot_be_reached(
-    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
 ) -> None:
     deleted_topic()
     brokers.is_reachable = False
@@ -226,7 +137,7 @@ def test_topic_is_kept_while_its_brokers_cannot_be_reached(
 
 
 def test_object_that_never_saw_its_topic_is_released_without_brokers(
-    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     brokers.is_reachable = False
     manifest = topic_manifest(deletionPolicy="Delete")
@@ -237,7 +148,7 @@ def test_object_that_never_saw_its_topic_is_released_without_brokers(
 
 
 def test_retain_releases_a_deleted_object_even_without_brokers(
-    controller: Controller, api: FakeApi, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, deleted_topic: Callable[..., None], with_cluster: Document
 ) -> None:
     deleted_topic("Retain")
     brokers.is_reachable = False
@@ -247,7 +158,7 @@ def test_retain_releases_a_deleted_object_even_without_brokers(
 
 
 def test_deleted_object_of_somebody_else_is_left_alone(
-    controller: Controller, api: FakeApi, topic_manifest: Builder
+    controller: Controller, api: Any, topic_manifest: Builder
 ) -> None:
     api.put(topic_manifest(), deletionTimestamp="2026-01-02T00:00:00Z", finalizers=["example.com/other"])
 
@@ -255,9 +166,7 @@ def test_deleted_object_of_somebody_else_is_left_alone(
     assert api.writes == []
 
 
-def test_topic_without_its_cluster_waits_and_says_so(
-    controller: Controller, api: FakeApi, topic_manifest: Builder
-) -> None:
+def test_topic_without_its_cluster_waits_and_says_so(controller: Controller, api: Any, topic_manifest: Builder) -> None:
     api.put(topic_manifest())
 
     assert run(controller.reconcile(TOPIC)) is False
@@ -265,7 +174,7 @@ def test_topic_without_its_cluster_waits_and_says_so(
 
 
 def test_topic_waits_for_its_clusters_address(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+    controller: Controller, api: Any, topic_manifest: Builder, cluster_manifest: Builder
 ) -> None:
     api.put(cluster_manifest())
     api.put(topic_manifest())
@@ -275,7 +184,7 @@ def test_topic_waits_for_its_clusters_address(
 
 
 def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
-    controller: Controller, api: FakeApi, brokers: Any, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     brokers.fails["create_topic"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
     api.put(topic_manifest())
@@ -284,9 +193,7 @@ def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
     assert reasons(api, TOPIC)["Stalled"] == ("True", "InvalidReplicationFactor")
 
 
-def test_steps_become_events(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
-) -> None:
+def test_steps_become_events(controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document) -> None:
     api.put(topic_manifest())
     run(controller.reconcile(TOPIC))
     run(controller.reconcile(TOPIC))
@@ -295,7 +202,7 @@ def test_steps_become_events(
 
 
 def test_the_same_steps_once_more_are_no_progress(
-    controller: Controller, api: FakeApi, with_cluster: Document, monkeypatch: pytest.MonkeyPatch
+    controller: Controller, api: Any, with_cluster: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where somebody undoes every change, or nothing comes of it, the next try is later and later."""
     progress: list[ObjectKey] = []
@@ -313,7 +220,7 @@ def test_the_same_steps_once_more_are_no_progress(
 
 
 def test_refusal_becomes_one_warning(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(config={"wrong": "1"}))
     for _ in range(3):
@@ -325,7 +232,7 @@ def test_refusal_becomes_one_warning(
 
 
 def test_event_that_cannot_be_recorded_harms_nothing(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.fails_events = True
     api.put(topic_manifest())
@@ -335,7 +242,7 @@ def test_event_that_cannot_be_recorded_harms_nothing(
 
 
 def test_younger_object_for_the_same_topic_is_stalled(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, with_cluster: Document
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
     api.put(topic_manifest("older", topicName="flights"))
@@ -348,7 +255,7 @@ def test_younger_object_for_the_same_topic_is_stalled(
     assert reasons(api, TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
 
 
-def test_cluster_is_published_and_waited_for(controller: Controller, api: FakeApi, cluster_manifest: Builder) -> None:
+def test_cluster_is_published_and_waited_for(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
     api.put(cluster_manifest())
 
     assert run(controller.reconcile(CLUSTER)) is False
@@ -363,7 +270,7 @@ def test_cluster_is_published_and_waited_for(controller: Controller, api: FakeAp
 
 
 def test_cluster_being_deleted_is_left_to_the_garbage_collector(
-    controller: Controller, api: FakeApi, cluster_manifest: Builder
+    controller: Controller, api: Any, cluster_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
 
@@ -372,7 +279,7 @@ def test_cluster_being_deleted_is_left_to_the_garbage_collector(
 
 
 def test_new_state_of_a_cluster_marks_its_topics(
-    controller: Controller, api: FakeApi, cluster_manifest: Builder, topic_manifest: Builder
+    controller: Controller, api: Any, cluster_manifest: Builder, topic_manifest: Builder
 ) -> None:
     api.put(cluster_manifest())
     mine, other = topic_manifest("mine"), topic_manifest("other", clusterRef={"name": "else"})
@@ -398,7 +305,7 @@ def test_object_that_is_gone_needs_nothing(controller: Controller) -> None:
     ],
 )
 def test_error_of_one_object_is_tried_again_and_harms_no_other(
-    controller: Controller, api: FakeApi, error: Exception
+    controller: Controller, api: Any, error: Exception
 ) -> None:
     api.fails = error
 
@@ -406,7 +313,7 @@ def test_error_of_one_object_is_tried_again_and_harms_no_other(
 
 
 def test_own_status_writes_do_not_mark_an_object_again(
-    controller: Controller, api: FakeApi, topic_manifest: Builder
+    controller: Controller, api: Any, topic_manifest: Builder
 ) -> None:
     document = api.put(topic_manifest())
 
@@ -424,7 +331,7 @@ def test_own_status_writes_do_not_mark_an_object_again(
 
 
 def test_resync_marks_everything(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+    controller: Controller, api: Any, topic_manifest: Builder, cluster_manifest: Builder
 ) -> None:
     api.put(topic_manifest())
     api.put(cluster_manifest())
@@ -438,7 +345,7 @@ def test_resync_marks_everything(
     assert run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
 
 
-def test_resync_notices_who_has_gone_unseen(controller: Controller, api: FakeApi, topic_manifest: Builder) -> None:
+def test_resync_notices_who_has_gone_unseen(controller: Controller, api: Any, topic_manifest: Builder) -> None:
     older = api.put(topic_manifest("older", topicName="flights"))
     api.put(topic_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
 
@@ -454,7 +361,7 @@ def test_resync_notices_who_has_gone_unseen(controller: Controller, api: FakeApi
     assert run(scenario()) == [{"flights"}, set()]
 
 
-def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: FakeApi, topic_manifest: Builder) -> None:
+def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: Any, topic_manifest: Builder) -> None:
     first, second = api.put(topic_manifest("first", topicName="t")), api.put(topic_manifest("second", topicName="t"))
     bystander = api.put(topic_manifest("bystander"))
 
@@ -466,7 +373,7 @@ def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: Fake
 
 
 def test_departure_of_a_cluster_marks_its_topics(
-    controller: Controller, api: FakeApi, topic_manifest: Builder, cluster_manifest: Builder
+    controller: Controller, api: Any, topic_manifest: Builder, cluster_manifest: Builder
 ) -> None:
     inside, outside = topic_manifest("inside"), topic_manifest("outside", clusterRef={"name": "else"})
     cluster = api.put(cluster_manifest())

@@ -24,7 +24,7 @@ def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
         "bootstrap",
         metavar="HOST:PORT[,...]",
         default=lambda: os.environ.get("OTTLA_BOOTSTRAP"),
-        help="Brokers that Topics go to.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
+        help="Brokers that Topics and Users go to.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
     )(function)
 
 
@@ -45,7 +45,7 @@ def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
 def apply(
     *, files: tuple[str, ...], output: str, dry_run: bool, bootstrap: str | None, state_dir: Path, timeout_s: float
 ) -> int:
-    """Make clusters and topics as manifests ask; what is so already stays untouched."""
+    """Make clusters, topics and users as manifests ask; what is so already stays untouched."""
     from ottla_operator import local
 
     documents = _read(files)
@@ -130,7 +130,7 @@ def _worst(outcomes: "list[Outcome]") -> int:
 @_brokers_option
 @directory_option
 def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, state_dir: Path) -> None:
-    """Show stored objects of KIND (cluster, topic) with their status of now."""
+    """Show stored objects of KIND (cluster, topic, user) with their status of now."""
     from ottla_operator import local
 
     canonical = _canonical(kind)
@@ -186,7 +186,10 @@ def delete(
     state_dir: Path,
     timeout_s: float,
 ) -> int:
-    """Delete objects; a topic's deletionPolicy says whether its records go too, a cluster's data stays."""
+    """Delete objects; a topic's deletionPolicy says whether its records go too, a cluster's data stays.
+
+    A user's password, rules and limits go with it.
+    """
     from ottla_operator import local
 
     if bool(kind) == bool(files) or (kind and not names):
@@ -195,7 +198,7 @@ def delete(
         chosen = [(_canonical(kind), name) for name in names]
     else:
         chosen = [local.identity(document) for document in _read(files)]
-        # The reverse of the order in which they are made: a cluster outlives its topics.
+        # The reverse of the order in which they are made: a cluster outlives its topics and users.
         chosen.sort(key=lambda entry: entry[0] == "Cluster")
     for chosen_kind, name in chosen:
         talk(f"{chosen_kind.lower()}/{name}")

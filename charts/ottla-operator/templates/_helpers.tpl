@@ -42,14 +42,14 @@ annotations:
 {{- /* What the operator may do, in each namespace that it looks after. */ -}}
 {{- define "ottla-operator.rules" -}}
 - apiGroups: [ottla.dev]
-  resources: [clusters, topics]
+  resources: [clusters, topics, users]
   verbs: [get, list, watch]
-# Finalizers of Topics whose deletion deletes the topic.
+# Finalizers of Users, and of Topics whose deletion deletes the topic.
 - apiGroups: [ottla.dev]
-  resources: [topics]
+  resources: [topics, users]
   verbs: [patch]
 - apiGroups: [ottla.dev]
-  resources: [clusters/status, topics/status]
+  resources: [clusters/status, topics/status, users/status]
   verbs: [patch]
 - apiGroups: [apps]
   resources: [statefulsets]
@@ -57,6 +57,10 @@ annotations:
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, create, patch]
+# One Secret for each User, and those that a User's password comes from, each by its name: nothing lists or watches them.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, delete]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.types import Endpoint, TopicPartition
+from ottla_operator.clients.user_admin import UserAdmin
 from ottla_operator.reconcile.view import ClusterView
 
 
@@ -41,7 +42,7 @@ class TopicDescription:
         return len(self.replicas[0]) if self.replicas else 0
 
 
-class BrokerAdmin(Protocol):
+class BrokerAdmin(UserAdmin, Protocol):
     """Admin calls on one cluster.
 
     Every method raises `ottla.errors.KafkaError` for what brokers refuse, and `BrokerUnreachableError` when none

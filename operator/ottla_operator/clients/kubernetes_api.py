@@ -35,9 +35,11 @@ class Resource(NamedTuple):
 RESOURCES = {
     "Cluster": Resource("/apis/ottla.dev/v1", "clusters"),
     "Topic": Resource("/apis/ottla.dev/v1", "topics"),
+    "User": Resource("/apis/ottla.dev/v1", "users"),
     "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
     "Service": Resource("/api/v1", "services"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
+    "Secret": Resource("/api/v1", "secrets"),
     "Pod": Resource("/api/v1", "pods"),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "Event": Resource("/apis/events.k8s.io/v1", "events"),

@@ -5,11 +5,14 @@ from contextlib import asynccontextmanager, contextmanager
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin_partitions import ElectionType
+from ottla.client.admin_security import AclFilter, QuotaEntity, ScramSecret
 from ottla.client.errors import ClientError
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
+from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
+from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
@@ -50,9 +53,7 @@ class OttlaAdmin:
             cluster = await self._client.describe_cluster(include_fenced=True)
             described = await self._client.describe_topic_partitions(topics)
             min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
-        if self._client.cluster.answered_by != asked:
-            # Another broker need not know what this one does: half a picture of each is none.
-            raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
+        self._require_still(asked)
         now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
         return ClusterView(
             cluster_id=cluster.cluster_id,
@@ -67,6 +68,39 @@ class OttlaAdmin:
             ),
             min_isr={name: int(value) for name, value in min_isr.items()},
         )
+
+    async def describe_user(self, name: str) -> UserDescription:
+        entity, principal = QuotaEntity(user=name), f"User:{name}"
+        with _unreachable():
+            quorum = await self._client.describe_quorum()
+            asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
+            acls: frozenset[Acl] | None = None
+            with _settled(ErrorCode.SECURITY_DISABLED):
+                acls = frozenset(await self._client.describe_acls(AclFilter(principal=principal)))
+            scram = await self._client.describe_scram([name])
+            quotas = await self._client.describe_client_quotas(entity)
+        self._require_still(asked)
+        return UserDescription(acls=acls, scram=scram.get(name, {}), quotas=quotas.get(entity, {}))
+
+    async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
+        with _unreachable():
+            if upserts:
+                await self._client.alter_scram(upserts={name: upserts})
+            for mechanism in deletions:
+                with _settled(ErrorCode.RESOURCE_NOT_FOUND):
+                    await self._client.alter_scram(deletions=[(name, mechanism)])
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        with _unreachable():
+            await self._client.create_acls(acls)
+
+    async def delete_acls(self, acls: Sequence[Acl]) -> None:
+        with _unreachable():
+            await self._client.delete_acls(map(AclFilter.of, acls))
+
+    async def alter_quotas(self, name: str, limits: Mapping[str, float | None]) -> None:
+        with _unreachable():
+            await self._client.alter_client_quotas({QuotaEntity(user=name): limits})
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         with _unreachable():
@@ -132,6 +166,11 @@ class OttlaAdmin:
     async def delete_topic(self, name: str) -> None:
         with _unreachable():
             await self._client.delete_topic(name)
+
+    def _require_still(self, asked: Endpoint) -> None:
+        if self._client.cluster.answered_by != asked:
+            # Another broker need not know what this one does: half a picture of each is none.
+            raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
 
 
 def _member(replica: QuorumReplica, now_ms: int) -> QuorumMember:

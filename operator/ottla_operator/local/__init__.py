@@ -69,7 +69,7 @@ def apply(
     Args:
         documents: parsed manifests (`read_manifests`).
         state_dir: where objects, and the nodes of a Cluster, are kept.
-        bootstrap: ``host:port[,host:port]`` of the brokers that Topics go to; None: the cluster of ``state_dir``.
+        bootstrap: ``host:port[,host:port]`` of the brokers that Topics and Users go to; None: the cluster here.
         dry_run: only validate and plan; nothing is changed and nothing is stored.
         timeout_s: how long, per object, to wait for what will do without a change of its manifest.
         connect: the way to brokers; Kafka's protocol, unless a test says otherwise.

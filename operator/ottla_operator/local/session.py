@@ -1,6 +1,7 @@
 """One command on one state directory: from manifests to passes of the reconciler and back to stored status."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,14 +9,17 @@ from datetime import UTC, datetime
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ManifestError, Violation
 from ottla_operator.hosts.local import LocalHost
+from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
+from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
-from ottla_operator.reconcile.claims import older_claim
+from ottla_operator.model.user import User
+from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.reconciler import (
     Pass,
     delete_topic,
@@ -25,6 +29,8 @@ from ottla_operator.reconcile.reconciler import (
     status,
 )
 from ottla_operator.reconcile.topic import retained
+from ottla_operator.reconcile.user import never_let_in
+from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 _POLL_S = 0.05
@@ -44,6 +50,7 @@ class Session:
     ) -> None:
         self._directory = directory
         self._host = host
+        self._secrets = LocalSecrets(directory)
         self._connect = connect
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
@@ -111,15 +118,49 @@ class Session:
     async def _pass(self, document: Document, *, dry_run: bool = False) -> Pass:
         if document["kind"] == "Cluster":
             return await reconcile_cluster(Cluster.parse(document), self._host, self._connect, dry_run=dry_run)
+        if document["kind"] == "User":
+            return await self._user_pass(document, dry_run=dry_run)
         topic = Topic.parse(document)
         claimed_by = older_claim(topic, map(Topic.parse, self._directory.objects("Topic")))
         return await self._with_brokers(
-            lambda broker: reconcile_topic(
+            lambda broker, _: reconcile_topic(
                 topic, broker, claimed_by=claimed_by, brokers=self._broker_ids(), dry_run=dry_run
             )
         )
 
+    async def _user_pass(self, document: Document, *, dry_run: bool) -> Pass:
+        user = User.parse(document)
+        claimed_by = older_claim(user, self._users())
+
+        async def work(broker: BrokerAdmin, access: ClientAccess) -> Pass:
+            if not dry_run and claimed_by is None and user.known_principal is None:
+                # Before the first step: who is killed after it must know what has to go with the object.
+                document["status"] = {**document.get("status", {}), "principal": user.principal}
+                self._directory.write(document)
+            return await reconcile_user(
+                user,
+                broker,
+                self._secrets,
+                access,
+                draw=secrets.randbelow,
+                now=_now(),
+                claimed_by=claimed_by,
+                dry_run=dry_run,
+            )
+
+        return await self._with_brokers(work)
+
+    async def _user_deletion_pass(self, user: User) -> Pass:
+        if (reason := never_let_in(user)) is not None:
+            return await delete_user_secret(user, self._secrets, reason)
+        if self._bootstrap is None and self._local_bootstrap() is None:
+            return await delete_user_secret(user, self._secrets, Reached("Released", "its cluster is gone"))
+        inherits = heir(user, self._users())
+        return await self._with_brokers(lambda broker, _: delete_user(user, broker, self._secrets, heir=inherits))
+
     async def _deletion_pass(self, document: Document) -> Pass:
+        if document["kind"] == "User":
+            return await self._user_deletion_pass(User.parse(document))
         if document["kind"] == "Cluster":
             names = self._directory.node_names()
             await asyncio.gather(*(self._host.stop_node(name) for name in names))
@@ -127,16 +168,16 @@ class Session:
         topic = Topic.parse(document)
         if (reason := retained(topic)) is not None:
             return Pass(reason, {})
-        return await self._with_brokers(lambda broker: delete_topic(topic, broker))
+        return await self._with_brokers(lambda broker, _: delete_topic(topic, broker))
 
-    async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+    async def _with_brokers(self, work: Callable[[BrokerAdmin, ClientAccess], Awaitable[Pass]]) -> Pass:
         bootstrap = self._bootstrap or self._local_bootstrap()
         if bootstrap is None:
             message = "there is no cluster here: start one with `ottla up`, or name one with -b HOST:PORT"
             return Pass(Refused("ClusterMissing", message), {})
         try:
             async with self._connect(bootstrap) as broker:
-                return await work(broker)
+                return await work(broker, ClientAccess(bootstrap_servers=bootstrap))
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
 
@@ -151,6 +192,9 @@ class Session:
             result = await make_pass()
             done += result.done
         return replace(result, done=done)
+
+    def _users(self) -> list[User]:
+        return [User.parse(it) for it in self._directory.objects("User")]
 
     def _broker_ids(self) -> tuple[int, ...]:
         """Return the brokers that the cluster here asks for; none where Topics go to another one."""

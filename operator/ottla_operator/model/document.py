@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 GROUP = "ottla.dev"
 VERSION = "v1"
 API_VERSION = f"{GROUP}/{VERSION}"
-KINDS = ("Cluster", "Topic")
+KINDS = ("Cluster", "Topic", "User")
 
 Json: TypeAlias = Any
 """Any value that JSON can hold."""

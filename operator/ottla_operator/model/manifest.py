@@ -74,6 +74,11 @@ class Topic:
     known_topic_id: str | None
     """The id that the topic had when it was last seen (``status.topicId``)."""
 
+    @property
+    def claim(self) -> tuple[str, ...]:
+        """What no two Topics can have both."""
+        return ("Topic", self.metadata.namespace, self.cluster, self.topic_name)
+
     @classmethod
     def parse(cls, document: Document) -> "Topic":
         spec, metadata = document["spec"], Metadata.of(document)

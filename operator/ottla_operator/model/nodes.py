@@ -109,7 +109,7 @@ def desired_cluster(
     def node(pool: Pool, ordinal: int, revision: str = "") -> DesiredNode:
         node_id = pool.first_node_id + ordinal
         where = place(pool, ordinal, node_id)
-        properties = _render(_server_properties(cluster, pool, node_id, where, controllers))
+        properties = render_properties(_server_properties(cluster, pool, node_id, where, controllers))
         return DesiredNode(
             node_id=node_id,
             pool=pool.name,
@@ -217,7 +217,7 @@ def _replication(cluster: Cluster) -> Mapping[str, str]:
     return {"default.replication.factor": factor, "offsets.topic.replication.factor": factor}
 
 
-def _render(properties: Mapping[str, str]) -> str:
+def render_properties(properties: Mapping[str, str]) -> str:
     """Write what java.util.Properties reads back: no text of a manifest becomes a second line or another key."""
     return "".join(f"{_escape_key(key)}={_escape_value(value)}\n" for key, value in sorted(properties.items()))
 

@@ -1,23 +1,42 @@
-"""Two Topic objects, one topic: the older object has it, and both hosts agree which one that is."""
+"""Two objects, one thing (a topic, a user): the older object has it, and both hosts agree which one that is."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
-from ottla_operator.model.manifest import ObjectKey, Topic
+from ottla_operator.model.manifest import Metadata, ObjectKey
 
 
-def older_claim(topic: Topic, others: Iterable[Topic]) -> ObjectKey | None:
-    """Return who else claims the topic of ``topic`` with an older right; None when nobody does.
+class Claimant(Protocol):
+    """A Topic or a User."""
 
-    Age decides, and among objects of the same second their name; ``topic`` itself may be among ``others``. A claim
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def claim(self) -> tuple[str, ...]:
+        """What it is about; no two objects can have the same."""
+
+
+def older_claim(claimant: Claimant, others: Iterable[Claimant]) -> ObjectKey | None:
+    """Return who else claims what ``claimant`` does with an older right; None when nobody does.
+
+    Age decides, and among objects of the same second their name; ``claimant`` itself may be among ``others``. A claim
     ends when the deletion of its object begins.
     """
-    rivals = [
+    oldest = min([claimant, *_rivals(claimant, others)], key=lambda it: (it.metadata.created_at, it.metadata.key))
+    return None if oldest is claimant else oldest.metadata.key
+
+
+def heir(claimant: Claimant, others: Iterable[Claimant]) -> ObjectKey | None:
+    """Return an object that stays and claims what ``claimant``, which goes, has had; None when there is none."""
+    return next((it.metadata.key for it in _rivals(claimant, others)), None)
+
+
+def _rivals(claimant: Claimant, others: Iterable[Claimant]) -> list[Claimant]:
+    return [
         other
         for other in others
-        if other.metadata.key != topic.metadata.key
+        if other.metadata.key != claimant.metadata.key
         and not other.metadata.is_deleting
-        and (other.metadata.namespace, other.cluster, other.topic_name)
-        == (topic.metadata.namespace, topic.cluster, topic.topic_name)
+        and other.claim == claimant.claim
     ]
-    oldest = min([topic, *rivals], key=lambda it: (it.metadata.created_at, it.metadata.key))
-    return None if oldest is topic else oldest.metadata.key

@@ -8,6 +8,7 @@ from itertools import groupby
 from ottla.types import Endpoint
 from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.reconcile.steps import (
     AddVoter,
@@ -27,6 +28,15 @@ from ottla_operator.reconcile.steps import (
     StopNode,
     TopicStep,
     UnregisterBroker,
+)
+from ottla_operator.reconcile.user_steps import (
+    AlterQuotas,
+    AlterScram,
+    CreateAcls,
+    DeleteAcls,
+    DeleteSecret,
+    UserStep,
+    WriteSecret,
 )
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -76,6 +86,34 @@ async def execute_on_cluster(steps: Sequence[ClusterStep], host: Host, broker: B
                 raise result
             done.append(step)
     return Execution(tuple(done))
+
+
+async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secrets: SecretStore) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it."""
+    done: list[Step] = []
+    for step in steps:
+        try:
+            await _for_user(step, broker, secrets)
+        except EXPECTED_ERRORS as error:
+            return Execution(tuple(done), verdict_of(error, str(step)))
+        done.append(step)
+    return Execution(tuple(done))
+
+
+async def _for_user(step: UserStep, broker: BrokerAdmin, secrets: SecretStore) -> None:
+    match step:
+        case WriteSecret(secret, owner):
+            await secrets.write(secret, owner)
+        case DeleteSecret(name):
+            await secrets.delete(name)
+        case AlterScram(user, upserts, deletions):
+            await broker.alter_scram(user, upserts=upserts, deletions=deletions)
+        case CreateAcls(_, acls):
+            await broker.create_acls(acls)
+        case DeleteAcls(_, acls):
+            await broker.delete_acls(acls)
+        case AlterQuotas(user, limits):
+            await broker.alter_quotas(user, limits)
 
 
 async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bool) -> None:

@@ -9,8 +9,11 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.client.admin_security import ScramSecret
 from ottla.types import Endpoint, NodeId, TopicPartition
+from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
+from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.host import Host
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -32,6 +35,7 @@ class Kind(Enum):
     ADD_VOTER = "add voter"
     REMOVE_VOTER = "remove voter"
     TOPIC = "topic"
+    USER = "user"
 
 
 class StepTaken(NamedTuple):
@@ -196,6 +200,25 @@ class WatchedBrokers:
 
     async def delete_topic(self, name: str) -> None:
         await self._take(Kind.TOPIC, f"{name}: delete", lambda: self._brokers.delete_topic(name))
+
+    async def describe_user(self, name: str) -> UserDescription:
+        return await self._brokers.describe_user(name)
+
+    async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
+        await self._take(
+            Kind.USER,
+            f"{name}: {len(upserts)} passwords set, {len(deletions)} removed",
+            lambda: self._brokers.alter_scram(name, upserts=upserts, deletions=deletions),
+        )
+
+    async def create_acls(self, acls: Sequence[Acl]) -> None:
+        await self._take(Kind.USER, f"add {', '.join(map(str, acls))}", lambda: self._brokers.create_acls(acls))
+
+    async def delete_acls(self, acls: Sequence[Acl]) -> None:
+        await self._take(Kind.USER, f"remove {', '.join(map(str, acls))}", lambda: self._brokers.delete_acls(acls))
+
+    async def alter_quotas(self, name: str, limits: Mapping[str, float | None]) -> None:
+        await self._take(Kind.USER, f"{name}: limits {dict(limits)}", lambda: self._brokers.alter_quotas(name, limits))
 
     async def _take(self, kind: Kind, what: str, call: Callable[[], Awaitable[None]], node_id: NodeId = -1) -> None:
         await self._steps.take(StepTaken(kind, node_id, what), call)

@@ -46,7 +46,7 @@ def registered(registry: kopf.OperatorRegistry) -> dict[str, Any]:
 
 
 def test_our_kinds_and_their_stateful_sets_are_watched(registry: kopf.OperatorRegistry) -> None:
-    assert set(registered(registry)) == {"clusters", "topics", "statefulsets"}
+    assert set(registered(registry)) == {"clusters", "topics", "users", "statefulsets"}
 
 
 def test_kopf_has_no_handler_that_would_write_on_objects(registry: kopf.OperatorRegistry) -> None:
@@ -60,7 +60,7 @@ def test_kopf_has_no_handler_that_would_write_on_objects(registry: kopf.Operator
     [(None, "seen"), ("ADDED", "seen"), ("MODIFIED", "seen"), ("DELETED", "gone")],
     ids=["first-listing", "added", "modified", "deleted"],
 )
-@pytest.mark.parametrize(("plural", "kind"), [("topics", "Topic"), ("clusters", "Cluster")])
+@pytest.mark.parametrize(("plural", "kind"), [("topics", "Topic"), ("clusters", "Cluster"), ("users", "User")])
 def test_event_becomes_a_mark(
     registry: kopf.OperatorRegistry, diary: Diary, event_type: str | None, mark_name: str, plural: str, kind: str
 ) -> None:

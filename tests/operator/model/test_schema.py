@@ -292,7 +292,7 @@ def test_pool_keeps_its_volumes(cluster_manifest: Builder) -> None:
     [
         pytest.param({"apiVersion": "v1"}, "must be ottla.dev/v1", id="other-api"),
         pytest.param({"apiVersion": None}, "apiVersion: is None", id="no-api"),
-        pytest.param({"kind": "User"}, "must be Cluster or Topic", id="other-kind"),
+        pytest.param({"kind": "Group"}, "must be Cluster or Topic or User", id="other-kind"),
         pytest.param({"kind": ["Topic"]}, "must be Cluster or Topic", id="kind-is-a-list"),
         pytest.param({"spec": None}, "must be of type object", id="no-spec"),
         pytest.param({"metadata": None}, "metadata: is None", id="no-metadata"),

@@ -1,0 +1,82 @@
+"""Secrets of users as Kubernetes keeps them. Bytes that are no UTF-8 are kept as what no password may have."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ottla_operator.errors import ApiError
+from ottla_operator.hosts.kubernetes import ObjectStore
+from ottla_operator.model.document import API_VERSION, Document
+from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.user_secret import SECRET_TYPE, AccessSecret
+
+
+class KubernetesSecrets:
+    """The `SecretStore` port over the Kubernetes API, for one namespace."""
+
+    def __init__(self, api: ObjectStore, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+
+    async def read(self, name: str) -> AccessSecret | None:
+        found = await self._api.get("Secret", self._namespace, name)
+        if found is None:
+            return None
+        metadata = found["metadata"]
+        return AccessSecret(
+            name=name,
+            entries={key: _text(value) for key, value in (found.get("data") or {}).items()},
+            labels=metadata.get("labels") or {},
+            annotations=metadata.get("annotations") or {},
+        )
+
+    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": secret.name,
+                "namespace": self._namespace,
+                "labels": dict(secret.labels),
+                "annotations": dict(secret.annotations),
+                "ownerReferences": [_reference(owner)],
+            },
+            "type": SECRET_TYPE,
+            "data": {key: base64.b64encode(value.encode()).decode() for key, value in secret.entries.items()},
+        }
+        with _discreet(secret.name):
+            await self._api.apply(document)
+
+    async def delete(self, name: str) -> None:
+        await self._api.delete("Secret", self._namespace, name)
+
+    async def value(self, name: str, key: str) -> str | None:
+        found = await self._api.get("Secret", self._namespace, name)
+        value = (found or {}).get("data", {}).get(key)
+        return None if value is None else _text(value)
+
+    def location(self, name: str) -> str:
+        return name
+
+
+@contextmanager
+def _discreet(name: str) -> Iterator[None]:
+    """Keep the server's words to ourselves: they may quote what they are about."""
+    try:
+        yield
+    except ApiError as error:
+        raise ApiError(error.status, error.reason, f"Secret {name} was not written") from None
+
+
+def _reference(owner: Metadata) -> Document:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
+
+
+def _text(value: str) -> str:
+    return base64.b64decode(value).decode(errors="surrogateescape")

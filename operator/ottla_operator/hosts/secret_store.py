@@ -1,0 +1,29 @@
+"""The port to the Secrets of users."""
+
+from typing import Protocol
+
+from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.user_secret import AccessSecret
+
+
+class SecretStore(Protocol):
+    """The Secrets of one namespace, or of one state directory.
+
+    Methods raise `HostError` when the store refuses for good, and `ApiError` or OSError when it may do so later; no
+    message says what is in a Secret.
+    """
+
+    async def read(self, name: str) -> AccessSecret | None:
+        """Return the Secret, whoever wrote it; None when there is none."""
+
+    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+        """Make it so, as a whole; it goes when ``owner`` does."""
+
+    async def delete(self, name: str) -> None:
+        """Remove it; one that is gone already is no error."""
+
+    async def value(self, name: str, key: str) -> str | None:
+        """Return an entry of a Secret that somebody else keeps; None when it is not there."""
+
+    def location(self, name: str) -> str:
+        """Return where a person finds the Secret."""

@@ -1,0 +1,137 @@
+"""An admitted User manifest as a typed value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla_operator.model.document import Document, Json
+from ottla_operator.model.manifest import Metadata
+
+USER_FINALIZER = "ottla.dev/user"
+"""On every User: what it has in the cluster goes before the object does."""
+
+SCRAM = "scram-sha-512"
+_TLS, _TLS_EXTERNAL = "tls", "tls-external"
+
+_RESOURCE_TYPES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "cluster": ResourceType.CLUSTER,
+    "transactionalId": ResourceType.TRANSACTIONAL_ID,
+}
+_PATTERN_TYPES = {"literal": PatternType.LITERAL, "prefix": PatternType.PREFIXED}
+_PERMISSION_TYPES = {"allow": PermissionType.ALLOW, "deny": PermissionType.DENY}
+_OPERATIONS = {
+    "All": Operation.ALL,
+    "Read": Operation.READ,
+    "Write": Operation.WRITE,
+    "Create": Operation.CREATE,
+    "Delete": Operation.DELETE,
+    "Alter": Operation.ALTER,
+    "Describe": Operation.DESCRIBE,
+    "ClusterAction": Operation.CLUSTER_ACTION,
+    "DescribeConfigs": Operation.DESCRIBE_CONFIGS,
+    "AlterConfigs": Operation.ALTER_CONFIGS,
+    "IdempotentWrite": Operation.IDEMPOTENT_WRITE,
+    "TwoPhaseCommit": Operation.TWO_PHASE_COMMIT,
+}
+_QUOTAS = {
+    "producerByteRate": "producer_byte_rate",
+    "consumerByteRate": "consumer_byte_rate",
+    "requestPercentage": "request_percentage",
+    "controllerMutationRate": "controller_mutation_rate",
+}
+
+
+class SecretKey(NamedTuple):
+    """One entry of a Secret that somebody else keeps."""
+
+    name: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"key {self.key} of Secret {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A User manifest, admitted."""
+
+    metadata: Metadata
+    cluster: str
+    name: str
+    """What the cluster calls the user: the principal without its type."""
+    authentication: str
+    password_from: SecretKey | None = None
+    """None: the operator makes the password."""
+    rotation: str = ""
+    overlap_s: int = 0
+    acls: frozenset[Acl] = frozenset()
+    quotas: Mapping[str, float] = field(default_factory=dict)
+    """By Kafka's keys."""
+    secret_labels: Mapping[str, str] = field(default_factory=dict)
+    secret_annotations: Mapping[str, str] = field(default_factory=dict)
+    known_principal: str | None = None
+    """``status.principal``; None before brokers were first asked to let the user in."""
+
+    @property
+    def principal(self) -> str:
+        return f"User:{self.name}"
+
+    @property
+    def has_password(self) -> bool:
+        return self.authentication == SCRAM
+
+    @property
+    def claim(self) -> tuple[str, ...]:
+        """What no two Users can have both."""
+        return ("User", self.metadata.namespace, self.cluster, self.principal)
+
+    @classmethod
+    def parse(cls, document: Document) -> "User":
+        spec, metadata = document["spec"], Metadata.of(document)
+        authentication = spec["authentication"]
+        rotation, template = authentication.get("rotation", {}), spec.get("secret", {})
+        reference = authentication.get("password", {}).get("valueFrom", {}).get("secretKeyRef")
+        name = _name(spec.get("userName", metadata.name), authentication["type"])
+        return cls(
+            metadata=metadata,
+            cluster=spec["clusterRef"]["name"],
+            name=name,
+            authentication=authentication["type"],
+            password_from=None if reference is None else SecretKey(reference["name"], reference["key"]),
+            rotation=rotation.get("revision", ""),
+            overlap_s=rotation.get("overlapSeconds", 0),
+            acls=frozenset(
+                acl for rule in spec.get("authorization", {}).get("rules", ()) for acl in _acls(rule, f"User:{name}")
+            ),
+            quotas={_QUOTAS[key]: float(value) for key, value in sorted(spec.get("quotas", {}).items())},
+            secret_labels=dict(sorted(template.get("labels", {}).items())),
+            secret_annotations=dict(sorted(template.get("annotations", {}).items())),
+            known_principal=document.get("status", {}).get("principal"),
+        )
+
+
+def _name(given: str, authentication: str) -> str:
+    """Return what the cluster calls a user; certificates name theirs by a distinguished name."""
+    if authentication == _TLS_EXTERNAL and "=" in given:
+        return given
+    return f"CN={given}" if authentication in (_TLS, _TLS_EXTERNAL) else given
+
+
+def _acls(rule: Json, principal: str) -> list[Acl]:
+    resource = rule["resource"]
+    kind = _RESOURCE_TYPES[resource["type"]]
+    return [
+        Acl(
+            kind,
+            CLUSTER_NAME if kind is ResourceType.CLUSTER else resource["name"],
+            _PATTERN_TYPES[resource.get("patternType", "literal")],
+            principal,
+            rule.get("host", "*"),
+            _OPERATIONS[operation],
+            _PERMISSION_TYPES[rule.get("type", "allow")],
+        )
+        for operation in rule["operations"]
+    ]

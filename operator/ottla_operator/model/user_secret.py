@@ -1,0 +1,208 @@
+"""The Secret of a user, pure: the same user, door and credential give the same entries, byte for byte.
+
+=======================  ==============================================================================
+``type`` ``provider``    ``kafka`` and ``ottla``: how servicebinding.io finds it
+``bootstrap-servers``    where clients begin; ``bootstrapServers`` is the same
+``securityProtocol``     Kafka's name
+``username``             the user's name; ``user`` is the same
+``password``             with ``saslMechanism`` and ``sasl.jaas.config``: of users that have one
+``ca.crt``               whom to trust, where there is somebody to trust
+``client.properties``    for Java clients
+``librdkafka.json``      for clients of librdkafka
+=======================  ==============================================================================
+
+Annotations keep what is known of the credential and is no secret. The number of iterations is drawn anew with each
+password: brokers never show a password, but they show that number, so whoever sets another one is found out.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.sasl.scram import ScramMechanism
+from ottla_operator.model.client_access import ClientAccess
+from ottla_operator.model.document import Document
+from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
+from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.user import User
+
+SECRET_TYPE = "servicebinding.io/kafka"  # noqa: S105 - a type
+USER_ANNOTATION = "ottla.dev/user"
+CREDENTIAL_ANNOTATION = "ottla.dev/credential"
+TEMPLATE_ANNOTATION = "ottla.dev/template"
+_JAAS = "sasl.jaas.config"
+_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_OAUTH = "OAUTHBEARER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessSecret:
+    """A Secret as it is or shall be. Never prints its entries."""
+
+    name: str
+    entries: Mapping[str, str] = field(repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_ours(self) -> bool:
+        return self.annotations.get(USER_ANNOTATION) == self.name
+
+    def covers(self, wanted: "AccessSecret") -> bool:
+        """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""
+        return (
+            self.entries == wanted.entries
+            and self.labels.items() >= wanted.labels.items()
+            and self.annotations.items() >= wanted.annotations.items()
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """A password and how brokers keep it. Never prints the password."""
+
+    password: str = field(repr=False)
+    mechanism: ScramMechanism
+    iterations: int
+    revision: str = ""
+    """``spec.authentication.rotation.revision`` for which the password was made."""
+    previous_iterations: int = 0
+    """Of the credential before this one, which has the other mechanism; 0: there is none."""
+    previous_until: str = ""
+    """RFC 3339; how long that one lets in."""
+
+    @property
+    def other_mechanism(self) -> ScramMechanism:
+        return next(each for each in ScramMechanism if each is not self.mechanism)
+
+    def at(self, now: str) -> "Credential":
+        """Return this credential as it is to be at ``now``: what came before it is over some time."""
+        is_over = self.previous_until <= now
+        return replace(self, previous_iterations=0, previous_until="") if is_over else self
+
+
+def access_secret(user: User, access: ClientAccess, credential: Credential | None) -> AccessSecret:
+    """Return the Secret of ``user``; ``credential`` is None where it has no password."""
+    if credential is not None:
+        access = replace(access, mechanism=credential.mechanism.mechanism_name)
+    elif access.has_sasl and access.mechanism is None:
+        access = replace(access, mechanism=_OAUTH)
+    annotations = {
+        **user.secret_annotations,
+        USER_ANNOTATION: user.metadata.name,
+        TEMPLATE_ANNOTATION: _digest(user),
+        **({} if credential is None else {CREDENTIAL_ANNOTATION: _described(credential)}),
+    }
+    return AccessSecret(
+        name=user.metadata.name,
+        entries=_entries(user, access, credential),
+        labels={**user.secret_labels, MANAGED_BY_LABEL: MANAGER},
+        annotations=annotations,
+    )
+
+
+def credential_of(secret: AccessSecret | None) -> Credential | None:
+    """Return the credential that ``secret`` holds; None when it holds none that can be used."""
+    if secret is None:
+        return None
+    password = secret.entries.get("password")
+    try:
+        said = json.loads(secret.annotations.get(CREDENTIAL_ANNOTATION, ""))
+        found = Credential(
+            password=password or "",
+            mechanism=ScramMechanism[said["mechanism"].replace("-", "_")],
+            iterations=int(said["iterations"]),
+            revision=str(said["revision"]),
+            previous_iterations=int(said.get("previousIterations", 0)),
+            previous_until=str(said.get("previousUntil", "")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if found.password and found.password.isprintable() else None
+
+
+def is_untouched(user: User, secret: AccessSecret | None) -> bool:
+    """Tell whether the password of ``secret`` is the one that was written: it is in another entry as well."""
+    password = None if secret is None else secret.entries.get("password")
+    return secret is not None and password is not None and secret.entries.get(_JAAS) == _jaas(user.name, password)
+
+
+def _entries(user: User, access: ClientAccess, credential: Credential | None) -> dict[str, str]:
+    entries = {
+        "type": "kafka",
+        "provider": "ottla",
+        "bootstrap-servers": access.bootstrap_servers,
+        "bootstrapServers": access.bootstrap_servers,
+        "securityProtocol": access.security_protocol,
+        "username": user.name,
+        "user": user.name,
+    }
+    if access.mechanism is not None:
+        entries["saslMechanism"] = access.mechanism
+    if credential is not None:
+        entries["password"] = credential.password
+        entries[_JAAS] = _jaas(user.name, credential.password)
+    if access.ca_pem is not None:
+        entries["ca.crt"] = access.ca_pem
+    entries["client.properties"] = _ascii(render_properties(_java(access, entries.get(_JAAS))))
+    entries["librdkafka.json"] = json.dumps(_librdkafka(user, access, credential), indent=2, sort_keys=True) + "\n"
+    return dict(sorted(entries.items()))
+
+
+def _java(access: ClientAccess, jaas: str | None) -> dict[str, str]:
+    settings = {"bootstrap.servers": access.bootstrap_servers, "security.protocol": access.security_protocol}
+    if access.has_sasl and access.mechanism is not None:
+        settings["sasl.mechanism"] = access.mechanism
+        if jaas is not None:
+            settings[_JAAS] = jaas
+    if access.ca_pem is not None:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": access.ca_pem}
+    return settings
+
+
+def _librdkafka(user: User, access: ClientAccess, credential: Credential | None) -> dict[str, str]:
+    settings = {"bootstrap.servers": access.bootstrap_servers, "security.protocol": access.security_protocol.lower()}
+    if access.has_sasl and access.mechanism is not None:
+        settings["sasl.mechanisms"] = access.mechanism
+        if credential is not None:
+            settings |= {"sasl.username": user.name, "sasl.password": credential.password}
+    if access.ca_pem is not None:
+        settings["ssl.ca.pem"] = access.ca_pem
+    return settings
+
+
+def _jaas(name: str, password: str) -> str:
+    return f"{_LOGIN_MODULE} required username={_quoted(name)} password={_quoted(password)};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _ascii(text: str) -> str:
+    """Return ``text`` for java.util.Properties, which reads bytes as Latin-1: letters beyond ASCII are escaped."""
+    units = text.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
+
+
+def _described(credential: Credential) -> str:
+    said: Document = {
+        "mechanism": credential.mechanism.mechanism_name,
+        "iterations": credential.iterations,
+        "revision": credential.revision,
+    }
+    if credential.previous_iterations:
+        said |= {
+            "previousIterations": credential.previous_iterations,
+            "previousUntil": credential.previous_until,
+        }
+    return json.dumps(said, sort_keys=True)
+
+
+def _digest(user: User) -> str:
+    """Return what changes with the template: what it does not name any more has to go."""
+    template = json.dumps([dict(user.secret_labels), dict(user.secret_annotations)], sort_keys=True)
+    return hashlib.sha256(template.encode()).hexdigest()[:16]

@@ -1,0 +1,113 @@
+"""One pass over one User: observe, plan, execute, observe again; see `reconcile.reconciler`."""
+
+from typing import cast
+
+from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.client_access import ClientAccess
+from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.user import User
+from ottla_operator.model.user_secret import credential_of
+from ottla_operator.reconcile.executor import execute_for_user
+from ottla_operator.reconcile.reconciler import Pass
+from ottla_operator.reconcile.steps import Plan, Step
+from ottla_operator.reconcile.user import Draw, ObservedUser, plan_user, plan_user_deletion
+from ottla_operator.reconcile.user_steps import DeleteSecret, UserStep
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+
+_ROUNDS_MAX = 3
+
+
+async def reconcile_user(
+    user: User,
+    broker: BrokerAdmin,
+    secrets: SecretStore,
+    access: ClientAccess,
+    *,
+    draw: Draw,
+    now: str,
+    claimed_by: ObjectKey | None = None,
+    dry_run: bool = False,
+) -> Pass:
+    """Make the user as its manifest asks, as far as brokers allow. See `plan_user` for the arguments."""
+    done: tuple[Step, ...] = ()
+    facts: Document = {}
+    for _ in range(_ROUNDS_MAX):
+        try:
+            observed = await _observe(user, broker, secrets)
+        except EXPECTED_ERRORS as error:
+            return Pass(verdict_of(error, f"describe user {user.name}"), facts, done)
+        facts = _facts(user, observed, secrets)
+        plan = plan_user(user, observed, access, draw=draw, now=now, claimed_by=claimed_by)
+        if isinstance(plan.obstacle, Refused) and plan.obstacle.reason == "UserClaimedElsewhere":
+            return Pass(plan.obstacle, {}, done)
+        if not plan.steps:
+            return Pass(plan.obstacle or _reached(user, observed), facts, done)
+        if dry_run:
+            return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
+        execution = await execute_for_user(_steps(plan), broker, secrets)
+        done += execution.done
+        if execution.stopped is not None:
+            return Pass(execution.stopped, facts, done)
+    message = f"brokers took the changes of user {user.name} and do not show all of them yet"
+    return Pass(Waiting("MetadataNotPropagated", message), facts, done)
+
+
+async def delete_user(user: User, broker: BrokerAdmin, secrets: SecretStore, *, heir: ObjectKey | None = None) -> Pass:
+    """Do what must be done before the User object may go; `Reached` when it may."""
+    try:
+        observed = await _observe(user, broker, secrets)
+    except EXPECTED_ERRORS as error:
+        return Pass(verdict_of(error, f"describe user {user.name}"), {})
+    execution = await execute_for_user(_steps(plan_user_deletion(user, observed, heir=heir)), broker, secrets)
+    if execution.stopped is not None:
+        return Pass(execution.stopped, {}, execution.done)
+    if heir is not None:
+        return Pass(Reached("HandedOver", f"user {user.name} stays, for {heir}"), {}, execution.done)
+    return Pass(Reached("Deleted", f"user {user.name} has no password, no rule and no limit"), {}, execution.done)
+
+
+async def delete_user_secret(user: User, secrets: SecretStore, reason: Reached) -> Pass:
+    """Do what is left where no cluster has to be asked, because of ``reason``: the Secret goes."""
+    try:
+        secret = await secrets.read(user.metadata.name)
+    except EXPECTED_ERRORS as error:
+        return Pass(verdict_of(error, f"read secret {user.metadata.name}"), {})
+    if secret is None or not secret.is_ours:
+        return Pass(reason, {})
+    step = DeleteSecret(secret.name)
+    try:
+        await secrets.delete(secret.name)
+    except EXPECTED_ERRORS as error:
+        return Pass(verdict_of(error, str(step)), {})
+    return Pass(reason, {}, (step,))
+
+
+def _steps(plan: Plan) -> tuple[UserStep, ...]:
+    return cast(tuple[UserStep, ...], plan.steps)
+
+
+async def _observe(user: User, broker: BrokerAdmin, secrets: SecretStore) -> ObservedUser:
+    given = user.password_from
+    return ObservedUser(
+        description=await broker.describe_user(user.name),
+        secret=await secrets.read(user.metadata.name),
+        given_password=None if given is None else await secrets.value(given.name, given.key),
+    )
+
+
+def _facts(user: User, observed: ObservedUser, secrets: SecretStore) -> Document:
+    credential = credential_of(observed.secret) if user.has_password else None
+    return {
+        "principal": user.principal,
+        "secret": secrets.location(user.metadata.name),
+        "rules": len(observed.description.acls or ()),
+        **({} if credential is None else {"saslMechanism": credential.mechanism.mechanism_name}),
+    }
+
+
+def _reached(user: User, observed: ObservedUser) -> Reached:
+    rules, limits = len(observed.description.acls or ()), len(observed.description.quotas)
+    return Reached("AsSpecified", f"{user.principal} ({user.authentication}): {rules} rules, {limits} limits")

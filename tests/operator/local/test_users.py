@@ -1,0 +1,253 @@
+"""Users on a laptop: apply, get and delete, their folder of files, and a real node that has an authorizer."""
+
+import asyncio
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin_security import QuotaEntity
+from ottla.wire.acl_codes import Acl
+from ottla_operator import local
+from ottla_operator.local import ExitCode
+from ottla_operator.reconcile.user import STANDARD_AUTHORIZER
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TIMEOUT_S = 120
+
+
+class Laptop:
+    """One state directory and the brokers behind an explicit bootstrap address."""
+
+    def __init__(self, state_dir: Path, brokers: Any) -> None:
+        self.state_dir = state_dir
+        self.brokers = brokers
+
+    def _common(self) -> Document:
+        return {"state_dir": self.state_dir, "bootstrap": "broker:9092", "connect": self.brokers.connect}
+
+    def apply(self, *manifests: Document, **options: Any) -> list[local.Outcome]:
+        return local.apply(manifests, **{"timeout_s": 0, **self._common(), **options})
+
+    def get(self, name: str | None = None) -> list[Document]:
+        return local.get("users", name, **self._common())
+
+    def delete(self, name: str = "alice", **options: Any) -> local.Outcome:
+        return local.delete("ou", name, **{"timeout_s": 0, **self._common(), **options})
+
+    def entry(self, key: str, name: str = "alice") -> str:
+        return (self.state_dir / "secrets" / name / key).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def laptop(tmp_path: Path, brokers: Any) -> Laptop:
+    return Laptop(tmp_path / "state", brokers)
+
+
+def reason(document: Document) -> str:
+    (found,) = [it["reason"] for it in document["status"]["conditions"] if it["type"] == "Ready"]
+    return str(found)
+
+
+def test_applied_user_is_let_in_by_what_is_in_its_folder(laptop: Laptop, user_manifest: Builder) -> None:
+    (outcome,) = laptop.apply(user_manifest())
+
+    assert (outcome.action, outcome.exit_code) == ("created", ExitCode.OK)
+    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {2}
+    assert laptop.entry("bootstrap-servers") == "broker:9092"
+    (stored,) = laptop.get()
+    assert reason(stored) == "AsSpecified"
+    assert stored["status"]["secret"] == str(laptop.state_dir / "secrets" / "alice")
+    mode = (laptop.state_dir / "secrets" / "alice" / "password").stat().st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_applying_twice_changes_nothing(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+    password, before = laptop.entry("password"), list(laptop.brokers.changes)
+
+    (outcome,) = laptop.apply(user_manifest())
+
+    assert (outcome.action, outcome.steps) == ("unchanged", ())
+    assert laptop.brokers.changes == before
+    assert laptop.entry("password") == password
+
+
+def test_dry_run_changes_and_stores_nothing(laptop: Laptop, user_manifest: Builder) -> None:
+    (outcome,) = laptop.apply(user_manifest(), dry_run=True)
+
+    assert outcome.action == "planned"
+    assert outcome.steps[0] == "write secret alice"
+    assert laptop.brokers.changes == []
+    assert laptop.get() == []
+
+
+def test_changed_rules_and_rotation_are_carried_out(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+    before = laptop.entry("password")
+    changed = user_manifest(rules=[], authentication={"rotation": {"revision": "2", "overlapSeconds": 600}})
+
+    (outcome,) = laptop.apply(changed)
+
+    assert outcome.action == "configured"
+    assert laptop.brokers.acls == set()
+    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {1}
+    assert laptop.brokers.lets_in("alice", before) == {2}
+
+
+def test_drift_is_seen_by_get_and_corrected_by_apply(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+    laptop.brokers.acls.clear()
+    (seen,) = laptop.get()
+
+    laptop.apply(user_manifest())
+
+    assert reason(seen) == "OutOfSync"
+    assert len(laptop.brokers.acls) == 1
+
+
+def test_given_password_comes_from_a_folder_beside(laptop: Laptop, user_manifest: Builder) -> None:
+    reference = {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "pw"}}}
+    manifest = user_manifest(authentication={"password": reference})
+    (waiting,) = laptop.apply(manifest)
+    folder = laptop.state_dir / "secrets" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "pw").write_text("open sesame")
+
+    (outcome,) = laptop.apply(manifest)
+
+    assert (waiting.reason, waiting.exit_code) == ("PasswordMissing", ExitCode.TIMEOUT)
+    assert outcome.exit_code == ExitCode.OK
+    assert laptop.brokers.lets_in("alice", "open sesame") == {2}
+
+
+def test_second_user_of_one_name_is_refused(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+    (outcome,) = laptop.apply(user_manifest("bob", userName="alice", rules=[]))
+
+    assert (outcome.reason, outcome.exit_code) == ("UserClaimedElsewhere", ExitCode.ERROR)
+    assert len(laptop.brokers.acls) == 1
+    assert laptop.delete("bob").action == "deleted"
+    assert len(laptop.brokers.acls) == 1
+    assert laptop.brokers.lets_in("alice", laptop.entry("password")) == {2}
+
+
+def test_deleted_user_leaves_nothing(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest(quotas={"requestPercentage": 50}))
+
+    outcome = laptop.delete()
+
+    assert (outcome.action, outcome.exit_code) == ("deleted", ExitCode.OK)
+    assert (laptop.brokers.acls, laptop.brokers.scram, laptop.brokers.quotas) == (set(), {}, {})
+    assert list((laptop.state_dir / "secrets").iterdir()) == []
+    assert laptop.get() == []
+
+
+def test_deletion_waits_for_brokers(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+    laptop.brokers.is_reachable = False
+
+    outcome = laptop.delete()
+
+    assert (outcome.reason, outcome.exit_code) == ("BrokerUnreachable", ExitCode.TIMEOUT)
+    assert len(laptop.get()) == 1
+
+
+def test_user_of_no_cluster_at_all_may_go(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.apply(user_manifest())
+
+    assert laptop.delete(bootstrap=None).exit_code == ExitCode.OK
+    assert not (laptop.state_dir / "secrets" / "alice").exists()
+
+
+def test_cluster_without_authorizer_is_told_of(laptop: Laptop, user_manifest: Builder) -> None:
+    laptop.brokers.has_authorizer = False
+
+    (outcome,) = laptop.apply(user_manifest())
+
+    assert (outcome.action, outcome.reason) == ("refused", "SecurityDisabled")
+    assert f"set authorizer.class.name: {STANDARD_AUTHORIZER}" in outcome.message
+    assert laptop.brokers.changes == []
+
+
+def test_no_outcome_and_no_stored_object_holds_the_password(
+    laptop: Laptop, user_manifest: Builder, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes = laptop.apply(user_manifest())
+    outcomes += laptop.apply(user_manifest(authentication={"rotation": {"revision": "2"}}))
+    password = laptop.entry("password")
+    stored = "".join(path.read_text() for path in (laptop.state_dir / "objects").rglob("*.yaml"))
+    metadata = (laptop.state_dir / "secrets" / "alice" / ".metadata.json").read_text()
+
+    said = [repr(outcomes), repr(laptop.get()), stored, metadata, caplog.text, *laptop.delete().steps]
+    assert password not in "\n".join(said)
+
+
+# --- a real node
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, free_ports: Callable[..., int]) -> Iterator[Path]:
+    """A state directory whose cluster runs, and asks an authorizer."""
+    state_dir = tmp_path_factory.mktemp("cluster")
+    document: Document = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text())
+    document["metadata"]["annotations"] = {"ottla.dev/local-port": str(free_ports())}
+    document["spec"]["config"] |= {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    (outcome,) = local.apply([document], state_dir=state_dir, timeout_s=TIMEOUT_S)
+    assert outcome.exit_code == ExitCode.OK, outcome.message
+    yield state_dir
+    local.down(state_dir=state_dir)
+
+
+def known_to(bootstrap: str) -> tuple[list[Acl], dict[str, dict[int, int]], dict[QuotaEntity, dict[str, float]]]:
+    """Return what the node there knows of all users."""
+
+    async def ask() -> tuple[list[Acl], dict[str, dict[int, int]], dict[QuotaEntity, dict[str, float]]]:
+        async with AdminClient(bootstrap, client_id="test", request_timeout_s=30) as admin:
+            return await admin.describe_acls(), await admin.describe_scram(), await admin.describe_client_quotas()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(180)
+def test_example_user_lives_on_a_real_node(running: Path) -> None:
+    """From nothing through drift and rotation to nothing; the node's answers are what counts."""
+    (cluster,) = local.get("cluster", state_dir=running)
+    bootstrap = cluster["status"]["bootstrapServers"]
+    manifest: Document = yaml.safe_load((EXAMPLES / "user.yaml").read_text())
+
+    def apply() -> local.Outcome:
+        (outcome,) = local.apply([manifest], state_dir=running, timeout_s=TIMEOUT_S)
+        return outcome
+
+    first, second = apply(), apply()
+    acls, scram, quotas = known_to(bootstrap)
+    assert (first.action, second.action) == ("created", "unchanged"), (first, second)
+    assert {(acl.principal, acl.resource_name, acl.operation.name) for acl in acls} == {
+        ("User:alice", "greetings", "READ"),
+        ("User:alice", "greetings", "WRITE"),
+        ("User:alice", "greetings", "DESCRIBE"),
+        ("User:alice", "alice-", "READ"),
+    }
+    assert list(scram["alice"]) == [2]
+    assert quotas == {QuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000.0}}
+    assert (running / "secrets" / "alice" / "bootstrap-servers").read_text() == bootstrap
+
+    manifest["spec"]["authentication"]["rotation"]["revision"] = "2"
+    del manifest["spec"]["quotas"]
+    del manifest["spec"]["authorization"]["rules"][1]
+    assert apply().action == "configured"
+    acls, scram, quotas = known_to(bootstrap)
+    assert (len(acls), set(scram["alice"]), quotas) == (3, {1, 2}, {})
+
+    assert local.delete("user", "alice", state_dir=running, timeout_s=TIMEOUT_S).exit_code == ExitCode.OK
+    assert known_to(bootstrap) == ([], {}, {})
+    assert list((running / "secrets").iterdir()) == []
