@@ -26,11 +26,12 @@ class ProducerIdControl:
         """Give the next block to a registered broker.
 
         Raises:
-            KafkaError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR when ids have run out.
+            KafkaError: STALE_BROKER_EPOCH, also of a broker that is not registered; UNKNOWN_SERVER_ERROR when ids have
+                run out.
         """
         broker = self._state.image.cluster.brokers.get(request.broker_id)
         if broker is None:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {request.broker_id} is not registered")
         if broker.epoch != request.broker_epoch:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH,

@@ -6,6 +6,7 @@ Decided by `ottla.controller.scram`. Source: AlterUserScramCredentialsRequest.js
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.purgatory import Delayed
+from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
@@ -15,4 +16,4 @@ def alter_user_scram_credentials(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request)
+    return ask_controller(context, request, requires=Operation.ALTER)

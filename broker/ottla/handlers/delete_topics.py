@@ -12,7 +12,6 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
-from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.delete_topics import (
@@ -36,15 +35,11 @@ def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Mess
 
 
 def _decide(context: RequestContext, request: DeleteTopicsRequest) -> Delayed[Message]:
-    """Have deleted what the client may delete; who may not even describe a topic does not learn its name."""
+    """Have deleted what the client may delete."""
     refused: list[DeletableTopicResult] = []
     if not context.would_be_allowed(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
-        request.topic_names, kept_names = split(
-            request.topic_names, lambda name: context.may_on_topic(Operation.DELETE, name)
-        )
-        request.topics, kept = split(request.topics, partial(_may_delete, context))
-        refused = [_refuse(name, ZERO_UUID) for name in kept_names]
-        refused += [_refuse(_visible_name(context, topic), topic.topic_id) for topic in kept]
+        request.topic_names, _ = split(request.topic_names, lambda name: _may_by_name(context, name, refused))
+        request.topics, _ = split(request.topics, lambda topic: _may(context, topic, refused))
 
     def answer(response: Message) -> Message:
         assert isinstance(response, DeleteTopicsResponse)
@@ -54,18 +49,35 @@ def _decide(context: RequestContext, request: DeleteTopicsRequest) -> Delayed[Me
     return context.services.controller.decide_here(request).then(answer)
 
 
-def _may_delete(context: RequestContext, topic: DeleteTopicState) -> bool:
-    name = topic.name if topic.name is not None else context.services.metadata.topic_name(topic.topic_id)
-    # What does not exist is refused as such.
-    return name is None or context.may_on_topic(Operation.DELETE, name)
-
-
-def _visible_name(context: RequestContext, topic: DeleteTopicState) -> str | None:
+def _may(context: RequestContext, topic: DeleteTopicState, refused: list[DeletableTopicResult]) -> bool:
+    """Return whether the client may delete a topic; who may not even describe it does not learn its name."""
     if topic.name is not None:
-        return topic.name
+        return _may_by_name(context, topic.name, refused)
     name = context.services.metadata.topic_name(topic.topic_id)
-    return name if name is not None and context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name) else None
+    if name is None:
+        # The controller may know it already: nobody has asked then whether it may be deleted.
+        refused.append(DeletableTopicResult(name=None, topic_id=topic.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID))
+        return False
+    if context.may_on_topic(Operation.DELETE, name):
+        return True
+    refused.append(
+        DeletableTopicResult(
+            name=name if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name) else None,
+            topic_id=topic.topic_id,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+    )
+    return False
 
 
-def _refuse(name: str | None, topic_id: Uuid) -> DeletableTopicResult:
-    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+def _may_by_name(context: RequestContext, name: str, refused: list[DeletableTopicResult]) -> bool:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if context.may_on_topic(Operation.DESCRIBE, name):
+        if context.would_be_allowed(Operation.DELETE, ResourceType.TOPIC, name):
+            return True
+        if context.services.metadata.topic(name) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            context.may_on_topic(Operation.DELETE, name)  # that it is refused is to be noted
+    refused.append(DeletableTopicResult(name=name, error_code=code))
+    return False

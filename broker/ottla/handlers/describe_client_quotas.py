@@ -33,8 +33,8 @@ def describe_client_quotas(
     context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """List what matches every component; ``strict`` leaves out entities that have more types than the filter."""
-    context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
     try:
+        context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
         components = _checked(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

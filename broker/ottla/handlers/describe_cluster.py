@@ -11,6 +11,7 @@ from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import ListenerRole, RequestContext, serves
 from ottla.handlers.permissions import authorized_on_cluster
 from ottla.types import Endpoint
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -24,6 +25,8 @@ _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 @serves(api_key=60, versions=range(0, 3))
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """List the brokers, or on a controller's listener the controllers."""
+    if context.connection.role is ListenerRole.CONTROLLER:
+        context.require_on_cluster(Operation.ALTER)
     ours = _CONTROLLERS if context.connection.role is ListenerRole.CONTROLLER else _BROKERS
     wanted = request.endpoint_type
     if wanted not in _TYPE_NAMES:

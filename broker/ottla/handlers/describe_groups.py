@@ -20,14 +20,15 @@ def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> 
     """Ask for each group; hide from old clients the error that they do not know."""
 
     def answer(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
-        if request.include_authorized_operations:
-            for group in groups:
-                group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
         if context.api_version < _FIRST_VERSION_WITH_NOT_FOUND:
             for group in groups:
                 group.error_message = None
                 if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                     group.error_code = 0
+        if request.include_authorized_operations:
+            for group in groups:
+                if not group.error_code:
+                    group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
         return DescribeGroupsResponse(groups=[*groups, *refused])
 
     allowed, hidden = split(request.groups, lambda group: context.may_on_group(Operation.DESCRIBE, group))

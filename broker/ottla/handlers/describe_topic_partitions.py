@@ -39,6 +39,7 @@ def describe_topic_partitions(
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in wanted):
             return _refused([topic.name for topic in request.topics])
         names = [name for name in names if name >= cursor.topic_name]
+        hidden = [name for name in hidden if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     limit = min(context.services.config.max_request_partition_size_limit, max(request.response_partition_limit, 1))

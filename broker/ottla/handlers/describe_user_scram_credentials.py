@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
+from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -20,6 +21,8 @@ def describe_user_scram_credentials(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """List the credentials of the users that are asked for, of all when none is."""
+    if not context.may_on_cluster(Operation.DESCRIBE):
+        return _refuse(request)
     infos: dict[str, list[CredentialInfo]] = {}
     for user, credential in sorted(context.services.metadata.image.scram.credentials.items(), key=lambda each: each[0]):
         info = CredentialInfo(mechanism=user.mechanism, iterations=credential.iterations)
@@ -28,6 +31,13 @@ def describe_user_scram_credentials(
     for asked in request.users or ():
         counts[asked.name] = counts.get(asked.name, 0) + 1
     return DescribeUserScramCredentialsResponse(results=_results(counts or dict.fromkeys(infos, 1), infos))
+
+
+def _refuse(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    """Refuse each user, whom Kafka does not name then."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    refused = [DescribeUserScramCredentialsResult(user="", error_code=code) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=code, results=refused)
 
 
 def _results(

@@ -34,6 +34,10 @@ _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _FIRST_VERSION_WITH_REPLICA_STATE = 15
 _FIRST_VERSION_WITH_NODE_ENDPOINTS = 16
 _FIRST_VERSION_OF_THE_QUORUM = 17
+_BEFORE_READING = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+"""Found before a log is looked at: of aborted transactions Kafka says [] then, and null where nobody asked for them."""
 _READ_COMMITTED = 1
 _CONSUMER = -1
 _AWAITED_WAIT_MS_MAX = 10
@@ -138,7 +142,7 @@ class _Round:
         self._size_bytes = 0
         session = self.session.session
         for key in self._pending():
-            answer = self._answers[key] = PartitionData(partition_index=key[2], records=b"")
+            answer = self._answers[key] = PartitionData(partition_index=key[2], records=b"", aborted_transactions=None)
             is_quiet = False
             try:
                 is_quiet = self._read_partition(key, self.session.partitions[key].request, answer)
@@ -247,6 +251,8 @@ class _Round:
         self._is_urgent = True
         answer.error_code = error.code
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+        if error.code in _BEFORE_READING:
+            answer.aborted_transactions = []
         topic = self._topic_of(key)
         if topic is None or self.context.services.metadata.topic(topic) is None:
             return

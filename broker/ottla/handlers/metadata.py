@@ -33,6 +33,8 @@ from ottla.wire.messages.metadata import (
 
 _FIRST_VERSION_WITH_IDS_ASKED = 12
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
+_HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Nothing is said of such topics, not even what the client may do with them."""
 _INDEX_START = 2
 """A partition begins with its error code, then its index, in every version."""
 _INDEX = struct.Struct(">i")
@@ -85,7 +87,7 @@ def _answer(context: RequestContext, request: MetadataRequest) -> MetadataRespon
             _create_missing(context, topics)
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if not topic.error_code:
+            if topic.error_code not in _HIDDEN:
                 operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
                 topic.topic_authorized_operations = operations
     return MetadataResponse(
@@ -192,9 +194,11 @@ class _Described:
 
     def topic_by_id(self, topic_id: Uuid) -> MetadataResponseTopic:
         topic = self._image.topics.by_id.get(topic_id)
-        if topic is not None and self._context.may_on_topic(Operation.DESCRIBE, topic.name):
-            return self._topic(topic)
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        if not self._context.may_on_topic(Operation.DESCRIBE, topic.name):
+            return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+        return self._topic(topic)
 
     def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
         return MetadataResponseTopic(

@@ -15,8 +15,8 @@ _FIRST_VERSION_WITH_PROTOCOL = 5
 
 @serves(api_key=14, versions=range(0, 6))
 def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Delayed[SyncGroupResponse]:
-    context.require_on_group(Operation.READ, request.group_id)
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _FIRST_VERSION_WITH_PROTOCOL and not names_protocol:
         return SyncGroupResponse(error_code=int(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    context.require_on_group(Operation.READ, request.group_id)
     return context.services.groups.sync_group(request)

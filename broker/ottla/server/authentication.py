@@ -417,6 +417,8 @@ class ConnectionLogin:
         return max(0, min(lifetimes)) if lifetimes else None
 
     def _may_renew(self) -> bool:
+        if self._session_ends_ms is None:
+            return False
         now_ms = self._owner.clock.monotonic_ms()
         return self._renewal_began_ms is None or now_ms - self._renewal_began_ms >= RENEWAL_INTERVAL_MS_MIN
 

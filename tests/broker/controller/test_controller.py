@@ -212,7 +212,7 @@ def test_producer_ids_come_in_blocks_that_nobody_else_gets(node: Any) -> None:
 @pytest.mark.parametrize(
     ("broker_id", "epoch_difference", "code"),
     [
-        pytest.param(9, 0, ErrorCode.BROKER_ID_NOT_REGISTERED, id="unknown-broker"),
+        pytest.param(9, 0, ErrorCode.STALE_BROKER_EPOCH, id="unknown-broker"),
         pytest.param(1, -1, ErrorCode.STALE_BROKER_EPOCH, id="older-epoch"),
     ],
 )

@@ -1,0 +1,50 @@
+"""The permission matrix that is held against Kafka (tests/interop/authorization) leaves no API out."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from permission_catalog import NO_SUCH_ID, ROWS, Row, request_of
+
+from ottla.handlers.api import ListenerRole
+from ottla.handlers.catalog import CATALOG, CONTROLLER_ONLY_APIS, is_served_to
+from ottla.types import Uuid
+from ottla.wire.messages.registry import ApiKey, request_type
+
+NOT_SERVED_BY_KAFKAS_CONTROLLERS = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS}
+"""They say that they do, and answer with UNKNOWN_SERVER_ERROR."""
+SAID_BEFORE_ANY_PERMISSION = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+
+
+@dataclass
+class Nothing:
+    """A server of which a request needs no more than ids."""
+
+    topic_ids: dict[str, Uuid] = field(default_factory=lambda: {"orders": NO_SUCH_ID})
+
+    def restore_topics(self) -> None: ...
+
+    def restore_offsets(self) -> None: ...
+
+    def drop_auto_created(self) -> None: ...
+
+
+@pytest.mark.parametrize("role", ListenerRole, ids=lambda role: role.value)
+def test_every_api_is_in_the_permission_matrix(role: ListenerRole) -> None:
+    served = {api_key for api_key in CATALOG if is_served_to(role, api_key)}
+    asked = {row.api_key for row in ROWS if row.on_controller is (role is ListenerRole.CONTROLLER)}
+    left_out: set[ApiKey] = set()
+    if role is ListenerRole.CONTROLLER:
+        left_out = NOT_SERVED_BY_KAFKAS_CONTROLLERS | SAID_BEFORE_ANY_PERMISSION
+
+    assert asked == served - left_out
+    assert asked >= CONTROLLER_ONLY_APIS & served
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title.replace(" ", "-"))
+def test_a_row_makes_requests_of_all_its_versions(row: Row) -> None:
+    assert list(row.all_versions) == sorted(set(row.all_versions))
+    for version in row.all_versions:
+        request = request_of(row, Nothing(), version)
+        decoded, _ = request_type(row.api_key).decode_from(memoryview(request.encode(version)), version, 0)
+
+        assert decoded.encode(version) == request.encode(version)

@@ -1,0 +1,139 @@
+"""Two nodes with the same locks: ours and the JVM Kafka's."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from permission_server import PASSWORDS, Server, eventually, is_listening
+
+HERE = Path(__file__).parent
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
+OURS, KAFKA = "ours", "kafka"
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A running node, its ports and what its clients need to log in as ``admin``."""
+
+    server: Server
+    bootstrap: str
+    client_properties: Path
+
+
+class Starter:
+    """Starts nodes, each in a directory of its own, and ends them."""
+
+    def __init__(self, directory: Path, launch: Callable[..., Any], free_port: Callable[[], int], libs: Path) -> None:
+        self._directory = directory
+        self._launch = launch
+        self._free_port = free_port
+        self._libs = libs
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._servers: list[Server] = []
+
+    def start(self, kind: str, **settings: str) -> Locked:
+        """Run one node that is both broker and controller; return when the topics of the catalog are there."""
+        directory = self._directory / f"{kind}-{len(self._processes)}"
+        directory.mkdir()
+        ports = self._free_port(), self._free_port()
+        config = directory / "server.properties"
+        lines = _properties(*ports, directory / "data") | settings
+        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._format(config)
+        self._processes.append(self._launch(self._command(kind, config), directory / "node.out"))
+        eventually(lambda: all(is_listening(port) for port in ports))
+        server = Server(*ports)
+        self._servers.append(server)
+        server.prepare()
+        return Locked(server, f"127.0.0.1:{ports[0]}", _client_properties(directory))
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for process in self._processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _command(self, kind: str, config: Path) -> Sequence[str]:
+        if kind == OURS:
+            return [sys.executable, "-m", "ottla", "run", "-c", str(config)]
+        log4j = f"-Dlog4j2.configurationFile={HERE.parent / 'log4j2.properties'}"
+        return ["java", "-Xmx512m", log4j, "-cp", f"{self._libs}/*", "kafka.Kafka", str(config)]
+
+    def _format(self, config: Path) -> None:
+        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def starter(
+    tmp_path_factory: pytest.TempPathFactory, launch: Callable[..., Any], free_port: Callable[[], int]
+) -> Iterator[Starter]:
+    libs = os.environ.get("OTTLA_KAFKA_LIBS")
+    if not libs:
+        pytest.skip("OTTLA_KAFKA_LIBS does not name a folder with Kafka's jars")
+    if shutil.which("java") is None:
+        pytest.skip("no JVM on the path to run Kafka with")
+    made = Starter(tmp_path_factory.mktemp("locked"), launch, free_port, Path(libs))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def locked(starter: Starter) -> dict[str, Locked]:
+    """Return both nodes, by kind; who has no entry may do nothing."""
+    return {kind: starter.start(kind) for kind in (KAFKA, OURS)}
+
+
+@pytest.fixture(scope="module")
+def lenient(starter: Starter) -> dict[str, Locked]:
+    """Return both nodes, by kind; of what no entry speaks, everybody may do everything."""
+    settings = {"allow.everyone.if.no.acl.found": "true"}
+    return {kind: starter.start(kind, **settings) for kind in (KAFKA, OURS)}
+
+
+def _properties(broker_port: int, controller_port: int, data: Path) -> dict[str, str]:
+    users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
+    jaas = f'{JAAS} required username="admin" password="{PASSWORDS["admin"]}" {users};'
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listeners": f"CLIENT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.listener.names": "CONTROLLER",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": jaas,
+        "listener.name.controller.plain.sasl.jaas.config": jaas,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+        "log.dirs": str(data),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+
+
+def _client_properties(directory: Path) -> Path:
+    made = directory / "client.properties"
+    made.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={JAAS} required username="admin" password="{PASSWORDS["admin"]}";\n'
+    )
+    return made

@@ -1,0 +1,45 @@
+"""Every API, with and without each permission: our node tells every client what the JVM Kafka tells it."""
+
+from typing import Any
+
+import pytest
+from permission_catalog import ROWS
+from permission_grants import LENIENT_GRANTS, Grant, grants
+
+pytestmark = pytest.mark.slow
+
+GRANTS = dict(grants())
+
+
+def compare(nodes: dict[str, Any], user: str) -> None:
+    """Send every row's requests to both; fail with every difference."""
+    differences = []
+    for row in ROWS:
+        for version in row.all_versions:
+            ours, kafkas = (nodes[kind].server.answer(row, version, user) for kind in ("ours", "kafka"))
+            if ours != kafkas:
+                differences.append(f"{row.title} v{version}\n    ours:    {ours}\n    Kafka's: {kafkas}")
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("grant", GRANTS.values(), ids=GRANTS.keys())
+def test_clients_may_do_what_kafka_lets_them_do(locked: dict[str, Any], grant: Grant) -> None:
+    for node in locked.values():
+        node.server.grant(grant)
+
+    compare(locked, "alice")
+
+
+def test_super_users_may_do_everything(locked: dict[str, Any]) -> None:
+    for node in locked.values():
+        node.server.grant(acl._replace(principal="User:admin") for acl in GRANTS["everything-denied"])
+
+    compare(locked, "admin")
+
+
+@pytest.mark.parametrize("name", LENIENT_GRANTS)
+def test_who_is_allowed_what_no_entry_speaks_of_is_refused_the_rest(lenient: dict[str, Any], name: str) -> None:
+    for node in lenient.values():
+        node.server.grant(GRANTS[name])
+
+    compare(lenient, "alice")
