@@ -49,6 +49,12 @@ def locked(world: World) -> RunningNode:
     return start(world)
 
 
+@pytest.fixture
+def renewable(world: World) -> RunningNode:
+    """A node whose logins end."""
+    return start(world, **{"connections.max.reauth.ms": "5000"})
+
+
 def handshake(client: Client, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
     return client.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, version)
 
@@ -351,18 +357,28 @@ def test_a_renewal_begins_a_session_anew(world: World) -> None:
     assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].renewals == 3
 
 
-def test_a_renewal_may_not_begin_within_a_second_of_the_last(locked: RunningNode) -> None:
+def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
+    log_in(client)
+
+    answer = handshake(client, "PLAIN")
+
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    assert is_served(client)
+
+
+def test_a_renewal_may_not_begin_within_a_second_of_the_last(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
     log_in(client)
     log_in(client)
     assert handshake(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    locked.run(1_000)
+    renewable.run(1_000)
 
     assert log_in(client).error_code == ErrorCode.NONE
 
 
-def test_a_renewal_keeps_the_user(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
     log_in(client)
     answer = log_in(client, "eve", "evil")
 
@@ -371,9 +387,9 @@ def test_a_renewal_keeps_the_user(locked: RunningNode) -> None:
     assert client.is_closed
 
 
-def test_a_renewal_keeps_the_mechanism(locked: RunningNode) -> None:
-    set_credential(locked, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
-    client = locked.connect(DOOR)
+def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
+    set_credential(renewable, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
+    client = renewable.connect(DOOR)
     log_in(client)
     answer = log_in(client, mechanism="SCRAM-SHA-256")
 
@@ -383,8 +399,8 @@ def test_a_renewal_keeps_the_mechanism(locked: RunningNode) -> None:
     assert client.is_closed
 
 
-def test_during_a_renewal_nothing_else_is_served(locked: RunningNode) -> None:
-    client = locked.connect(DOOR)
+def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
     log_in(client)
     handshake(client, "PLAIN")
     client.send(EVERYTHING, 9)
