@@ -12,7 +12,7 @@ DONE         everything; SaslHandshake begins a renewal       TOKENS again; clos
 FAILED       nothing is read                                  closed after connection.failed.authentication.delay.ms
 ============ ================================================ =========================================================
 
-Only a login that ends can be renewed, with the same mechanism and user. Whoever is not logged in after `LOGIN_MS_MAX` is
+Only a login that ends can be renewed, with the same mechanism and user. Who is not logged in after `LOGIN_MS_MAX` is
 closed.
 Source: SaslServerAuthenticator, KafkaChannel and Selector of Apache Kafka 4.3, whose error texts these are.
 """
