@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from permission_catalog import DOOMED, NEW, ORDERS, READERS, TXN
 
-from ottla.metadata.acls import Acl
-from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 
 _O = Operation
 _BY_TYPE = {

@@ -10,9 +10,8 @@ from typing import Any, Final
 from permission_catalog import AUTO, EXISTING, OTHER, READERS, Row, acl_filter, build, request_of
 
 from ottla.errors import ErrorCode
-from ottla.metadata.acls import Acl
 from ottla.types import Uuid
-from ottla.wire.acl_codes import Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message, Struct
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.registry import (
