@@ -26,6 +26,8 @@ _RECEIVE_BYTES_MAX: Final = 256 * 1024
 """At most this much is decrypted in one call, so that others have their turn."""
 _SCRATCH_BYTES: Final = 64 * 1024
 _FIRST_BYTES: Final = 8
+_LAST_READS_MAX: Final = 4
+"""How often more is read from a peer that is refused, who may go on to send for ever."""
 _NOTHING: Final = memoryview(b"")
 
 
@@ -135,8 +137,9 @@ class TlsStream:
         with suppress(OSError):
             self.flush()
             self._sock.shutdown(socket.SHUT_WR)
-            while self._sock.recv_into(self._scratch):
-                pass
+            for _ in range(_LAST_READS_MAX):
+                if not self._sock.recv_into(self._scratch):
+                    return
 
     def subject(self) -> str | None:
         """Return the distinguished name of the peer's certificate; None when it showed none."""

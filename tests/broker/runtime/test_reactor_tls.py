@@ -380,3 +380,23 @@ def test_a_peer_that_ends_its_side_is_reported_once(serve_secured: Serve, secure
             events = list(served.core.events)
 
     assert [event for event in events if event.startswith("closed: ")] == events[2:3]
+
+
+def test_a_peer_that_is_refused_and_sends_on_for_ever_is_left_soon(serve_secured: Serve, secured: Any) -> None:
+    with serve_secured(echo, secured) as served, served.connect_plain() as sock, served.connect() as other:
+        stop = threading.Event()
+
+        def send_on() -> None:
+            with suppress(OSError):
+                while not stop.is_set():
+                    sock.sendall(b"x" * 1_000_000)
+
+        thread = threading.Thread(target=send_on)
+        thread.start()
+        served.wait_until(lambda: served.metrics.failed_handshakes["LINES"] == 1)
+        other.sendall(b"hello\n")
+        answer = read_all(other, 6)
+        stop.set()
+        thread.join(30)
+
+    assert answer == b"hello\n"
