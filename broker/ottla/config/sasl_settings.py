@@ -104,6 +104,17 @@ def read_sasl_settings(
     return SaslSettings(listeners=doors, logins=logins)
 
 
+def read_sasl_listeners(
+    properties: Mapping[str, str], listeners: tuple[Listener, ...], protocols: Mapping[str, str]
+) -> Mapping[str, SaslListener]:
+    """Return what doors with SASL offer by ``properties``, changes of a running node included.
+
+    Raises:
+        ConfigurationError: as `read_sasl_settings`.
+    """
+    return read_sasl_settings(properties, listeners, protocols=protocols, inter_broker=None, controllers=()).listeners
+
+
 def _has_sasl(protocols: Mapping[str, str], listener: str) -> bool:
     return protocols.get(listener, "").startswith("SASL_")
 

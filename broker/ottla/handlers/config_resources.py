@@ -10,6 +10,7 @@ from ottla.config.cordon import cordoned_directories
 from ottla.config.key import InvalidConfigError, parse_value
 from ottla.config.layers import BrokerLayers
 from ottla.config.resource_type import ConfigResourceType
+from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
@@ -122,7 +123,9 @@ def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_
         entries = parse_value(BROKER_KEYS["cordoned.log.dirs"], after.text("cordoned.log.dirs"))
         assert isinstance(entries, tuple)
         cordoned_directories(entries, context.services.config.log_dirs)
-        context.services.check_tls({**after.static, **after.dynamic()})
+        config, properties = context.services.config, {**after.static, **after.dynamic()}
+        context.services.check_tls(properties)
+        read_sasl_listeners(properties, config.listeners, config.listener_security_protocol_map)
     except ConfigurationError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     except InvalidConfigError as error:

@@ -113,7 +113,6 @@ class Authentication:
         on_close: Callable[[Connection, str], None],
         on_end: Callable[[Connection], None],
     ) -> None:
-        self.listeners = listeners
         self.clock = clock
         self.network = network
         self.on_logged_in = on_logged_in
@@ -122,11 +121,9 @@ class Authentication:
         self._failure_delay_ms = failure_delay_ms
         self._random = random
         self._credential_of = credential_of
-        self._issuers = {
-            name: IssuerKeys(listener.oauth, clock=clock, source=key_source)
-            for name, listener in listeners.items()
-            if listener.oauth is not None and key_source is not None
-        }
+        self._key_source = key_source
+        self._issuers: dict[str, IssuerKeys] = {}
+        self.use(listeners)
         self._decoy_key = self._new_nonce().encode()
         self._pending: dict[ConnectionId, ConnectionLogin] = {}
         """Logins that are not complete yet, oldest first."""
@@ -140,11 +137,22 @@ class Authentication:
         """Return how many connections are not logged in yet."""
         return len(self._pending)
 
+    def use(self, listeners: Mapping[str, SaslListener]) -> None:
+        """Offer from now on what ``listeners`` say; sessions go on, and keys of issuers that stay are kept."""
+        self.listeners = listeners
+        kept, self._issuers = self._issuers, {}
+        for name, listener in listeners.items():
+            if listener.oauth is None or self._key_source is None:
+                continue
+            issuer = kept.get(name)
+            if issuer is None or issuer.settings != listener.oauth:
+                issuer = IssuerKeys(listener.oauth, clock=self.clock, source=self._key_source)
+            self._issuers[name] = issuer
+
     def begin(self, connection: Connection) -> None:
         """Guard a new connection if its listener has SASL."""
-        listener = self.listeners.get(connection.info.listener)
-        if listener is not None:
-            login = ConnectionLogin(self, connection, listener, self.clock.monotonic_ms() + LOGIN_MS_MAX)
+        if connection.info.listener in self.listeners:
+            login = ConnectionLogin(self, connection, self.clock.monotonic_ms() + LOGIN_MS_MAX)
             connection.guard = connection.info.login = login
             self._pending[connection.info.connection] = login
 
@@ -231,7 +239,6 @@ class ConnectionLogin:
         "_exchange",
         "_is_renewal",
         "_lifetime_ms",
-        "_listener",
         "_mechanism",
         "_owner",
         "_renewal_began_ms",
@@ -242,10 +249,9 @@ class ConnectionLogin:
         "deadline_ms",
     )
 
-    def __init__(self, owner: Authentication, connection: Connection, listener: SaslListener, deadline_ms: int) -> None:
+    def __init__(self, owner: Authentication, connection: Connection, deadline_ms: int) -> None:
         self._owner = owner
         self._connection = connection
-        self._listener = listener
         self.deadline_ms = deadline_ms
         self._state = _State.HANDSHAKE
         self._mechanism = ""
@@ -257,6 +263,10 @@ class ConnectionLogin:
         self._asked_version: int | None = None
         self._lifetime_ms = 0
         self._session_ends_ms: int | None = None
+
+    @property
+    def _listener(self) -> SaslListener:
+        return self._owner.listeners[self._connection.info.listener]
 
     # --- the guard
 

@@ -13,11 +13,12 @@ from typing import Final, Protocol
 
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
+from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.controller.channel import NodeToControllerChannel
 from ottla.controller.controller import Controller
 from ottla.controller.lifecycle import BrokerLifecycle, BrokerState
 from ottla.controller.registration import ControllerRegistrationPublisher
-from ottla.errors import StorageError
+from ottla.errors import ConfigurationError, StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.services import Services
 from ottla.log.manager import LogManager
@@ -386,6 +387,11 @@ class Node:
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)
+        try:
+            doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
+            self.gateway.authentication.use(doors)
+        except ConfigurationError as error:
+            logger.warning("changed settings of SASL cannot be used, the node keeps what it has: %s", error)
         self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
 
     def _become_ready(self) -> None:

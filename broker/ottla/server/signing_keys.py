@@ -29,7 +29,7 @@ class IssuerKeys:
     """See the module. ``source`` fetches; its answers come on the loop."""
 
     def __init__(self, settings: OauthSettings, *, clock: Clock, source: KeySource) -> None:
-        self._settings = settings
+        self.settings = settings
         self._rules = TokenRules(
             issuer=settings.issuer,
             audiences=settings.audiences,
@@ -67,7 +67,7 @@ class IssuerKeys:
         if self._is_fetching or now_ms < self._next_fetch_ms:
             return
         self._is_fetching = True
-        self._source.fetch_keys(self._settings.fetch, self._on_fetched)
+        self._source.fetch_keys(self.settings.fetch, self._on_fetched)
 
     def next_deadline_ms(self) -> int | None:
         return None if self._is_fetching else self._next_fetch_ms
@@ -83,12 +83,12 @@ class IssuerKeys:
                 answer = str(error)
             else:
                 if self._failures:
-                    logger.info("the keys at %s are there again", self._settings.fetch.url)
+                    logger.info("the keys at %s are there again", self.settings.fetch.url)
                 self._failures = 0
-                self._next_fetch_ms = now_ms + self._settings.refresh_ms
+                self._next_fetch_ms = now_ms + self.settings.refresh_ms
                 return
         if not self._failures:
-            logger.error("the keys of tokens cannot be fetched from %s: %s", self._settings.fetch.url, answer)
-        backoff_ms = self._settings.retry_backoff_ms << min(self._failures, 20)
+            logger.error("the keys of tokens cannot be fetched from %s: %s", self.settings.fetch.url, answer)
+        backoff_ms = self.settings.retry_backoff_ms << min(self._failures, 20)
         self._failures += 1
-        self._next_fetch_ms = now_ms + max(1, min(backoff_ms, self._settings.retry_backoff_max_ms))
+        self._next_fetch_ms = now_ms + max(1, min(backoff_ms, self.settings.retry_backoff_max_ms))

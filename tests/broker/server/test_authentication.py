@@ -20,6 +20,17 @@ from ottla.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -407,6 +418,48 @@ def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None
 
     assert client.is_closed
     assert client.take_frame() is None
+
+
+# --- settings that change while the node runs
+
+
+def set_jaas(locked: RunningNode, jaas: str) -> int:
+    value = AlterableConfig(name=f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config", value=jaas)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[value])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    answer = locked.connect().ask(request, IncrementalAlterConfigsResponse, 1).responses[0]
+    assert "zebra" not in (answer.error_message or "")
+    locked.run(100)
+    return answer.error_code
+
+
+def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
+    before = locked.connect(DOOR)
+    log_in(before)
+
+    assert set_jaas(locked, JAAS.replace('user_eve="evil"', 'user_bob="zebra"')) == ErrorCode.NONE
+    assert log_in(locked.connect(DOOR), "bob", "zebra").error_code == ErrorCode.NONE
+    assert log_in(locked.connect(DOOR), "eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert is_served(before)
+
+
+def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        set_jaas(locked, JAAS.replace("evil", "zebra"))
+        broker = DescribeConfigsResource(resource_type=4, resource_name="1")
+        request = DescribeConfigsRequest(resources=[broker], include_synonyms=True, include_documentation=True)
+        described = repr(locked.connect().ask(request, DescribeConfigsResponse, 4))
+
+    assert "sasl.jaas.config" in described
+    for secret in ("zebra", "user_alice"):
+        assert secret not in described
+        assert secret not in caplog.text
+    assert "user_alice" not in repr(locked.node.config)
+
+
+def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
+    assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
+    assert log_in(locked.connect(DOOR)).error_code == ErrorCode.NONE
 
 
 # --- what is seen of it ----------------------------------------------------------------------------------------------
