@@ -156,13 +156,17 @@ class NodeToControllerChannel:
     def active_controller_id(self) -> NodeId | None:
         return self._leader().leader_id
 
-    def tick(self, now_ms: int) -> None:
-        """Send again what is due, to a new leader at once; end what has waited long enough."""
-        is_active = self._is_active
+    def tick(self, now_ms: int) -> int | None:
+        """Send again what is due, to a new leader at once; end what has waited long enough.
+
+        Return ``now_ms`` when anything waits, as it may have been sent again; else None.
+        """
+        controller = self._controller
+        is_active = controller is not None and controller.is_active
         became_active = is_active and not self._was_active
         self._was_active = is_active
         if not self._waiting:
-            return
+            return None
         leader = self._leader()
         for asked in list(self._waiting):
             if asked.answer.is_complete:
@@ -174,6 +178,7 @@ class NodeToControllerChannel:
                 self._attempt(asked, now_ms)
             elif not asked.is_under_way and (became_active or now_ms >= asked.next_attempt_ms):
                 self._attempt(asked, now_ms)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` has something to do; news of a leader come with bytes, which bring a tick as well."""

@@ -452,18 +452,23 @@ class Controller:
 
     # --- time
 
-    def tick(self, now_ms: int) -> None:
-        """Fence brokers that were silent for too long, elect what is due, show followers that somebody is there."""
+    def tick(self, now_ms: int) -> int | None:
+        """Fence brokers that were silent for too long, elect what is due, show followers that somebody is there.
+
+        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        """
         if self._epoch is None:
-            return
+            return None
         if self._promised_tick_ms is not None and now_ms > self._promised_tick_ms:
             # This process was busy or stopped and read no heartbeats meanwhile.
             self._heartbeats.extend(now_ms - self._promised_tick_ms)
         due_ms = self.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
             self._do_due(now_ms)
-            due_ms = self.next_deadline_ms()
+            self._promised_tick_ms = self.next_deadline_ms()
+            return now_ms
         self._promised_tick_ms = due_ms
+        return due_ms
 
     def _do_due(self, now_ms: int) -> None:
         while self._epoch is not None and (fenced := self._brokers.fence_stale(now_ms)) is not None:

@@ -181,18 +181,22 @@ class BrokerLifecycle:
             self._shut_down()
         return self._may_shut_down
 
-    def tick(self, now_ms: int) -> None:
-        """Send the registration or heartbeat that is due."""
+    def tick(self, now_ms: int) -> int | None:
+        """Send the registration or heartbeat that is due; return ``now_ms`` if one was, else the next deadline."""
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or now_ms < due_ms:
+            return due_ms
         if self._give_up_ms is not None and now_ms >= self._give_up_ms:
             self._give_up()
         if self._next_ms is None or now_ms < self._next_ms or self._is_asking:
-            return
+            return now_ms
         self._is_asking = True
         self._next_ms = None
         if self.broker_epoch < 0:
             self._channel.send(self._registration()).on_complete(self._on_registration)
         else:
             self._channel.send(self._heartbeat()).on_complete(self._on_heartbeat)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to send, or gives up."""

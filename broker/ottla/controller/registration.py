@@ -41,12 +41,18 @@ class ControllerRegistrationPublisher:
         is_shown = registered is not None and registered.incarnation_id == mine.incarnation_id
         self._is_missing = not is_shown and image.features.metadata_version >= MIN_METADATA_VERSION
 
-    def tick(self, now_ms: int) -> None:
-        """Register where that is needed; the active controller does it by itself."""
-        if not self._is_missing or self._is_asking or now_ms < self._next_ms or self._controller.is_active:
-            return
+    def tick(self, now_ms: int) -> int | None:
+        """Register where that is needed; the active controller does it by itself.
+
+        Return ``now_ms`` when it was needed, else what `next_deadline_ms` would.
+        """
+        if not self._is_missing or self._is_asking or self._controller.is_active:
+            return None
+        if now_ms < self._next_ms:
+            return self._next_ms
         self._is_asking = True
         self._channel.send(_request(self._controller.registration)).on_complete(self._on_answer)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         return self._next_ms if self._is_missing and not self._is_asking and not self._controller.is_active else None

@@ -132,18 +132,27 @@ class GroupCoordinator:
         for shard in self._active():
             shard.write_in_pieces([tombstone(key) for key in shard.offsets.keys_of_topics(deleted)])
 
-    def tick(self, now_ms: int) -> None:
-        """Do what is due at ``now_ms``: timeouts of members and rebalances, loading, expiry of offsets."""
-        self._load_again(now_ms)
+    def tick(self, now_ms: int) -> int | None:
+        """Do what is due at ``now_ms``: timeouts of members and rebalances, loading, expiry of offsets.
+
+        Return ``now_ms`` when something was, else what `next_deadline_ms` would.
+        """
+        if now_ms >= self._next_reload_ms:
+            self._load_again(now_ms)
+        planned_ms = self._timers.next_deadline_ms()
+        if not self._loading and (planned_ms is None or planned_ms > now_ms):
+            return self._reload_or(planned_ms)
         if self._loading:
             self._load_some()
         self._timers.run_due(now_ms)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is to be called next, at the latest; None when nothing is planned."""
-        if self._loading:
-            return self._clock.monotonic_ms()
-        planned_ms = self._timers.next_deadline_ms()
+        return self._clock.monotonic_ms() if self._loading else self._reload_or(self._timers.next_deadline_ms())
+
+    def _reload_or(self, planned_ms: int | None) -> int | None:
+        """Return when what lost a write is loaded anew, should that be before ``planned_ms``."""
         for shard in self._shards.values():
             if shard.has_lost_write:
                 return self._next_reload_ms if planned_ms is None else min(planned_ms, self._next_reload_ms)
@@ -295,8 +304,6 @@ class GroupCoordinator:
 
     def _load_again(self, now_ms: int) -> None:
         """Load the partitions anew that have lost a write, now and then: nobody else will, as long as they are led."""
-        if now_ms < self._next_reload_ms:
-            return
         self._next_reload_ms = now_ms + RELOAD_INTERVAL_MS
         for partition, shard in list(self._shards.items()):
             batches = self._read_again(partition) if shard.has_lost_write else None

@@ -67,10 +67,10 @@ class SnapshotGenerator:
             self._raft.fail(error)
         self._records = image.records()
 
-    def tick(self, now_ms: int) -> None:
-        """Write the next piece of the snapshot under way."""
+    def tick(self, now_ms: int) -> int | None:
+        """Write the next piece of the snapshot under way; return ``now_ms`` when there was one, else None."""
         if self._writer is None:
-            return
+            return None
         writer = self._writer
         records = list(islice(self._records, RECORDS_PER_TICK))
         try:
@@ -82,6 +82,7 @@ class SnapshotGenerator:
         except StorageError as error:
             self._writer = None
             self._raft.fail(error)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Now, while a snapshot is being written."""

@@ -188,11 +188,14 @@ class PeerClient:
         self._forget_connection(lane)
         self._fail(lane, failure, is_failed_attempt=not was_up)
 
-    def tick(self, now_ms: int) -> None:
-        """Time out requests, probes and attempts; try again what is due; close idle lanes."""
-        due_ms = self.next_deadline_ms()
+    def tick(self, now_ms: int) -> int | None:
+        """Time out requests, probes and attempts; try again what is due; close idle lanes.
+
+        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        """
+        due_ms = self._due_ms if self._is_due_known else self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
-            return
+            return due_ms
         self._is_due_known = False
         for probe in [each for each in self._probes.values() if each.deadline_ms <= now_ms]:
             self._end_probe(probe, None if probe.is_connected else PeerFailure.TIMED_OUT)
@@ -210,6 +213,7 @@ class PeerClient:
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` has something to do at the latest."""

@@ -272,17 +272,18 @@ class RaftClient(Generic[RecordT]):
             replica.become_prospective()
         self._poll()
 
-    def tick(self, now_ms: int) -> None:
-        """Do what is due."""
+    def tick(self, now_ms: int) -> int | None:
+        """Do what is due; return ``now_ms`` when something was, else when something will be."""
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
-            return  # whatever happened since the last tick was seen to when it happened
+            return due_ms  # whatever happened since the last tick was seen to when it happened
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
             self._clean()
         self._replica.log.log.tick(self._clock.wall_ms())
         self._fetch_service.tick(now_ms)
         self._poll()
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` is due; None when nothing ever is."""

@@ -544,10 +544,11 @@ class ReplicaManager:
 
     # --- time ----------------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int) -> int | None:
         """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
-        if now_ms < self._due_ms() and not self.lost_leaders.is_awaited:
-            return
+        due_ms = self._due_ms()
+        if now_ms < due_ms and not self.lost_leaders.is_awaited:
+            return due_ms
         for purgatory in self._purgatories:
             if purgatory.due_ms <= now_ms:
                 purgatory.expire(now_ms)
@@ -560,6 +561,7 @@ class ReplicaManager:
         self.lost_leaders.tick(now_ms)
         self.isr.tick(now_ms)
         self._directories.tick(now_ms)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         due_ms = self._due_ms()

@@ -212,7 +212,7 @@ class Authentication:
             login.fail_unanswered(f"it was not complete after {LOGIN_MS_MAX} ms", is_late=False)
 
     def next_deadline_ms(self) -> int | None:
-        if not self._pending and not self._sentences:
+        if not self._pending and not self._sentences and not self._issuers:
             return None
         deadlines = [next(iter(self._pending.values())).deadline_ms] if self._pending else []
         if self._sentences:

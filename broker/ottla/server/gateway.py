@@ -210,8 +210,14 @@ class Gateway:
             logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, reason)
             self._forget(state)
 
-    def tick(self, now_ms: int) -> None:
-        """Close connections that have been silent for too long, or keep memory that others wait for."""
+    def tick(self, now_ms: int) -> int | None:
+        """Close connections that have been silent for too long, or keep memory that others wait for.
+
+        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        """
+        due_ms = self.next_deadline_ms()
+        if due_ms is None or now_ms < due_ms:
+            return due_ms
         self.authentication.tick(now_ms)
         if self.memory.is_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
@@ -219,6 +225,7 @@ class Gateway:
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms - self.config.idle_ms_max)
+        return now_ms
 
     def next_deadline_ms(self) -> int | None:
         login_ms = self.authentication.next_deadline_ms()

@@ -59,9 +59,11 @@ logger = logging.getLogger(__name__)
 class Part(Protocol):
     """What has things to do at certain times."""
 
-    def tick(self, now_ms: int) -> None: ...
+    def tick(self, now_ms: int) -> int | None:
+        """Do what is due; return ``now_ms`` when something was, else what `next_deadline_ms` would."""
 
-    def next_deadline_ms(self) -> int | None: ...
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` has something to do; None when nothing is planned."""
 
 
 class Node:
@@ -115,6 +117,7 @@ class Node:
         self._is_stopped = False
         self._shutdown: OrderlyShutdown | None = None
         self._ticked_at_ms = -1
+        self._found_due_ms: int | None = None
         self._parts: list[Part] = []
         self.authorizer = settings.authorizer(config)
         self.peers = PeerClient(
@@ -477,25 +480,40 @@ class Node:
         else:
             self.gateway.closed(connection, reason)
 
-    def tick(self) -> None:
-        """Do what is due; at most once a millisecond, so that it may be called after every read."""
+    def tick(self) -> bool:
+        """Do what is due; at most once a millisecond, so that it may be called after every read.
+
+        Return False when nothing was, and the node is as it was before.
+        """
         now_ms = self.clock.monotonic_ms()
+        self._found_due_ms = None
         if now_ms == self._ticked_at_ms:
-            return
+            return False
         self._ticked_at_ms = now_ms
+        earliest_ms = self.logs.due_ms
         for part in self._parts:
-            part.tick(now_ms)
+            due_ms = part.tick(now_ms)
+            if due_ms is not None and due_ms < earliest_ms:
+                earliest_ms = due_ms
         self.logs.tick(now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
             self._become_ready()
+        elif earliest_ms > now_ms:
+            self._found_due_ms = earliest_ms
+            return False
+        return True
 
     def next_deadline_ms(self) -> int:
         """Return when `tick` is to be called next at the latest, by the monotonic clock.
 
-        Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does.
+        Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does. To be
+        asked when everything has happened that `tick` follows: when that had nothing to do, it has the answer.
         """
+        if self._found_due_ms is not None:
+            found_ms, self._found_due_ms = self._found_due_ms, None
+            return found_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
             deadline_ms = part.next_deadline_ms()

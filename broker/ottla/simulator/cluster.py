@@ -132,7 +132,7 @@ class Cluster:
         self.internet = Internet(self.clock, weather, on_touch=self.touch)
         self.events = self.internet.events
         self.on_event: Callable[[SimulatedNode], object] = lambda _: None
-        """Called after everything that happened to a node."""
+        """Called after everything that happened to a node, and after every tick that had something to do."""
         self.before_start: Callable[[SimulatedNode], object] = lambda _: None
         """Called with a node whose process is about to start."""
         self.on_stopped: Callable[[SimulatedNode, str | None], object] = lambda *_: None
@@ -142,7 +142,8 @@ class Cluster:
         self._clients: dict[str, SimulatedClients] = {}
         self._client_wake_ms: dict[str, int] = {}
         self._overrides = dict(overrides or {})
-        self._touched: dict[str, None] = {}
+        self._touched: dict[str, bool] = {}
+        """Hosts that something has reached since they ticked, and whether `on_event` was called after that."""
         self.nodes: dict[NodeId, SimulatedNode] = {}
         self.by_host: dict[str, SimulatedNode] = {}
         voters = brokers if controllers is None else controllers
@@ -295,7 +296,7 @@ class Cluster:
 
     def touch(self, host: str) -> None:
         """Note that something reaches the process at ``host``: it ticks after it."""
-        self._touched[host] = None
+        self._touched[host] = False
         self.now_at = host
 
     def add_client(self, host: str, client: SimulatedClients) -> None:
@@ -337,6 +338,7 @@ class Cluster:
         A node ticks once in a millisecond: what reaches it after that is seen to in the next one.
         """
         now_ms = self.clock.now_ms
+        touched = self._touched
         while (event := self.events.take_due()) is not None:
             self.now_at = ""
             action, arguments = event
@@ -344,7 +346,7 @@ class Cluster:
             reached = self.by_host.get(self.now_at)
             if reached is not None:
                 self.on_event(reached)
-        touched = self._touched
+                touched[self.now_at] = True
         for place in self.nodes.values():
             is_due = place.wake_ms <= now_ms or place.host in touched
             if is_due and place.process is not None and not place.is_frozen:
@@ -361,8 +363,8 @@ class Cluster:
 
     def _tick(self, place: SimulatedNode, process: Node, now_ms: int) -> None:
         self.now_at = place.host
-        process.tick()
-        self.on_event(place)
+        if process.tick() or not self._touched.get(place.host, True):
+            self.on_event(place)
         wake_ms = self.true_ms(place, process.next_deadline_ms())
         place.wake_ms = now_ms + 1 if place.stopped or wake_ms <= now_ms else wake_ms
 
