@@ -21,8 +21,9 @@ class KeepsNothing(SeededRandom):
 
 
 def registration(cluster: Cluster, partition: TopicPartition) -> PartitionRegistration:
-    process = next(place.process for place in cluster.nodes.values() if place.process is not None)
-    found = process.metadata.partition(partition)
+    """Return what the best informed node knows: one that has just started knows nothing."""
+    processes = [place.process for place in cluster.nodes.values() if place.process is not None]
+    found = max(processes, key=lambda process: process.metadata.offset).metadata.partition(partition)
     assert found is not None
     return found
 

@@ -9,6 +9,7 @@ from ottla.peers.channel import PeerAnswer
 from ottla.simulator.client_host import ClientHost
 from ottla.simulator.cluster import CLUSTER_ID
 from ottla.types import Endpoint, NodeId, Offset, Uuid
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -16,8 +17,10 @@ from ottla.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -102,6 +105,29 @@ class Administrator:
         topic = DeleteRecordsTopic(name=name, partitions=[wanted])
         request = DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
         self._ask(request, f"delete the records of {name}-{partition} below {offset}", at=target.endpoint)
+
+    def add_acls(self, acls: list[Acl]) -> None:
+        creations = []
+        for acl in acls:
+            fields = acl._asdict()
+            creations.append(AclCreation(resource_pattern_type=fields.pop("pattern_type"), **fields))
+        what = ", ".join(
+            f"{each.permission_type.name} {each.operation.name} {each.resource_name} from {each.host}" for each in acls
+        )
+        self._ask(CreateAclsRequest(creations=creations), what)
+
+    def remove_denials(self) -> None:
+        """Have every denial removed."""
+        every = DeleteAclsFilter(
+            resource_type_filter=ResourceType.ANY,
+            resource_name_filter=None,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=PermissionType.DENY,
+        )
+        self._ask(DeleteAclsRequest(filters=[every]), "remove every denial")
 
     def add_voter(self, node_id: NodeId, directory_id: Uuid, endpoint: Endpoint) -> None:
         request = AddRaftVoterRequest(

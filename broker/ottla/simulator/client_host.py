@@ -16,6 +16,7 @@ from ottla.simulator.chance import SeededRandom
 from ottla.simulator.cluster import CLIENT_PORT, Cluster
 from ottla.simulator.ledger import PartitionKey
 from ottla.simulator.network import SimulatedNetwork
+from ottla.simulator.permissions import Permissions
 from ottla.types import Endpoint, NodeId
 from ottla.wire.codec import Message
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -60,6 +61,8 @@ class ClientHost:
         self.cluster = cluster
         self.name = name
         self.random = random
+        self.permissions: Permissions | None = None
+        """Watches what the clients are served, where they are denied things."""
         self._network = SimulatedNetwork(cluster.internet, name)
         self._peers = ClientChannel(
             network=self._network,
@@ -84,6 +87,8 @@ class ClientHost:
     def ask(self, endpoint: Endpoint, request: Message, lane: str, then: Callable[[PeerAnswer], object]) -> None:
         """Send ``request``, and call ``then`` with the answer or failure."""
         self.cluster.touch(self.name)
+        if self.permissions is not None:
+            then = self.permissions.watched(endpoint, request, then)
         self._send(endpoint, request, lane).on_complete(then)
 
     def _send(self, endpoint: Endpoint, request: Message, lane: str) -> Delayed[PeerAnswer]:

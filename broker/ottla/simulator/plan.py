@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from ottla.simulator.chance import SeededRandom
+from ottla.simulator.permissions import OVERRIDES
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Plan:
     pause_ms: int
     pace_ms: int
     topics: tuple[TopicPlan, ...]
+    denies: bool = False
+    """Whether clients are denied topics now and then."""
     overrides: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -74,6 +77,7 @@ _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 def draw_plan(seed: int) -> Plan:
     """Return the plan that ``seed`` stands for."""
     random = SeededRandom(seed)
+    denies = seed % 4 == 3
     brokers, controllers, combined = _SHAPES[random.randrange(len(_SHAPES))]
     fastest_ms = 1 + random.randrange(3)
     topics = tuple(_draw_topic(random, f"t{index}", brokers) for index in range(1 + random.randrange(2)))
@@ -89,7 +93,8 @@ def draw_plan(seed: int) -> Plan:
         pause_ms=(500, 2_000, 5_000)[random.randrange(3)],
         pace_ms=(20, 100, 300)[random.randrange(3)],
         topics=topics,
-        overrides=_draw_overrides(random, brokers),
+        denies=denies,
+        overrides={**_draw_overrides(random, brokers), **(OVERRIDES if denies else {})},
     )
 
 

@@ -20,6 +20,7 @@ from ottla.simulator.group_promises import GroupPromises
 from ottla.simulator.invariants import INVARIANTS
 from ottla.simulator.ledger import InvariantViolation, PartitionKey
 from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
+from ottla.simulator.permissions import Permissions, denial, everything_allowed
 from ottla.simulator.plan import Plan, TopicPlan, draw_plan
 from ottla.simulator.producer import Producer
 from ottla.simulator.quorum_keeper import QuorumKeeper
@@ -27,6 +28,7 @@ from ottla.simulator.quorum_promises import QuorumCommitsItsOwnEpoch
 from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
+from ottla.wire.acl_codes import Operation
 
 FORM_LIMIT_MS = 60_000
 RECOVERY_LIMIT_MS = 120_000
@@ -111,6 +113,10 @@ class Simulation:
         self._groups = GroupPromises(self.witness)
         self._passing: list[tuple[str, Producer, Consumer]] = []
         self._passing_count = 0
+        self._permissions = Permissions(self.cluster)
+        self._permissions_random = SeededRandom(-1 - self.plan.seed)
+        if self.plan.denies:
+            self._host.permissions = self._permissions
         for topic in self.plan.topics:
             self._make_users(topic)
 
@@ -191,6 +197,8 @@ class Simulation:
             self.nemesis.start()
             self._keeper.start()
             self._host.after(ADMINISTRATION_PAUSE_MS, self._administer)
+            if self.plan.denies:
+                self._host.after(ADMINISTRATION_PAUSE_MS, self._deny)
         self.cluster.run(milliseconds)
 
     def _administer(self) -> None:
@@ -209,6 +217,27 @@ class Simulation:
         ]
         actions[self._random.randrange(len(actions))]()
         self._host.after(1 + self._random.randrange(2 * ADMINISTRATION_PAUSE_MS), self._administer)
+
+    def _deny(self) -> None:
+        """Deny clients one topic, or nothing any more; chance of its own keeps the rest of the run as it was."""
+        if self.nemesis.is_over:
+            return
+        random = self._permissions_random
+        if random.randrange(2):
+            topic = self.plan.topics[random.randrange(len(self.plan.topics))]
+            operation = (Operation.READ, Operation.WRITE)[random.randrange(2)]
+            self._administrator.add_acls([everything_allowed(), denial(topic.name, operation)])
+        else:
+            self._administrator.remove_denials()
+        self._host.after(1 + random.randrange(2 * ADMINISTRATION_PAUSE_MS), self._deny)
+
+    def _is_all_permitted(self) -> bool:
+        return not self._permissions.is_anything_denied()
+
+    def _permit(self) -> None:
+        if not self._is_all_permitted():
+            self._administrator.remove_denials()
+            self._host.after(OPERATOR_INTERVAL_MS, self._permit)
 
     def _delete_records(self, name: str) -> None:
         """Have some of the oldest records of a partition deleted, which is noted before it is asked for."""
@@ -250,6 +279,9 @@ class Simulation:
             producer.finish()
         self._until("every controller is a voter", lambda: self._keeper.is_settled, RECOVERY_LIMIT_MS)
         self._until("every node serves", self._is_formed, RECOVERY_LIMIT_MS)
+        if self.plan.denies:
+            self._permit()
+            self._until("nobody is denied anything", self._is_all_permitted, RECOVERY_LIMIT_MS)
         self._host.after(OPERATOR_INTERVAL_MS, self._elect_what_is_left)
         self._until("every partition has its leader and full in-sync set", self._is_in_sync, RECOVERY_LIMIT_MS)
         for producer in self.producers:

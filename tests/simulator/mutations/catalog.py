@@ -13,8 +13,11 @@ from ottla.controller.elections import PartitionChange
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
 from ottla.handlers import fetch
+from ottla.handlers.api import RequestContext
 from ottla.log import producer_state
 from ottla.log.partition_log import PartitionLog
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.raft import quorum_state_file, unattached
 from ottla.raft.leader import LeaderState
 from ottla.replication import replica_fetcher
@@ -22,9 +25,11 @@ from ottla.replication.neighbours import Brokers
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
 from ottla.replication.replica_fetcher import ReplicaFetcher
+from ottla.security.authorizer import AclAuthorizer
 from ottla.server.node import Node
 from ottla.simulator.disk import SimulatedFile
 from ottla.simulator.simulation import Outcome, Simulation
+from ottla.wire.acl_codes import Operation
 
 RUN_MS = 20_000
 SEEDS_MAX = 60
@@ -32,15 +37,20 @@ SEEDS_MAX = 60
 
 
 class Mutation(NamedTuple):
-    """``seeds_max``: within how many seeds, from 1 on, it has to be found; None where a scenario has to find it."""
+    """``seeds_max``: up to which seed it has to be found; None where a scenario has to find it.
+
+    ``seeds_from`` and ``seeds_step`` leave out seeds whose runs have nothing of the kind.
+    """
 
     name: str
     seeds_max: int | None
     apply: Apply
+    seeds_from: int = 1
+    seeds_step: int = 1
 
     @property
     def seeds(self) -> range:
-        return range(1, (self.seeds_max or SEEDS_MAX) + 1)
+        return range(self.seeds_from, (self.seeds_max or SEEDS_MAX) + 1, self.seeds_step)
 
     def runs(self, seed: int) -> Iterator[Outcome]:
         yield Simulation(seed).run(RUN_MS)
@@ -52,9 +62,9 @@ class Mutation(NamedTuple):
 MUTATIONS: list[Mutation] = []
 
 
-def mutation(name: str, *, seeds_max: int | None) -> Callable[[Apply], Apply]:
+def mutation(name: str, *, seeds_max: int | None, seeds_from: int = 1, seeds_step: int = 1) -> Callable[[Apply], Apply]:
     def register(apply: Apply) -> Apply:
-        MUTATIONS.append(Mutation(name, seeds_max, apply))
+        MUTATIONS.append(Mutation(name, seeds_max, apply, seeds_from, seeds_step))
         return apply
 
     return register
@@ -274,6 +284,32 @@ def _skip_log_sync(set_attribute: SetAttribute) -> None:
             sync(self)
 
     set_attribute(SimulatedFile, "sync", lying)
+
+
+@mutation("answers about permissions are remembered when entries change", seeds_max=200, seeds_from=3, seeds_step=4)
+def _remember_permissions(set_attribute: SetAttribute) -> None:
+    class Forgetless(dict[Any, bool]):
+        def clear(self) -> None:
+            """Keep everything."""
+
+    publish = AclAuthorizer.publish
+
+    def publish_and_remember(self: AclAuthorizer, delta: MetadataDelta, image: MetadataImage) -> None:
+        if not isinstance(self._remembered, Forgetless):
+            self._remembered = Forgetless()
+        publish(self, delta, image)
+
+    set_attribute(AclAuthorizer, "publish", publish_and_remember)
+
+
+@mutation("a Produce asks for no permission", seeds_max=200, seeds_from=3, seeds_step=4)
+def _produce_without_permission(set_attribute: SetAttribute) -> None:
+    may = RequestContext.may_on_topic
+
+    def may_write(self: RequestContext, operation: Operation, topic: str) -> bool:
+        return operation is Operation.WRITE or may(self, operation, topic)
+
+    set_attribute(RequestContext, "may_on_topic", may_write)
 
 
 if __name__ == "__main__":

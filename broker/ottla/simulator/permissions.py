@@ -1,0 +1,126 @@
+"""`Permissions`: clients are denied topics now and then, and no node may serve them what it knows that they are denied.
+
+A request breaks the promise when it was carried out though one and the same denial was in the metadata of the node that
+served it, from before it was sent until after its answer came. (Entries have ids that are never used again.)
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerAnswer
+from ottla.server.node import Node
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.ledger import InvariantViolation
+from ottla.types import Endpoint, Uuid
+from ottla.wire.acl_codes import WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.codec import Message
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+
+PRINCIPAL: Final = "User:ANONYMOUS"
+"""Nobody logs in here. Nodes need no topic among each other: they act for the cluster."""
+OVERRIDES: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+def everything_allowed() -> Acl:
+    """Return the entry that opens every topic: others than what is denied."""
+    return Acl(
+        ResourceType.TOPIC,
+        WILDCARD,
+        PatternType.LITERAL,
+        PRINCIPAL,
+        WILDCARD,
+        Operation.ALL,
+        PermissionType.ALLOW,
+    )
+
+
+def denial(topic: str, operation: Operation) -> Acl:
+    """Return the entry that keeps clients from doing this with ``topic``."""
+    return Acl(ResourceType.TOPIC, topic, PatternType.LITERAL, PRINCIPAL, WILDCARD, operation, PermissionType.DENY)
+
+
+class _Sight(NamedTuple):
+    """Which denials of a topic a node knew."""
+
+    process: Node | None
+    ids: frozenset[Uuid]
+
+
+class Permissions:
+    """See the module."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.refusals = 0
+
+    def watched(
+        self, endpoint: Endpoint, request: Message, then: Callable[[PeerAnswer], object]
+    ) -> Callable[[PeerAnswer], object]:
+        """Return ``then``, with a look at whether the node at ``endpoint`` may have given that answer."""
+        if isinstance(request, ProduceRequest):
+            topic, operation = request.topic_data[0].name, Operation.WRITE
+        elif isinstance(request, FetchRequest):
+            topic, operation = request.topics[0].topic, Operation.READ
+        else:
+            return then
+        before = self._denials(endpoint, topic, operation)
+
+        def checked(answer: PeerAnswer) -> object:
+            self._check(endpoint, topic, operation, before, answer)
+            return then(answer)
+
+        return checked
+
+    def _check(self, endpoint: Endpoint, topic: str, operation: Operation, before: _Sight, answer: PeerAnswer) -> None:
+        code = _outcome(answer)
+        if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self.refusals += 1
+        if code is not ErrorCode.NONE or not before.ids:
+            return
+        now = self._denials(endpoint, topic, operation)
+        if now.process is before.process and before.ids & now.ids:
+            raise InvariantViolation(
+                f"NothingDeniedIsServed: {endpoint.host} carried out {operation.name} on {topic}, and knew "
+                "all the time that it was denied"
+            )
+
+    def _denials(self, endpoint: Endpoint, topic: str, operation: Operation) -> _Sight:
+        process = self._cluster.by_host[endpoint.host].process
+        if process is None:
+            return _Sight(None, frozenset())
+        found = process.metadata.image.acls.by_id.items()
+        return _Sight(
+            process,
+            frozenset(
+                acl_id
+                for acl_id, acl in found
+                if acl.permission_type is PermissionType.DENY
+                and acl.resource_name == topic
+                and acl.operation is operation
+            ),
+        )
+
+    def is_anything_denied(self) -> bool:
+        """Return whether some node that runs still knows of a denial."""
+        return any(
+            acl.permission_type is PermissionType.DENY
+            for place in self._cluster.nodes.values()
+            if place.process is not None
+            for acl in place.process.metadata.image.acls.by_id.values()
+        )
+
+
+def _outcome(answer: PeerAnswer) -> ErrorCode | None:
+    """Return the error of the one partition that was asked for; None where nothing was done or said."""
+    if isinstance(answer, ProduceResponse) and answer.responses:
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+    if isinstance(answer, FetchResponse) and answer.responses:
+        data = answer.responses[0].partitions[0]
+        if data.error_code or data.records:
+            return ErrorCode(data.error_code)
+    return None
