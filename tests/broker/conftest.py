@@ -1,7 +1,11 @@
 """What several folders of broker tests share: one request served, and a node's group coordinator in memory."""
 
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -328,3 +332,60 @@ def world() -> World:
 def running(world: World) -> RunningNode:
     """A node that serves, in memory."""
     return world.start_node()
+
+
+START_TIMEOUT_S = 60
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@dataclass(kw_only=True)
+class NodeProcess:
+    """A node that runs in a process of its own; ``folder`` has its server.properties, data and log."""
+
+    folder: Path
+    launch: Callable[[Sequence[str], Path], subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes] | None = None
+
+    def log_text(self) -> str:
+        return (self.folder / "node.out").read_text(errors="replace")
+
+    def start(self) -> None:
+        """Start it and return when it is ready."""
+        ready = 0 if self.process is None else self.log_text().count("is ready")
+        command = [sys.executable, "-m", "ottla", "run", "--config", str(self.folder / "server.properties")]
+        self.process = self.launch(command, self.folder / "node.out")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.log_text().count("is ready") == ready:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                pytest.fail(f"the node did not start:\n{self.log_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(START_TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def run_node(
+    tmp_path_factory: pytest.TempPathFactory, launch: Callable[[Sequence[str], Path], subprocess.Popen[bytes]]
+) -> Iterator[Callable[..., NodeProcess]]:
+    """Return a function that formats and starts a node with these properties; it is killed after the module's tests."""
+    started: list[NodeProcess] = []
+
+    def run(properties: Mapping[str, str], *, formatted: Sequence[str] = ("--standalone",)) -> NodeProcess:
+        folder = tmp_path_factory.mktemp("node")
+        config = folder / "server.properties"
+        said = {"log.dirs": str(folder / "data"), **properties}
+        config.write_text("".join(f"{key}={text}\n" for key, text in said.items()))
+        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), *formatted]
+        subprocess.run(command, check=True, capture_output=True)
+        node = NodeProcess(folder=folder, launch=launch)
+        started.append(node)
+        node.start()
+        return node
+
+    yield run
+    for node in started:
+        node.kill()

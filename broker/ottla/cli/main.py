@@ -40,6 +40,7 @@ SECTIONS = {
         "quorum": Entry("ottla.cli.quorum:quorum", "Describe and change the metadata quorum"),
     },
     "Look inside": {
+        "doctor": Entry("ottla.cli.doctor:doctor", "Say what is wrong, and what to do"),
         "group": Entry("ottla.cli.group:group", "List and describe groups"),
         "log": Entry("ottla.cli.log:log", "Read the files of a log"),
         "simulate": Entry("ottla.cli.simulate:simulate", "Break simulated clusters, from seeds"),

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +24,6 @@ from ottla.client.security import ClientSecurity
 from ottla.errors import ConfigurationError
 from ottla.types import Endpoint, TopicPartition
 
-START_TIMEOUT_S = 60
 PASSWORD = "alice-secret"
 MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -97,7 +94,7 @@ def node(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
-    launch: Callable[..., subprocess.Popen[bytes]],
+    run_node: Callable[..., Any],
 ) -> Iterator[LockedNode]:
     folder = tmp_path_factory.mktemp("locked")
     ports = {door: free_port() for door in DOORS}
@@ -124,7 +121,6 @@ def node(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
         "inter.broker.listener.name": "OPEN",
-        "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": "1",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
@@ -145,26 +141,10 @@ def node(
         properties[f"listener.name.{door}.plain.sasl.jaas.config"] = (
             f'{MODULES["PLAIN"]} required user_alice="{PASSWORD}";'
         )
-    config = folder / "server.properties"
-    config.write_text("".join(f"{key}={text}\n" for key, text in properties.items()))
-    ottla = [sys.executable, "-m", "ottla"]
     scram = [f"--add-scram={name}=[name=alice,password={PASSWORD}]" for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
-    cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
-    subprocess.run(
-        [*ottla, "format", "-t", cluster_id, "-c", str(config), "--standalone", *scram], check=True, capture_output=True
-    )
-    said = folder / "node.out"
-    process = launch([*ottla, "run", "--config", str(config)], said)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while "is ready" not in said.read_text(errors="replace"):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            pytest.fail(f"the node did not start:\n{said.read_text(errors='replace')[-4000:]}")
-        time.sleep(0.05)
+    running = run_node(properties, formatted=("--standalone", *scram))
     yield LockedNode(folder=folder, ports=ports, authority=authority, signer=signer)
-    process.terminate()
-    assert process.wait(START_TIMEOUT_S) == 0
-    assert PASSWORD not in said.read_text(errors="replace")
+    assert PASSWORD not in running.log_text()
 
 
 def there_and_back(bootstrap: str, security: ClientSecurity, topic: str) -> bool:

@@ -1,0 +1,199 @@
+"""``ottla doctor``: looks at a cluster, or at a connection that fails, and says what is wrong and what to do next.
+
+From the outside in: the address, what speaks there, TLS, the login; then, through whoever lets this client in, the
+addresses that brokers give out, the quorum, the brokers, the partitions, and what this user may do. A check that cannot
+be made because an earlier one failed is left out.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import bootstrap_option, command_security
+from ottla.cli.output import emit_value, may_color, output_option
+
+if TYPE_CHECKING:
+    from ottla.cli.doctor_checks.finding import Finding
+    from ottla.client.security import ClientSecurity
+    from ottla.types import Endpoint
+
+CHECK_TIMEOUT_S = 5.0
+_SIGNS = {"ok": ("ok", "green"), "warning": ("warning", "yellow")}
+_BAD = "red"
+_SIGN_WIDTH = 9
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "ottla doctor",
+        "ottla doctor -b broker.example:9094 --command-config client.properties",
+        "ottla doctor --topic orders --group audit -o json",
+    ],
+)
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Say what this user may do with a topic.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Say what this user may do with a group.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=CHECK_TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long one check may take.",
+)
+@output_option("table", "json", "yaml")
+@bootstrap_option
+def doctor(
+    *, topics: tuple[str, ...], groups: tuple[str, ...], timeout_s: float, output: str, bootstrap: str
+) -> ExitCode:
+    """Say what is wrong with a cluster or a connection, and what to do.
+
+    Ends with 0 when nothing is, 5 when no broker can be reached, 4 when this client is not let in or may not do it, 10
+    when something is broken.
+    """
+    import asyncio
+
+    from ottla.client.security import ClientSecurity
+
+    security = command_security() or ClientSecurity()
+
+    async def run() -> "list[Finding]":
+        findings = []
+        async for finding in examine(bootstrap, security, timeout_s, topics=topics, groups=groups):
+            findings.append(finding)
+            if output == "table":
+                _show(finding)
+        return findings
+
+    findings = asyncio.run(run())
+    code = exit_code(findings)
+    if output == "table":
+        bad = sum(finding.verdict.is_failure for finding in findings)
+        click.echo(f"{len(findings)} checks, {bad} failed" if bad else f"{len(findings)} checks, all is well")
+    else:
+        emit_value({"exitCode": int(code), "findings": [_row(finding) for finding in findings]}, output)
+    return code
+
+
+def exit_code(findings: "Sequence[Finding]") -> ExitCode:
+    """Return the code of the failure that stands in the way of all others."""
+    failures = {finding.verdict.value for finding in findings if finding.verdict.is_failure}
+    if not failures:
+        return ExitCode.OK
+    if not any(finding.check == "tcp" and not finding.verdict.is_failure for finding in findings):
+        return ExitCode.TIMEOUT
+    return ExitCode.DENIED if "denied" in failures else ExitCode.UNHEALTHY
+
+
+async def examine(
+    bootstrap: str, security: "ClientSecurity", timeout_s: float, *, topics: Sequence[str], groups: Sequence[str]
+) -> "AsyncIterator[Finding]":
+    """Yield findings as checks finish.
+
+    Raises:
+        ConfigurationError: ``bootstrap`` is no list of addresses, or a file that ``security`` names cannot be used.
+    """
+    from ottla.config.listeners import parse_bootstrap_servers
+
+    entries = [entry.strip() for entry in bootstrap.split(",") if entry.strip()]
+    endpoints = parse_bootstrap_servers("bootstrap.servers", entries)
+    security.tls_context()
+    entrances = []
+    for endpoint in endpoints:
+        is_open = True
+        async for finding in _examine_entrance(endpoint, security, timeout_s):
+            is_open = is_open and not finding.verdict.is_failure
+            yield finding
+        if is_open:
+            entrances.append(endpoint)
+    if entrances:
+        async for finding in _examine_cluster(entrances, security, timeout_s, topics, groups):
+            yield finding
+
+
+async def _examine_entrance(
+    endpoint: "Endpoint", security: "ClientSecurity", timeout_s: float
+) -> "AsyncIterator[Finding]":
+    """Yield what stands between this client and one address; no failure where it gets in."""
+    from ottla.cli.doctor_checks.address import check_address
+    from ottla.cli.doctor_checks.certificates import check_certificate
+    from ottla.cli.doctor_checks.greeting import what_speaks_at
+    from ottla.cli.doctor_checks.login import check_login
+    from ottla.cli.doctor_checks.protocol import judge_protocol
+
+    is_well = True
+    async for finding in check_address(endpoint, timeout_s):
+        is_well = not finding.verdict.is_failure
+        yield finding
+    if not is_well:
+        return
+    finding = judge_protocol(endpoint, await what_speaks_at(endpoint, timeout_s), security.protocol)
+    yield finding
+    if finding.verdict.is_failure:
+        return
+    if security.tls is not None:
+        async for finding in check_certificate(endpoint, security, timeout_s):
+            is_well = is_well and not finding.verdict.is_failure
+            yield finding
+    if is_well:
+        async for finding in check_login(endpoint, security, timeout_s):
+            yield finding
+
+
+async def _examine_cluster(
+    entrances: "Sequence[Endpoint]",
+    security: "ClientSecurity",
+    timeout_s: float,
+    topics: Sequence[str],
+    groups: Sequence[str],
+) -> "AsyncIterator[Finding]":
+    """Yield what the cluster says of itself and of this user."""
+    from ottla.cli.doctor_checks.advertised import check_advertised
+    from ottla.cli.doctor_checks.finding import Finding, Verdict
+    from ottla.cli.doctor_checks.health import check_health
+    from ottla.cli.doctor_checks.permissions import check_permissions
+    from ottla.client.admin import AdminClient
+    from ottla.errors import OttlaError
+
+    client = AdminClient(
+        entrances, request_timeout_s=timeout_s, connect_timeout_s=timeout_s, client_id="ottla-doctor", security=security
+    )
+    async with client as admin:
+        try:
+            brokers = (await admin.describe_cluster(include_fenced=True)).brokers
+            for finding in await check_advertised(brokers, security, timeout_s):
+                yield finding
+            async for finding in check_health(admin, brokers):
+                yield finding
+            async for finding in check_permissions(admin.cluster, security, topics, groups):
+                yield finding
+        except OttlaError as error:
+            yield Finding(
+                check="cluster",
+                subject="the cluster",
+                verdict=Verdict.UNHEALTHY,
+                said=str(error),
+                next_step="look at the logs of the brokers, and whether a majority of the controllers runs",
+            )
+
+
+def _show(finding: "Finding") -> None:
+    sign, color = _SIGNS.get(finding.verdict.value, (finding.verdict.value, _BAD))
+    mark = sign.ljust(_SIGN_WIDTH)
+    click.echo(f"{click.style(mark, fg=color) if may_color() else mark} {finding.subject}: {finding.said}")
+    if finding.next_step:
+        click.echo(f"{'':{_SIGN_WIDTH}} -> {finding.next_step}")
+
+
+def _row(finding: "Finding") -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "subject": finding.subject,
+        "verdict": finding.verdict.value,
+        "said": finding.said,
+        "nextStep": finding.next_step or None,
+    }
