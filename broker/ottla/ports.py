@@ -22,6 +22,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Return milliseconds since some fixed moment; never goes back."""
 
+    def monotonic_ns(self) -> int:
+        """Return the same clock in nanoseconds: to measure what takes less than a millisecond."""
+
     def wall_ms(self) -> int:
         """Return milliseconds since 1970-01-01 UTC; may step either way."""
 
@@ -161,6 +164,9 @@ class Network(Protocol):
     def pause_reading(self, connection: ConnectionId) -> None: ...
 
     def resume_reading(self, connection: ConnectionId) -> None: ...
+
+    def pause_accepting(self, listener: str, for_ms: int) -> None:
+        """Take nobody new in at ``listener`` for so long; who connects meanwhile waits outside."""
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
         """Start to connect; `Node.connected` or `Node.closed` reports how it went, never before this returns.

@@ -89,6 +89,7 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
             for (operation, resource), count in snapshot.denials.items()
         ),
     )
+    yield from _throttles(snapshot)
     yield _family(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Requests that wait.",
@@ -106,6 +107,30 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         f"{cache}_incrementalfetchsessionevictions_total",
         "Fetch sessions that made room for others.",
         snapshot.fetch_session_evictions,
+    )
+
+
+def _throttles(snapshot: NodeSnapshot) -> Iterator[Metric]:
+    yield _family(
+        "ottla_throttles_total",
+        "Requests and connections that a quota held back.",
+        "counter",
+        (({"quota": kind}, count) for kind, (count, _) in snapshot.throttles.items()),
+    )
+    yield _family(
+        "ottla_throttle_seconds_total",
+        "For how long quotas held clients back, in all.",
+        "counter",
+        (({"quota": kind}, time_ms / 1000) for kind, (_, time_ms) in snapshot.throttles.items()),
+    )
+    yield _gauge(
+        "ottla_connections_muted", "Connections that are not read because of a quota.", snapshot.muted_connections
+    )
+    yield _family(
+        "ottla_quota_measurements",
+        "Clients and addresses whose use is measured because they have a limit.",
+        "gauge",
+        (({"quota": kind}, count) for kind, count in snapshot.quota_measurements.items()),
     )
 
 

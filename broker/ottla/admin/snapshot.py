@@ -126,6 +126,10 @@ class NodeSnapshot:
     connections_closed_for_errors: int
     denials: dict[tuple[str, str], int]
     """How often an operation on a kind of resource was refused."""
+    throttles: dict[str, tuple[int, int]]
+    """How often, and for how many ms in all, clients were held back, by the key of the quota."""
+    muted_connections: int
+    quota_measurements: dict[str, int]
     request_memory: RequestMemorySample
     tls: TlsSample
     logins: LoginSample
@@ -186,6 +190,12 @@ def _whole_node(node: Node) -> NodeSnapshot:
             (operation.name, resource_type.name): count
             for (operation, resource_type), count in sorted(node.services.denials.counts.items())
         },
+        throttles={
+            kind: (counters.count, counters.time_ms)
+            for kind, counters in node.services.quotas.throttles.by_kind.items()
+        },
+        muted_connections=gateway.muted,
+        quota_measurements=node.services.quotas.measured(),
         request_memory=RequestMemorySample(
             gateway.memory.limit_bytes,
             gateway.memory.held_bytes,

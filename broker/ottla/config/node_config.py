@@ -117,6 +117,13 @@ class NodeConfig:
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
 
+    # Quotas of clients.
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    max_connection_creation_rate: int
+
     # The log manager.
     log_retention_check_interval_ms: int
     log_flush_scheduler_interval_ms: int

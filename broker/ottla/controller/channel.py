@@ -21,6 +21,7 @@ from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch
+from ottla.security.quotas.mutations import Mutations
 from ottla.types import Endpoint, NodeId
 from ottla.wire.codec import Message, Struct
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -67,8 +68,11 @@ class ControllerChannel(Protocol):
         ``here`` answers instead of the controller's decisions where the active controller is next door.
         """
 
-    def decide_here(self, request: Message) -> Delayed[Message]:
-        """Let this node's own controller answer; NOT_CONTROLLER where it is not the active one."""
+    def decide_here(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
+        """Let this node's own controller answer; NOT_CONTROLLER where it is not the active one.
+
+        ``mutations`` bounds what a request for topics may change; None for anything.
+        """
 
     @property
     def active_controller_id(self) -> NodeId | None:
@@ -142,7 +146,7 @@ class NodeToControllerChannel:
         """See `ControllerChannel.forward`."""
         return self._ask(_Asked(request, origin, here, self._clock.monotonic_ms() + self._timeout_ms(request)))
 
-    def decide_here(self, request: Message) -> Delayed[Message]:
+    def decide_here(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message]:
         """See `ControllerChannel.decide_here`."""
         if self._controller is None:
             return Delayed.of(error_response(request, _not_controller()))
@@ -150,7 +154,7 @@ class NodeToControllerChannel:
         def answer(decided: Message | KafkaError) -> Message:
             return error_response(request, decided) if isinstance(decided, KafkaError) else decided
 
-        return self._controller.handle(request).then(answer)
+        return self._controller.handle(request, mutations).then(answer)
 
     @property
     def active_controller_id(self) -> NodeId | None:

@@ -50,6 +50,7 @@ from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
+from ottla.security.quotas.mutations import Mutations
 from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
@@ -168,7 +169,7 @@ class Controller:
             unclean_interval_ms=config.unclean_election_interval_ms,
         )
 
-    def _list_decisions(self) -> dict[type[Message], Callable[[Any], ControllerResult[Any]]]:
+    def _list_decisions(self) -> dict[type[Message], Callable[..., ControllerResult[Any]]]:
         def register(request: BrokerRegistrationRequest) -> ControllerResult[Any]:
             return self._brokers.register(
                 request, next_offset=self._raft.log_end_offset, now_ms=self._clock.monotonic_ms()
@@ -231,16 +232,18 @@ class Controller:
         """Node id of the quorum's leader; None while there is none."""
         return self._raft.leader_and_epoch.leader_id
 
-    def handle(self, request: Message) -> Delayed[Message | KafkaError]:
+    def handle(self, request: Message, mutations: Mutations | None = None) -> Delayed[Message | KafkaError]:
         """Decide ``request``; the answer comes when the records behind it are committed.
 
+        ``mutations`` bounds what a request for topics may change; None for anything.
         It is the API's response, or a KafkaError that goes into every error field of the response: NOT_CONTROLLER when
         this controller is not active or ceases to be before the records are committed.
         """
         if self._epoch is None:
             return Delayed.of(_not_controller())
         try:
-            return self._carry_out(self._decisions[type(request)](request))
+            decide = self._decisions[type(request)]
+            return self._carry_out(decide(request) if mutations is None else decide(request, mutations))
         except KafkaError as error:
             return Delayed.of(error)
 

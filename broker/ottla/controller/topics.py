@@ -20,6 +20,7 @@ from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_name import colliding_form, invalid_topic_name_reason, may_collide
 from ottla.metadata.topics import PartitionRegistration, TopicImage
 from ottla.ports import Random
+from ottla.security.quotas.mutations import Mutations
 from ottla.types import CLUSTER_METADATA_TOPIC, ZERO_UUID, NodeId, Uuid
 from ottla.wire.messages import create_partitions as partitions_api
 from ottla.wire.messages import create_topics as create_api
@@ -52,7 +53,7 @@ class TopicControl:
     # --- create
 
     def create_topics(
-        self, request: create_api.CreateTopicsRequest
+        self, request: create_api.CreateTopicsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[create_api.CreateTopicsResponse]:
         """Create each topic that can be; the others get an error of their own.
 
@@ -69,7 +70,7 @@ class TopicControl:
             try:
                 if count > 1:
                     raise _invalid_request("Duplicate topic name.")
-                topic_records, result = self._create_topic(topic)
+                topic_records, result = self._create_topic(topic, mutations)
             except KafkaError as error:
                 result = create_api.CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
             else:
@@ -90,12 +91,13 @@ class TopicControl:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
     def _create_topic(
-        self, topic: create_api.CreatableTopic
+        self, topic: create_api.CreatableTopic, mutations: Mutations | None
     ) -> tuple[list[MetadataRecord], create_api.CreatableTopicResult]:
         self._check_name(topic.name)
         configs = {config.name: config.value for config in topic.configs}
         config_records = self._configs.topic_config_records(topic.name, configs)
         replicas = self._assignments(topic) if topic.assignments else self._placements(topic)
+        _count(mutations, len(replicas))
         topic_id = self._random.uuid()
         versions = self._state.image.features.record_versions
         records = [MetadataRecord(TopicRecord(name=topic.name, topic_id=topic_id), 0), *config_records]
@@ -234,7 +236,7 @@ class TopicControl:
     # --- make larger
 
     def create_partitions(
-        self, request: partitions_api.CreatePartitionsRequest
+        self, request: partitions_api.CreatePartitionsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[partitions_api.CreatePartitionsResponse]:
         """Add partitions to each topic where that can be.
 
@@ -252,20 +254,23 @@ class TopicControl:
             try:
                 if count > 1:
                     raise _invalid_request("Duplicate topic name.")
-                records += self._add_partitions(topic)
+                records += self._add_partitions(topic, mutations)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
         check_record_count(records)
         response = partitions_api.CreatePartitionsResponse(results=results)
         return ControllerResult(response, [] if request.validate_only else records)
 
-    def _add_partitions(self, wanted: partitions_api.CreatePartitionsTopic) -> list[MetadataRecord]:
+    def _add_partitions(
+        self, wanted: partitions_api.CreatePartitionsTopic, mutations: Mutations | None
+    ) -> list[MetadataRecord]:
         topic = self._state.image.topics.by_name.get(wanted.name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         present = len(topic.partitions)
         additional = wanted.count - present
         _check_increase(wanted, present)
+        _count(mutations, additional)
         replication_factor = len(topic.partitions[0].replicas)
         if wanted.assignments is None:
             if additional > PARTITIONS_PER_REQUEST_MAX:
@@ -283,7 +288,7 @@ class TopicControl:
     # --- delete
 
     def delete_topics(
-        self, request: delete_api.DeleteTopicsRequest
+        self, request: delete_api.DeleteTopicsRequest, mutations: Mutations | None = None
     ) -> ControllerResult[delete_api.DeleteTopicsResponse]:
         """Delete each topic that there is, named by name or by id.
 
@@ -314,7 +319,13 @@ class TopicControl:
                         )
                     )
                 else:
-                    results.append(delete_api.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+                    result = delete_api.DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+                    results.append(result)
+                    try:
+                        _count(mutations, len(topic.partitions))
+                    except KafkaError as error:
+                        result.error_code, result.error_message = error.code, error.message
+                        continue
                     records.append(MetadataRecord(RemoveTopicRecord(topic_id=topic.topic_id), 0))
         check_record_count(records)
         return ControllerResult(delete_api.DeleteTopicsResponse(responses=results), records)
@@ -332,6 +343,16 @@ class TopicControl:
         return topics.by_id.get(state.topic_id) or KafkaError(
             ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
         )
+
+
+def _count(mutations: Mutations | None, partition_count: int) -> None:
+    """Take a change of so many partitions from the client's quota.
+
+    Raises:
+        KafkaError: THROTTLING_QUOTA_EXCEEDED.
+    """
+    if mutations is not None:
+        mutations.record(partition_count)
 
 
 def _check_increase(wanted: partitions_api.CreatePartitionsTopic, present: int) -> None:

@@ -18,6 +18,7 @@ from ottla.wire.codec import Message
 
 if TYPE_CHECKING:
     from ottla.handlers.services import Services
+    from ottla.security.quotas.charge import Charge
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,10 @@ class RequestContext:
     services: "Services"
     received_at_ms: int
     """Monotonic."""
+    charge: "Charge | None" = None
+    """The request, as quotas hold it against the client; None where nobody has any."""
+    size_bytes: int = 0
+    """Of the request's frame; only counted for ``charge``."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether who asked is allowed to do this with that resource; a refusal is counted and logged."""

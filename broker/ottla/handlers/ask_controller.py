@@ -10,6 +10,7 @@ from ottla.controller.error_response import error_response
 from ottla.errors import KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.purgatory import Delayed
+from ottla.security.quotas.mutations import Mutations
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 
@@ -56,3 +57,23 @@ def _answer_here(
         return answer(request)
     except KafkaError as error:
         return Delayed.of(error_response(request, error))
+
+
+def decide_mutations(context: RequestContext, request: Message, *, strict_since: int) -> Delayed[Message]:
+    """Let this node's controller change topics as far as the client's quota goes; the answer says how long to wait.
+
+    Args:
+        context: of the request; of the one inside where it came in an Envelope.
+        request: CreateTopics, CreatePartitions or DeleteTopics.
+        strict_since: the first version whose clients know THROTTLING_QUOTA_EXCEEDED.
+    """
+    mutations = context.services.quotas.mutations(
+        context.connection.principal, context.client_id, is_strict=context.api_version >= strict_since
+    )
+    decided = context.services.controller.decide_here(request, mutations)
+    return decided if mutations is None else decided.then(partial(_tell_throttle_time, mutations))
+
+
+def _tell_throttle_time(mutations: Mutations, response: Message) -> Message:
+    response.throttle_time_ms = mutations.throttle_ms()  # type: ignore[attr-defined]
+    return response

@@ -1,6 +1,6 @@
 """CreatePartitions (api key 37, v0-v3): give topics more partitions.
 
-v2 flexible. Decided by `ottla.controller.topics`. Not done: quotas on partition creation (KIP-599).
+v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED (KIP-599). Decided by `ottla.controller.topics`.
 Source: CreatePartitionsRequest.json of Apache Kafka 4.3.
 """
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.ask_controller import ask_controller, decide_mutations
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import Operation
@@ -18,6 +18,8 @@ from ottla.wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+
+_FIRST_STRICT_VERSION = 3
 
 
 @serves(api_key=37, versions=range(0, 4))
@@ -38,4 +40,4 @@ def _decide(context: RequestContext, request: CreatePartitionsRequest) -> Delaye
         response.results += refused
         return response
 
-    return context.services.controller.decide_here(request).then(answer)
+    return decide_mutations(context, request, strict_since=_FIRST_STRICT_VERSION).then(answer)

@@ -1,7 +1,7 @@
 """CreateTopics (api key 19, v2-v7): create topics, or with validate_only say whether they could be.
 
 v4 defaults for -1 partitions and replicas; v5 flexible, the new topic's settings; v7 its id.
-Decided by `ottla.controller.topics`. Not done: quotas on partition creation (KIP-599).
+v6 THROTTLING_QUOTA_EXCEEDED (KIP-599). Decided by `ottla.controller.topics`.
 Source: CreateTopicsRequest.json of Apache Kafka 4.3.
 """
 
@@ -9,12 +9,14 @@ from functools import partial
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.ask_controller import ask_controller, decide_mutations
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+_FIRST_STRICT_VERSION = 6
 
 
 @serves(api_key=19, versions=range(2, 8))
@@ -48,4 +50,4 @@ def _decide(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Me
         response.topics += refused
         return response
 
-    return context.services.controller.decide_here(request).then(answer)
+    return decide_mutations(context, request, strict_since=_FIRST_STRICT_VERSION).then(answer)

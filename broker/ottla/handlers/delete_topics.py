@@ -1,7 +1,7 @@
 """DeleteTopics (api key 20, v1-v6): delete topics by name or, from v6, by id.
 
-v5 error messages. Decided by `ottla.controller.topics`, unless delete.topic.enable is false. Not done: quotas on
-partition deletion (KIP-599). Source: DeleteTopicsRequest.json; ControllerApis.deleteTopics of Kafka 4.3.
+v5 error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). Decided by `ottla.controller.topics`, unless
+delete.topic.enable is false. Source: DeleteTopicsRequest.json; ControllerApis.deleteTopics of Kafka 4.3.
 """
 
 from functools import partial
@@ -9,7 +9,7 @@ from functools import partial
 from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.ask_controller import ask_controller, decide_mutations
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
@@ -22,6 +22,7 @@ from ottla.wire.messages.delete_topics import (
 )
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
+_FIRST_STRICT_VERSION = 5
 
 
 @serves(api_key=20, versions=range(1, 7))
@@ -46,7 +47,7 @@ def _decide(context: RequestContext, request: DeleteTopicsRequest) -> Delayed[Me
         response.responses += refused
         return response
 
-    return context.services.controller.decide_here(request).then(answer)
+    return decide_mutations(context, request, strict_since=_FIRST_STRICT_VERSION).then(answer)
 
 
 def _may(context: RequestContext, topic: DeleteTopicState, refused: list[DeletableTopicResult]) -> bool:

@@ -41,6 +41,8 @@ _BEFORE_READING = frozenset(
 _READ_COMMITTED = 1
 _CONSUMER = -1
 _AWAITED_WAIT_MS_MAX = 10
+_PARTITION_OVERHEAD_BYTES = 64
+"""What an answer has around the records of a partition, about; counted for quotas."""
 
 
 def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answer:
@@ -106,6 +108,7 @@ class _Round:
         self.wait_ms_max = request.max_wait_ms
         self._uses_topic_ids = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
         self._size_bytes_max = min(request.max_bytes, context.services.config.fetch_max_bytes)
+        self._min_bytes = request.min_bytes
         self._answers: dict[PartitionKey, PartitionData] = {}
         self._is_urgent = False
         self._size_bytes = 0
@@ -150,7 +153,7 @@ class _Round:
                 self._refuse(key, answer, error)
             if is_quiet and session is not None:
                 session.pending.pop(key, None)
-        return self._is_urgent or not self.session.partitions or self._size_bytes >= self.request.min_bytes
+        return self._is_urgent or not self.session.partitions or self._size_bytes >= self._min_bytes
 
     def retry(self) -> FetchResponse | None:
         """Return the response if enough came in; cheap while nothing did."""
@@ -272,6 +275,27 @@ class _ConsumerRound(_Round):
         self._rack = ""
         if self._may_read_followers and self.replicas.config.selector_class == RACK_AWARE_SELECTOR:
             self._rack = request.rack_id
+        bytes_max = None if context.charge is None else context.charge.fetch_bytes_max()
+        if bytes_max is not None:
+            # Of more nothing would ever be let through.
+            self._size_bytes_max = min(self._size_bytes_max, bytes_max)
+            self._min_bytes = min(self._min_bytes, self._size_bytes_max)
+
+    def respond(self) -> FetchResponse:
+        """Give out what was read, unless that is more than the client's quota: then nothing, and how long to wait."""
+        charge = self.context.charge
+        if charge is None:
+            return super().respond()
+        with_data = sum(1 for answer in self._answers.values() if answer.records)
+        throttle_ms = charge.charge_fetch(self._size_bytes + with_data * _PARTITION_OVERHEAD_BYTES)
+        if throttle_ms == 0:
+            return super().respond()
+        session = self.session.session
+        if session is not None and not self.session.is_incremental:
+            # It was to learn of the session with this answer, and asks for a new one.
+            self.context.services.fetch_sessions.close(session)
+            return FetchResponse(throttle_time_ms=throttle_ms)
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.session.session_id)
 
     def _partition_of(self, key: PartitionKey) -> Partition:
         topic = self._topic_of(key)
@@ -350,6 +374,8 @@ class _FollowerRound(_Round):
     def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext, replica_id: int) -> None:
         super().__init__(context, request, session)
         self._replica_id = context.connection.follower_id = replica_id
+        if context.charge is not None:
+            context.charge.is_exempt = True
         self._replica_epoch = request.replica_state.replica_epoch
         self._read_before: set[PartitionKey] = set()
         for key in session.forgotten:

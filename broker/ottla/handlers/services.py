@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.security.authorizer import Authorizer
     from ottla.security.denials import Denials
+    from ottla.security.quotas.client_quotas import ClientQuotas
     from ottla.transactions.producer_ids import ProducerIds
 
 
@@ -39,5 +40,6 @@ class Services:
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"
     denials: "Denials"
+    quotas: "ClientQuotas"
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises ConfigurationError where the certificates that these properties name cannot be used here."""

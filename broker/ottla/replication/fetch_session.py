@@ -214,6 +214,10 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def close(self, session: FetchSession) -> None:
+        """Forget a session that nobody was told of."""
+        self._close(session.session_id)
+
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

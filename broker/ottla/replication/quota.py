@@ -3,11 +3,10 @@
 Only partitions that ``leader.replication.throttled.replicas`` or ``follower.replication.throttled.replicas`` of their
 topic name for this broker are counted and held back; what is in sync is never held back by the caller.
 
-Source: ReplicationQuotaManager and SimpleRate of Apache Kafka 4.3; KIP-73.
+Source: ReplicationQuotaManager of Apache Kafka 4.3; KIP-73.
 """
 
-from collections import deque
-
+from ottla.metrics.rate import WindowedRate
 from ottla.replication.config import RATE_UNLIMITED
 from ottla.types import NodeId, TopicPartition
 
@@ -17,15 +16,12 @@ ALL_REPLICAS = "*"
 class ReplicationQuota:
     """One direction's quota: a rate over a sliding window of samples."""
 
-    __slots__ = ("_samples", "_throttled", "_total_bytes", "_window_count", "_window_ms", "rate")
+    __slots__ = ("_measured", "_throttled", "rate")
 
     def __init__(self, *, window_count: int = 11, window_size_seconds: int = 1) -> None:
         self.rate = RATE_UNLIMITED
-        self._window_count = window_count
-        self._window_ms = window_size_seconds * 1000
+        self._measured = WindowedRate(window_count=window_count, window_ms=window_size_seconds * 1000)
         self._throttled: dict[str, frozenset[int] | None] = {}
-        self._samples: deque[tuple[int, int]] = deque()  # when the sample began, its bytes
-        self._total_bytes = 0
 
     @property
     def is_limited(self) -> bool:
@@ -48,23 +44,9 @@ class ReplicationQuota:
         return partitions is None or topic_partition.partition in partitions
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        self._drop_old(now_ms)
-        if self._samples and now_ms - self._samples[-1][0] < self._window_ms:
-            began_ms, before_bytes = self._samples[-1]
-            self._samples[-1] = (began_ms, before_bytes + size_bytes)
-        else:
-            self._samples.append((now_ms, size_bytes))
-        self._total_bytes += size_bytes
+        self._measured.record(size_bytes, now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
         """Return whether more than ``rate`` bytes per second went through in the window."""
-        self._drop_old(now_ms)
-        if not self._samples:
-            return False
-        elapsed_ms = max(self._window_ms, now_ms - self._samples[0][0])
-        return self._total_bytes * 1000 > self.rate * elapsed_ms
-
-    def _drop_old(self, now_ms: int) -> None:
-        oldest_ms = now_ms - self._window_count * self._window_ms
-        while self._samples and self._samples[0][0] <= oldest_ms:
-            self._total_bytes -= self._samples.popleft()[1]
+        elapsed_ms = self._measured.simple_elapsed_ms(now_ms)
+        return self._measured.total(now_ms) * 1000 > self.rate * elapsed_ms

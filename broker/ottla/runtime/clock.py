@@ -13,5 +13,8 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // _NANOSECONDS_PER_MS
 
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
     def wall_ms(self) -> int:
         return time.time_ns() // _NANOSECONDS_PER_MS

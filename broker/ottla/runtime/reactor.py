@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.dialer import Dialer
+from ottla.runtime.doors import Doors
 from ottla.runtime.hang_ups import HangUps
-from ottla.runtime.link import Link, SocketOptions, endpoint_of, open_listening_socket
+from ottla.runtime.link import Link, SocketOptions, endpoint_of
 from ottla.runtime.page_cache import PageCache
 from ottla.types import Endpoint
 
@@ -39,8 +40,6 @@ _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
 _READS_PER_EVENT = 4
 _ENCRYPT_BYTES_MAX = 256 * 1024
 """The same under TLS, where the bytes go through this process."""
-_RETRY_ACCEPT_MS = 100
-_ACCEPT_ERRORS_LOG_INTERVAL_MS = 10_000
 _GATHER_MAX = 512
 LINGER_MS = 10_000
 """So long a peer may take what was queued for it when its connection was closed. No limit counts such connections."""
@@ -85,7 +84,6 @@ class Reactor:
         self._options = options or SocketOptions()
         self._selector = selectors.DefaultSelector()
         self._links: dict[ConnectionId, Link] = {}
-        self._listeners: list[socket.socket] = []
         self._next_id = 1
         self._stopping = False
         self._posted: deque[Callable[[], None]] = deque()
@@ -101,9 +99,14 @@ class Reactor:
         )
         self._hang_ups = HangUps(self._selector, self._on_hang_up)
         self._lingering: deque[tuple[int, Link]] = deque()
-        self._accept_again_at_ms: int | None = None
-        self._accept_errors_silent_until_ms = 0
-        self._held_listeners: list[tuple[socket.socket, str]] = []
+        self._doors = Doors(
+            selector=self._selector,
+            clock=clock,
+            options=self._options,
+            has_room=self._has_room,
+            accepts_per_event=lambda name: _TLS_ACCEPTS_PER_EVENT if self._secures(name) else _ACCEPTS_PER_EVENT,
+            on_accepted=self._on_accepted,
+        )
         self._unread: dict[ConnectionId, Link] = {}
         """Links under TLS with bytes that are here already: no selector tells of them."""
         self._handshakes = handshakes
@@ -122,11 +125,7 @@ class Reactor:
         Raises:
             OSError: the address cannot be bound.
         """
-        sock = open_listening_socket(host, port, self._options)
-        self._listeners.append(sock)
-        self._watch_listener(sock, name)
-        bound: int = sock.getsockname()[1]
-        return bound
+        return self._doors.open(name, host, port)
 
     def post(self, action: Callable[[], None]) -> None:
         """Run ``action`` on the loop soon; may be called from any thread."""
@@ -157,7 +156,7 @@ class Reactor:
             if handshakes is not None:
                 self._read_on()
                 handshakes.turn()
-            self._watch_held_listeners()
+            self._doors.turn()
             if self._lingering:
                 self._drop_lingering()
             core.tick()
@@ -169,9 +168,7 @@ class Reactor:
         self._dialer.close()
         self._hang_ups.close()
         self._selector.close()
-        for sock in self._listeners:
-            sock.close()
-        self._listeners.clear()
+        self._doors.close()
         self._wake_reader.close()
         self._wake_writer.close()
         self._page_cache.close()
@@ -227,6 +224,9 @@ class Reactor:
             if link.tls is not None and link.tls.has_pending:
                 self._unread[connection] = link
 
+    def pause_accepting(self, listener: str, for_ms: int) -> None:
+        self._doors.hold(listener, for_ms)
+
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
         """See `ports.Network`; ``listener`` decides whether the connection is secured, and how."""
         connection = self._take_id()
@@ -244,7 +244,7 @@ class Reactor:
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
         core_until_ms = self._core.next_deadline_ms()
-        deadlines_ms = [core_until_ms, self._accept_again_at_ms, lingers_until_ms, handshakes_until_ms]
+        deadlines_ms = [core_until_ms, self._doors.next_deadline_ms(), lingers_until_ms, handshakes_until_ms]
         deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
         if deadline_ms is None:
             return None
@@ -257,56 +257,22 @@ class Reactor:
         except BlockingIOError:
             pass
 
-    def _on_accept(self, listener: socket.socket, name: str) -> None:
+    def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
         assert self._core is not None
-        handshakes = self._handshakes
-        if handshakes is not None and not handshakes.secures(name):
-            handshakes = None
-        for _ in range(_ACCEPTS_PER_EVENT if handshakes is None else _TLS_ACCEPTS_PER_EVENT):
-            if handshakes is not None and not handshakes.has_room(name):
-                self._hold_accepting(listener, name, "too many TLS handshakes are under way")
-                return
-            try:
-                sock, peer = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    self._hold_accepting(listener, name, str(error))
-                return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link = self._adopt(self._take_id(), sock)
-            from_where, dialled = endpoint_of(peer), endpoint_of(sock.getsockname())
-            if self._core.accepted(link.id, listener=name, peer=from_where, dialled=dialled):
-                if handshakes is not None:
-                    link.secure(handshakes.accept(link.id, sock, listener=name, peer=from_where))
-                self._watch(link)
-            else:
-                self._drop(link)
+        link = self._adopt(self._take_id(), sock)
+        if not self._core.accepted(link.id, listener=name, peer=peer, dialled=endpoint_of(sock.getsockname())):
+            self._drop(link)
+            return
+        # Who is not to be read needs no handshake either: it will be closed.
+        if self._handshakes is not None and self._secures(name) and link.is_reading:
+            link.secure(self._handshakes.accept(link.id, sock, listener=name, peer=peer))
+        self._watch(link)
 
-    def _hold_accepting(self, listener: socket.socket, name: str, reason: str) -> None:
-        """Stop watching a listener for a moment: out of descriptors, it would be ready again at once, for ever."""
-        self._selector.unregister(listener)
-        self._held_listeners.append((listener, name))
-        now_ms = self._clock.monotonic_ms()
-        self._accept_again_at_ms = now_ms + _RETRY_ACCEPT_MS
-        if now_ms >= self._accept_errors_silent_until_ms:
-            self._accept_errors_silent_until_ms = now_ms + _ACCEPT_ERRORS_LOG_INTERVAL_MS
-            logger.warning(
-                "cannot accept a connection on listener %s: %s; %d are open; trying again every %d ms",
-                name,
-                reason,
-                len(self._links),
-                _RETRY_ACCEPT_MS,
-            )
+    def _secures(self, name: str) -> bool:
+        return self._handshakes is not None and self._handshakes.secures(name)
 
-    def _watch_held_listeners(self) -> None:
-        if self._accept_again_at_ms is not None and self._clock.monotonic_ms() >= self._accept_again_at_ms:
-            self._accept_again_at_ms = None
-            held, self._held_listeners = self._held_listeners, []
-            for listener, name in held:
-                self._watch_listener(listener, name)
+    def _has_room(self, name: str) -> bool:
+        return self._handshakes is None or not self._secures(name) or self._handshakes.has_room(name)
 
     def _drop_lingering(self) -> None:
         """Let go of connections that were closed long ago, and whose peers do not take the rest."""
@@ -315,9 +281,6 @@ class Reactor:
             _, link = self._lingering.popleft()
             if link.id in self._links:
                 self._drop(link)
-
-    def _watch_listener(self, listener: socket.socket, name: str) -> None:
-        self._selector.register(listener, selectors.EVENT_READ, lambda _: self._on_accept(listener, name))
 
     def _take_id(self) -> ConnectionId:
         self._next_id += 1

@@ -37,9 +37,9 @@ class Connection:
     """The framing state of one connection.
 
     ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
-    the peer does not take what was sent. ``is_waiting`` is true while a frame waits for memory; the driver must not
-    read then. ``due`` are the answers that are not there yet; nobody waits for them once the connection is closed.
-    ``guard`` is None where every frame may be served.
+    the peer does not take what was sent, ``is_muted`` while it is because the client is above a quota. ``is_waiting``
+    is true while a frame waits for memory; the driver must not read then. ``due`` are the answers that are not there
+    yet; nobody waits for them once the connection is closed. ``guard`` is None where every frame may be served.
     """
 
     __slots__ = (
@@ -64,6 +64,7 @@ class Connection:
         "is_blocked",
         "is_closed",
         "is_full",
+        "is_muted",
         "is_waiting",
         "last_active_ms",
     )
@@ -85,6 +86,7 @@ class Connection:
         self.is_blocked = False
         self.is_closed = False
         self.is_full = False
+        self.is_muted = False
         self.is_waiting = False
         self.frames_begun = 0
         self.last_active_ms = now_ms

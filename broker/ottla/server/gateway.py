@@ -20,6 +20,7 @@ from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMappi
 from ottla.server.authentication import Authentication, CredentialOf
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
+from ottla.server.muting import Muting
 from ottla.server.pipeline import Pipeline, Route
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.slow_frames import SlowFrames
@@ -101,6 +102,8 @@ class Gateway:
         self._waits_silent_until_ms = 0
         self.closed_for_slow_frames = 0
         self._pipeline = Pipeline(services, network, on_close=self._close)
+        self._condemned = Muting(on_over=self._end)
+        """Connections that came too fast from their address."""
         self._connections: dict[ConnectionId, Connection] = {}
         self._has_caught_up = False
         self._serves_clients = False
@@ -117,6 +120,11 @@ class Gateway:
         return len(self._connections)
 
     @property
+    def muted(self) -> int:
+        """How many connections are not read because of a quota; those that will be closed count."""
+        return len(self._pipeline.muting) + len(self._condemned)
+
+    @property
     def routes(self) -> list[Route]:
         return self._pipeline.routes
 
@@ -127,6 +135,7 @@ class Gateway:
             if not self._serves_clients:
                 return False
         is_privileged = listener in self.config.privileged_listeners
+        close_after_ms = self._count_connection(listener, peer.host, is_privileged=is_privileged)
         limit = self.config.connections_per_ip_overrides.get(peer.host, self.config.connections_per_ip_max)
         is_full = len(self._connections) >= self.config.connections_max and not is_privileged
         if is_full or self._per_ip[peer.host] >= limit:
@@ -155,7 +164,21 @@ class Gateway:
         self._per_ip[peer.host] += 1
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
+        if close_after_ms > 0:
+            self._condemned.mute(state, self._services.clock.monotonic_ms() + close_after_ms)
+            self._network.pause_reading(connection)
         return True
+
+    def _count_connection(self, listener: str, host: str, *, is_privileged: bool) -> int:
+        """Hold a new connection against the rates; return 0, or after how long it is to be closed."""
+        rates = self._services.quotas.connection_rates
+        if not rates.is_enabled:
+            return 0
+        now_ms = self._services.clock.monotonic_ms()
+        wait_ms = rates.accept_wait_ms(listener, now_ms, is_privileged=is_privileged)
+        if wait_ms > 0:
+            self._network.pause_accepting(listener, wait_ms)
+        return rates.close_after_ms(host, now_ms)
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:
         """The TLS handshake is through; ``subject``: the distinguished name of the certificate that the client showed.
@@ -219,20 +242,26 @@ class Gateway:
         if due_ms is None or now_ms < due_ms:
             return due_ms
         self.authentication.tick(now_ms)
+        self._pipeline.muting.tick(now_ms)
+        self._condemned.tick(now_ms)
         if self.memory.is_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self._close_slow(now_ms)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms - self.config.idle_ms_max)
+            self._services.quotas.forget_idle(now_ms)
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
-        login_ms = self.authentication.next_deadline_ms()
-        if not self._connections:
-            return login_ms
-        due_ms = self._next_idle_check_ms if login_ms is None else min(self._next_idle_check_ms, login_ms)
-        return min(due_ms, self._next_slow_check_ms) if self.memory.is_awaited else due_ms
+        due_ms = self._next_idle_check_ms if self._connections else None
+        for part in (self.authentication, self._pipeline.muting, self._condemned):
+            part_ms = part.next_deadline_ms()
+            if part_ms is not None and (due_ms is None or part_ms < due_ms):
+                due_ms = part_ms
+        if due_ms is None or not self.memory.is_awaited:
+            return due_ms
+        return min(due_ms, self._next_slow_check_ms)
 
     # --- logins ------------------------------------------------------------------------------------------------------
 
@@ -347,6 +376,8 @@ class Gateway:
     def _forget(self, state: Connection) -> None:
         state.close()
         self.authentication.forget(state.info.connection)
+        self._pipeline.muting.forget(state.info.connection)
+        self._condemned.forget(state.info.connection)
         del self._connections[state.info.connection]
         self.open_by_listener[state.info.listener] -= 1
         self._per_ip[state.info.peer.host] -= 1

@@ -40,6 +40,7 @@ from ottla.replication.replica_manager import ReplicaManager
 from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.authorizer import AclAuthorizer
 from ottla.security.denials import Denials
+from ottla.security.quotas.client_quotas import ClientQuotas
 from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
@@ -255,6 +256,8 @@ class Node:
     def _open_doors(self, network: Network) -> None:
         """Make what serves clients."""
         config = self.config
+        self._quotas = ClientQuotas(self.clock, settings.quota_config(config))
+        self._use_connection_rates(config)
         self.services = Services(
             clock=self.clock,
             random=self._random,
@@ -273,6 +276,7 @@ class Node:
             authorizer=self.authorizer,
             denials=Denials(self.clock),
             check_tls=self._check_tls,
+            quotas=self._quotas,
         )
         self.gateway = Gateway(
             services=self.services,
@@ -310,6 +314,7 @@ class Node:
         publishers: list[MetadataPublisher] = [self.metadata, DynamicConfigPublisher(config, self._use_config)]
         if isinstance(self.authorizer, AclAuthorizer):
             publishers.insert(0, self.authorizer)
+        publishers.append(self._quotas)
         publishers.append(self._snapshots)
         self.raft.register(self._loader)
         if self.controller is not None:
@@ -390,12 +395,18 @@ class Node:
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
         self.gateway.config = settings.gateway_config(config)
+        self._use_connection_rates(config)
         try:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
             self.gateway.authentication.use(doors)
         except ConfigurationError as error:
             logger.warning("changed settings of SASL cannot be used, the node keeps what it has: %s", error)
         self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
+
+    def _use_connection_rates(self, config: NodeConfig) -> None:
+        self._quotas.connection_rates.set_rates(
+            config.max_connection_creation_rate, settings.listener_connection_rates(config)
+        )
 
     def _become_ready(self) -> None:
         strays = self.replicas.remove_strays()

@@ -1,7 +1,8 @@
 """A frame's way to its handler and back: header, version rules, decode, handle, encode, send.
 
-Answers leave in the order of the requests. While one is a `Delayed`, or the peer does not take what was sent, the
-connection is blocked and not read; only produces that wait for their followers let others be served (`due_answers`).
+Answers leave in the order of the requests. While one is a `Delayed`, the peer does not take what was sent, or its
+client is above a quota (`security.quotas` says for how long), the connection is blocked and not read; only produces
+that wait for their followers let others be served (`due_answers`).
 Whatever cannot be answered closes the connection with one log line that names the peer and the reason, and concerns
 nobody else.
 
@@ -12,9 +13,10 @@ import logging
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import Answer, ListenerRole, RequestContext, Served
+from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext, Served
 from ottla.handlers.api_versions import unsupported_version_response
 from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
@@ -22,6 +24,7 @@ from ottla.ports import Network
 from ottla.purgatory import Delayed
 from ottla.server.connection import Connection
 from ottla.server.due_answers import DueAnswers
+from ottla.server.muting import Muting
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import skip_header_tags
@@ -60,6 +63,8 @@ class Pipeline:
         self._entries_max = services.config.ottla_request_entries_max
         self._clock = services.clock
         self._network = network
+        self._quotas = services.quotas
+        self.muting = Muting(on_over=self._unmuted)
         self._on_close = on_close
         self._broker_routes: dict[int, Route] = {}
         self._controller_routes: dict[int, Route] = {}
@@ -105,6 +110,13 @@ class Pipeline:
             services=self._services,
             received_at_ms=now_ms,
         )
+        respond = self._respond
+        if self._quotas.is_enabled:
+            context.charge = self._quotas.begin(
+                api_key, connection.info.principal, client_id, is_between_nodes=_is_replicas_fetch(context)
+            )
+            respond = self._respond_charged
+            context.size_bytes = len(frame)
         answer: Answer
         try:
             answer = route.served.handler(context, request)
@@ -117,16 +129,24 @@ class Pipeline:
             logger.exception("%s v%d from %s failed", route.api_name, version, connection.info.peer)
             answer = self._error_response(connection, route, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         if isinstance(answer, Message) and not connection.due:
-            self._respond(connection, route, context, answer)
-        elif isinstance(answer, Message | Delayed):
-            self._await(
-                connection,
-                Delayed.of(answer) if isinstance(answer, Message) else answer,
-                lambda response: self._respond(connection, route, context, response),
-                holds_up=api_key != ApiKey.PRODUCE,
-            )
-        elif answer is not None:
+            respond(connection, route, context, answer)
+        else:
+            self._answer_later(connection, context, answer, partial(respond, connection, route, context))
+
+    def _answer_later(
+        self, connection: Connection, context: RequestContext, answer: Answer, respond: Callable[[Message], None]
+    ) -> None:
+        """Take what is no answer that may leave now."""
+        charge = context.charge
+        if isinstance(answer, CloseConnection):
             self._on_close(connection, answer.reason)
+        elif answer is not None:
+            if charge is not None:
+                charge.handled()
+            delayed = Delayed.of(answer) if isinstance(answer, Message) else answer
+            self._await(connection, delayed, respond, holds_up=context.api_key != ApiKey.PRODUCE)
+        elif charge is not None:
+            self._mute(connection, charge.settle(produced_bytes=context.size_bytes, is_answered=False))
 
     def _find_route(self, role: ListenerRole, api_key: int, version: int) -> Route | None:
         served = find(api_key, version)
@@ -183,13 +203,17 @@ class Pipeline:
     def _answer_due(self, connection: Connection, due: DueAnswers) -> None:
         while not connection.is_closed and due.send_next():
             pass
-        if connection.is_blocked and not connection.is_full and not connection.is_closed and not due.hold_up:
-            connection.is_blocked = False
-            self._go_on(connection)
+        if connection.is_blocked:
+            self._go_on_unless_held(connection)
 
     def drained(self, connection: Connection) -> None:
         """The peer has taken what was queued for it: serve it again."""
         connection.is_full = False
+        self._go_on_unless_held(connection)
+
+    def _go_on_unless_held(self, connection: Connection) -> None:
+        if connection.is_full or connection.is_muted or connection.is_closed:
+            return
         if connection.due is None or not connection.due.hold_up:
             connection.is_blocked = False
             self._go_on(connection)
@@ -203,6 +227,33 @@ class Pipeline:
         self._services.replicas.announce_appends()
         if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
+
+    def _respond_charged(
+        self, connection: Connection, route: Route, context: RequestContext, response: Message
+    ) -> None:
+        """Hold the answer against its client's quotas, tell how long it is to wait, and mute it for as long."""
+        charge = context.charge
+        assert charge is not None, "made where there are quotas"
+        by_controller_ms: int = getattr(response, "throttle_time_ms", 0)
+        produced_bytes = context.size_bytes if context.api_key == ApiKey.PRODUCE else 0
+        throttle_ms = charge.settle(produced_bytes=produced_bytes, by_controller_ms=by_controller_ms)
+        if throttle_ms > 0:
+            if "throttle_time_ms" in response.fields:
+                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+            self._mute(connection, throttle_ms)
+        began_ns = self._clock.monotonic_ns()
+        self._respond(connection, route, context, response)
+        charge.sent(began_ns)
+
+    def _mute(self, connection: Connection, throttle_ms: int) -> None:
+        if throttle_ms > 0 and not connection.is_closed:
+            self.muting.mute(connection, self._clock.monotonic_ms() + throttle_ms)
+            self._network.pause_reading(connection.info.connection)
+
+    def _unmuted(self, connection: Connection) -> None:
+        # Whoever was held back for a long time has not been idle.
+        connection.last_active_ms = self._clock.monotonic_ms()
+        self._go_on_unless_held(connection)
 
     def _respond(self, connection: Connection, route: Route, context: RequestContext, response: Message) -> None:
         out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
@@ -245,6 +296,11 @@ class Pipeline:
         if "error_message" in made.fields:
             made.error_message = error.message  # type: ignore[attr-defined]
         return made
+
+
+def _is_replicas_fetch(context: RequestContext) -> bool:
+    """Return whether a replica of the quorum fetches; one of a partition says so in its handler."""
+    return context.api_key == ApiKey.FETCH and context.connection.role is ListenerRole.CONTROLLER
 
 
 def _read_client_id(frame: memoryview) -> tuple[str | None, int]:

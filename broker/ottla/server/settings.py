@@ -1,9 +1,11 @@
 """From the node's configuration to what each part is told: one function per part."""
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, cast
 
-from ottla.config.layers import BrokerLayers, log_settings, topic_values
+from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.key import parse_value
+from ottla.config.layers import LISTENER_PREFIX, BrokerLayers, log_settings, topic_values
 from ottla.config.listener_overrides import listener_text
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
@@ -30,6 +32,7 @@ from ottla.sasl.client_login import ClientLogin
 from ottla.security import principal_mapping
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
+from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
@@ -95,6 +98,28 @@ def principal_mappings(config: NodeConfig) -> dict[str, PrincipalMapping]:
 def _principal_rules(config: NodeConfig, listener: str) -> str:
     text = listener_text(config.originals, listener, principal_mapping.KEY)
     return "DEFAULT" if text is None else text
+
+
+def quota_config(config: NodeConfig) -> QuotaConfig:
+    return QuotaConfig(
+        window_count=config.quota_window_num,
+        window_size_seconds=config.quota_window_size_seconds,
+        mutation_window_count=config.controller_quota_window_num,
+        mutation_window_size_seconds=config.controller_quota_window_size_seconds,
+    )
+
+
+_CONNECTION_RATE: Final = "max.connection.creation.rate"
+
+
+def listener_connection_rates(config: NodeConfig) -> dict[str, int]:
+    """Return listener.name.X.max.connection.creation.rate of the doors that have one."""
+    texts = {
+        door.name: config.properties.get(f"{LISTENER_PREFIX}{door.name.lower()}.{_CONNECTION_RATE}")
+        for door in config.listeners
+    }
+    key = BROKER_KEYS[_CONNECTION_RATE]
+    return {name: cast(int, parse_value(key, text)) for name, text in texts.items() if text is not None}
 
 
 def log_manager_config(config: NodeConfig) -> LogManagerConfig:

@@ -13,6 +13,9 @@ class SimulatedClock:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * _MILLION
+
     def wall_ms(self) -> int:
         return self.now_ms + self._wall_offset_ms
 
@@ -42,6 +45,9 @@ class MachineClock:
 
     def monotonic_ms(self) -> int:
         return self._started_ms + self._truth.now_ms * self._rate // _MILLION
+
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * _MILLION
 
     def wall_ms(self) -> int:
         return self._truth.wall_ms() + self.skew_ms

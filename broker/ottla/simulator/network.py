@@ -39,6 +39,8 @@ class SimulatedNetwork:
         self._peers: dict[ConnectionId, Peer] = {}
         self._sockets: dict[ConnectionId, Socket] = {}
         self._next_id = 1
+        self.accepting_paused: list[tuple[str, int]] = []
+        """What the node asked for, by listener, in ms."""
 
     # --- between nodes
 
@@ -121,6 +123,10 @@ class SimulatedNetwork:
             self._internet.resume(self._sockets[connection])
         elif connection in self._peers:
             self._peers[connection].is_read_from = True
+
+    def pause_accepting(self, listener: str, for_ms: int) -> None:
+        """Note it; tests that connect look there themselves."""
+        self.accepting_paused.append((listener, for_ms))
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
         """Dial ``endpoint``; the listener's name decides nothing here."""

@@ -232,3 +232,16 @@ def test_what_came_of_logins_is_counted_by_listener_and_mechanism(
     assert figures[f"{server}_expired_connections_killed_total", ()] == 5
     assert figures["ottla_sasl_logins_timed_out_total", ()] == 4
     assert figures["ottla_sasl_logins_open", ()] == 0
+
+
+def test_who_is_held_back_by_a_quota_is_counted_by_kind(running: RunningNode, page: Callable[[], Figures]) -> None:
+    running.node.services.quotas.throttles.note("producer_byte_rate", 1_500, "client 'c'")
+
+    figures = page()
+
+    quota = (("quota", "producer_byte_rate"),)
+    assert figures["ottla_throttles_total", quota] == 1
+    assert figures["ottla_throttle_seconds_total", quota] == 1.5
+    assert figures["ottla_throttles_total", (("quota", "connection_creation_rate"),)] == 0
+    assert figures["ottla_connections_muted", ()] == 0
+    assert figures["ottla_quota_measurements", quota] == 0

@@ -35,7 +35,7 @@ class ControllerNextDoor:
         self.asked: list[Message] = []
         self.answers: list[Delayed[Message | KafkaError]] = []
 
-    def handle(self, request: Message) -> Delayed[Message | KafkaError]:
+    def handle(self, request: Message, _: object = None) -> Delayed[Message | KafkaError]:
         if not self.is_active:
             return Delayed.of(KafkaError(ErrorCode.NOT_CONTROLLER))
         self.asked.append(request)

@@ -24,6 +24,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.now_ms - NOW_MS
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def wall_ms(self) -> int:
         return self.now_ms
 

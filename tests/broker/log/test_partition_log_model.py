@@ -27,6 +27,9 @@ class StandingClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def monotonic_ns(self) -> int:
+        return 0
+
     def wall_ms(self) -> int:
         return NOW_MS
 

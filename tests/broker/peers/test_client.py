@@ -53,6 +53,9 @@ class ScriptedNetwork:
     def close_connection(self, connection: ConnectionId) -> None:
         self.closed.append(connection)
 
+    def pause_accepting(self, listener: str, for_ms: int) -> None:
+        raise AssertionError("nobody connects here")
+
     def pause_reading(self, connection: ConnectionId) -> None:
         raise AssertionError("a client reads all the time")
 

@@ -17,7 +17,7 @@ listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:
     Which security protocol each listener name speaks.
 listeners LIST PLAINTEXT://:9092 list+ - per-broker acted-on
     The doors that this node opens, as NAME://host:port.
-max.connection.creation.rate INT 2147483647 0.. 1/s cluster-wide known
+max.connection.creation.rate INT 2147483647 0.. 1/s cluster-wide acted-on
     New connections per second that this broker takes.
 max.connections INT 2147483647 0.. - cluster-wide acted-on
     Connections that this broker holds at once; the listeners that only nodes use take more.

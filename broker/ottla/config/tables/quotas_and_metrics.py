@@ -5,9 +5,9 @@ alter.log.dirs.replication.quota.window.num INT 11 1.. - read-only acted-on
     Samples of the quota for moves between directories.
 alter.log.dirs.replication.quota.window.size.seconds INT 1 1.. s read-only acted-on
     Length of one such sample.
-controller.quota.window.num INT 11 1.. - read-only known
+controller.quota.window.num INT 11 1.. - read-only acted-on
     Samples of the quota for topic changes.
-controller.quota.window.size.seconds INT 1 1.. s read-only known
+controller.quota.window.size.seconds INT 1 1.. s read-only acted-on
     Length of one such sample.
 follower.replication.throttled.rate LONG 9223372036854775807 0.. bytes/s cluster-wide acted-on unlisted
     Speed limit of throttled followers.
@@ -25,9 +25,9 @@ metrics.recording.level STRING INFO - - read-only known
     Which Java metrics are kept.
 metrics.sample.window.ms LONG 30000 1.. ms read-only known
     Length of a sample of a Java metric.
-quota.window.num INT 11 1.. - read-only known
+quota.window.num INT 11 1.. - read-only acted-on
     Samples of a client quota.
-quota.window.size.seconds INT 1 1.. s read-only known
+quota.window.size.seconds INT 1 1.. s read-only acted-on
     Length of one such sample.
 replica.alter.log.dirs.io.max.bytes.per.second LONG 9223372036854775807 0.. bytes/s cluster-wide known unlisted
     Speed limit of moves between directories.

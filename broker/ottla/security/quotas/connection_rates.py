@@ -1,0 +1,93 @@
+"""`ConnectionRates`: how fast new connections may come, to this node, to one listener, from one address (KIP-612).
+
+Above the node's or a listener's rate (max.connection.creation.rate) nobody new is accepted on that listener for a
+while; those who wait are let in then. Above the rate of its address a connection is closed, after a while in which
+nothing of it is read. A while is at most one sample of the window. The node's own rate does not hold for the listener
+between brokers where clients have another, nor for the quorum's.
+
+Source: ConnectionQuotas in SocketServer of Apache Kafka 4.3.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.metadata.client_quotas import CONNECTION_CREATION_RATE
+from ottla.metrics.rate import WindowedRate
+from ottla.security.quotas.measurements import Measurements
+from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE, Throttles
+
+RATE_UNLIMITED: Final = 2**31 - 1
+
+
+class ConnectionRates:
+    """See the module.
+
+    Args of the constructor:
+        new_rate: makes a measurement.
+        throttle_ms_max: the longest that anybody is held back.
+        throttles: who is told of it.
+    """
+
+    def __init__(self, *, new_rate: Callable[[], WindowedRate], throttle_ms_max: int, throttles: Throttles) -> None:
+        self._throttle_ms_max = throttle_ms_max
+        self._throttles = throttles
+        self.is_enabled = False
+        self._by_ip: dict[str | None, float] = {}
+        self._of_ips = Measurements(new_rate)
+        self._of_listeners = Measurements(new_rate)
+        self._broker_rate = RATE_UNLIMITED
+        self._listener_rates: Mapping[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return how many addresses are measured."""
+        return len(self._of_ips)
+
+    def set_limit(self, ip: str | None, rate: float | None) -> None:
+        """Set the limit of an address, of all others (``ip`` None), or remove it (``rate`` None)."""
+        if rate is None:
+            self._by_ip.pop(ip, None)
+        else:
+            self._by_ip[ip] = rate
+        self._look_again()
+
+    def set_rates(self, broker_rate: int, listener_rates: Mapping[str, int]) -> None:
+        """Set what the configuration says, for the whole node and for some listeners."""
+        self._broker_rate = broker_rate
+        self._listener_rates = listener_rates
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self.is_enabled = bool(self._by_ip or self._listener_rates) or self._broker_rate < RATE_UNLIMITED
+
+    def accept_wait_ms(self, listener: str, now_ms: int, *, is_privileged: bool) -> int:
+        """Count a new connection; return for how long no other is to be accepted on ``listener``."""
+        wait_ms = 0
+        if self._broker_rate < RATE_UNLIMITED and not is_privileged:
+            wait_ms = self._record(self._of_listeners.of(None, now_ms), self._broker_rate, now_ms)
+        rate = self._listener_rates.get(listener, RATE_UNLIMITED)
+        if rate < RATE_UNLIMITED:
+            wait_ms = max(wait_ms, self._record(self._of_listeners.of(listener, now_ms), rate, now_ms))
+        if wait_ms:
+            self._throttles.note(BROKER_CONNECTION_RATE, wait_ms, f"whoever connects to {listener}")
+        return wait_ms
+
+    def close_after_ms(self, host: str, now_ms: int) -> int:
+        """Count a new connection; return 0, or after how long it is to be closed, because ``host`` has too many."""
+        if not self._by_ip:
+            return 0
+        limit = self._by_ip.get(host, self._by_ip.get(None))
+        if limit is None:
+            return 0
+        rate = self._of_ips.of(host, now_ms)
+        wait_ms = self._record(rate, limit, now_ms)
+        if wait_ms:
+            rate.record(-1, now_ms)
+            self._throttles.note(CONNECTION_CREATION_RATE, wait_ms, f"a connection from {host}")
+        return wait_ms
+
+    def forget_idle(self, now_ms: int) -> None:
+        self._of_ips.forget_idle(now_ms)
+
+    def _record(self, measured: WindowedRate, rate: float, now_ms: int) -> int:
+        measured.record(1, now_ms)
+        return min(measured.wait_ms(rate, now_ms), self._throttle_ms_max)

@@ -1,0 +1,57 @@
+"""A windowed rate: what counts, for how long, and how long one has to wait; Kafka's numbers."""
+
+import pytest
+
+from ottla.metrics.rate import WindowedRate
+
+
+@pytest.fixture
+def rate() -> WindowedRate:
+    return WindowedRate(window_count=11, window_ms=1_000)
+
+
+def test_at_the_begin_all_samples_but_one_count_as_past(rate: WindowedRate) -> None:
+    rate.record(1, 500)
+
+    assert rate.elapsed_ms(500) == 10_000
+    assert rate.elapsed_ms(1_499) == 10_999, "one that is not full is not counted twice"
+    assert rate.elapsed_ms(1_500) == 10_000
+    assert rate.simple_elapsed_ms(500) == 1_000
+
+
+@pytest.mark.parametrize(("value", "wait_ms"), [(10_000, 0), (10_001, 1), (10_500, 500), (900_000, 890_000)])
+def test_who_used_more_than_the_limit_waits_until_it_is_the_limit_again(
+    rate: WindowedRate, value: int, wait_ms: int
+) -> None:
+    rate.record(value, 0)
+
+    assert rate.wait_ms(1_000, 0) == wait_ms
+
+
+@pytest.mark.parametrize(("value", "wait_ms"), [(100_003, 0), (100_005, 1)], ids=["down", "up"])
+def test_half_a_millisecond_is_rounded_up(rate: WindowedRate, value: int, wait_ms: int) -> None:
+    rate.record(value, 0)
+
+    assert rate.wait_ms(10_000, 0) == wait_ms
+
+
+def test_what_was_taken_back_was_not_recorded(rate: WindowedRate) -> None:
+    rate.record(5_000, 0)
+    rate.record(-5_000, 1)
+
+    assert rate.total(1) == 0
+    assert rate.wait_ms(1, 1) == 0
+
+
+def test_a_sample_counts_until_its_last_event_has_left_the_window(rate: WindowedRate) -> None:
+    rate.record(1, 0)
+    rate.record(2, 999)
+    rate.record(4, 1_000)
+
+    assert rate.total(11_998) == 7
+    assert rate.total(11_999) == 4
+    assert rate.total(12_000) == 0
+
+
+def test_an_empty_window_is_never_zero_long() -> None:
+    assert WindowedRate(window_count=1, window_ms=1_000).elapsed_ms(7) == 1

@@ -1,0 +1,108 @@
+"""A door that is held lets nobody in until its time has passed; who has knocked meanwhile is let in then."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.runtime.doors import RETRY_ACCEPT_MS, Doors
+from ottla.runtime.link import SocketOptions
+from ottla.simulator.clock import SimulatedClock
+from ottla.types import Endpoint
+
+
+class Place:
+    """Two doors and a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.clock = SimulatedClock()
+        self.selector = selectors.DefaultSelector()
+        self.let_in: list[tuple[socket.socket, str]] = []
+        self.has_room = True
+        self.hold_after_each_ms = 0
+        self.accepts_per_event = 10
+        self.doors = Doors(
+            selector=self.selector,
+            clock=self.clock,
+            options=SocketOptions(),
+            has_room=lambda _: self.has_room,
+            accepts_per_event=lambda _: self.accepts_per_event,
+            on_accepted=self._on_accepted,
+        )
+        self.ports = {name: self.doors.open(name, "127.0.0.1", 0) for name in ("FRONT", "BACK")}
+        self.visitors: list[socket.socket] = []
+
+    def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
+        assert peer.host == "127.0.0.1"
+        self.let_in.append((sock, name))
+        if self.hold_after_each_ms:
+            self.doors.hold(name, self.hold_after_each_ms)
+
+    def knock(self, name: str) -> None:
+        self.visitors.append(socket.create_connection(("127.0.0.1", self.ports[name])))
+
+    def turn(self) -> list[str]:
+        """Return at which doors somebody was let in."""
+        before = len(self.let_in)
+        self.doors.turn()
+        for key, events in self.selector.select(0):
+            key.data(events)
+        return [name for _, name in self.let_in[before:]]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    made = Place()
+    yield made
+    made.doors.close()
+    made.selector.close()
+    for sock in [*made.visitors, *(sock for sock, _ in made.let_in)]:
+        sock.close()
+
+
+def test_a_held_door_opens_when_its_time_has_passed(place: Place) -> None:
+    place.doors.hold("FRONT", 100)
+    place.doors.hold("FRONT", 50)
+    place.knock("FRONT")
+    place.knock("BACK")
+
+    assert place.turn() == ["BACK"]
+    assert place.doors.next_deadline_ms() == 100
+    place.clock.advance(99)
+    assert place.turn() == []
+    place.clock.advance(1)
+    assert place.turn() == ["FRONT"]
+    assert place.doors.next_deadline_ms() is None
+
+
+def test_a_door_may_be_held_by_whoever_has_just_come_in(place: Place) -> None:
+    place.hold_after_each_ms = 500
+    for _ in range(3):
+        place.knock("FRONT")
+
+    assert place.turn() == ["FRONT"]
+    assert place.turn() == []
+    place.clock.advance(500)
+    assert place.turn() == ["FRONT"]
+
+
+def test_without_room_a_door_is_tried_again_a_little_later(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.has_room = False
+    place.knock("FRONT")
+    for _ in range(3):
+        assert place.turn() == []
+        place.clock.advance(RETRY_ACCEPT_MS)
+    place.has_room = True
+
+    assert place.turn() == ["FRONT"]
+    assert [message.split(":")[0] for message in caplog.messages] == ["cannot accept a connection on listener FRONT"]
+
+
+def test_others_have_their_turn_between_so_many_visitors(place: Place) -> None:
+    place.accepts_per_event = 2
+    for _ in range(3):
+        place.knock("FRONT")
+
+    assert place.turn() == ["FRONT", "FRONT"]
+    assert place.turn() == ["FRONT"]

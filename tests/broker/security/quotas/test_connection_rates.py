@@ -1,0 +1,64 @@
+"""How fast connections may come: to a node, to a listener, from an address."""
+
+import pytest
+
+from ottla.metrics.rate import WindowedRate
+from ottla.security.quotas.connection_rates import RATE_UNLIMITED, ConnectionRates
+from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE, Throttles
+from ottla.simulator.clock import SimulatedClock
+
+
+@pytest.fixture
+def throttles() -> Throttles:
+    return Throttles(SimulatedClock())
+
+
+@pytest.fixture
+def rates(throttles: Throttles) -> ConnectionRates:
+    return ConnectionRates(
+        new_rate=lambda: WindowedRate(window_count=11, window_ms=1_000), throttle_ms_max=1_000, throttles=throttles
+    )
+
+
+def test_an_address_above_its_rate_is_closed_and_does_not_count(rates: ConnectionRates, throttles: Throttles) -> None:
+    rates.set_limit("10.0.0.1", 2)
+    waits = [rates.close_after_ms("10.0.0.1", 0) for _ in range(23)]
+
+    assert waits == [0] * 20 + [500, 500, 500]
+    assert rates.close_after_ms("10.0.0.2", 0) == 0
+    assert throttles.by_kind["connection_creation_rate"].count == 3
+
+
+def test_the_default_holds_for_each_address_and_an_own_limit_wins(rates: ConnectionRates) -> None:
+    rates.set_limit(None, 1)
+    rates.set_limit("10.0.0.1", 2)
+
+    assert sum(not rates.close_after_ms("10.0.0.1", 0) for _ in range(30)) == 20
+    assert sum(not rates.close_after_ms("10.0.0.2", 0) for _ in range(30)) == 10
+    assert sum(not rates.close_after_ms("10.0.0.3", 0) for _ in range(30)) == 10
+    assert len(rates) == 3
+
+
+def test_a_removed_limit_holds_nobody(rates: ConnectionRates) -> None:
+    rates.set_limit("10.0.0.1", 1)
+    assert rates.is_enabled
+    rates.set_limit("10.0.0.1", None)
+
+    assert not rates.is_enabled
+    assert not any(rates.close_after_ms("10.0.0.1", 0) for _ in range(30))
+
+
+def test_above_the_nodes_rate_nobody_is_accepted_for_a_while(rates: ConnectionRates, throttles: Throttles) -> None:
+    rates.set_rates(1, {})
+    waits = [rates.accept_wait_ms("CLIENTS", 0, is_privileged=False) for _ in range(12)]
+
+    assert waits == [0] * 10 + [1_000, 1_000], "a sample's length at most"
+    assert rates.accept_wait_ms("NODES", 0, is_privileged=True) == 0
+    assert throttles.by_kind[BROKER_CONNECTION_RATE].time_ms == 2_000
+
+
+def test_a_listener_has_a_rate_of_its_own(rates: ConnectionRates) -> None:
+    rates.set_rates(RATE_UNLIMITED, {"CLIENTS": 10})
+
+    assert [rates.accept_wait_ms("CLIENTS", 0, is_privileged=False) for _ in range(101)] == [0] * 100 + [100]
+    assert not any(rates.accept_wait_ms("OTHERS", 0, is_privileged=False) for _ in range(101))

@@ -1,0 +1,28 @@
+"""Who is held back is counted each time, and logged at most once a second."""
+
+import logging
+
+import pytest
+
+from ottla.security.quotas.throttles import Throttles, shown
+from ottla.simulator.clock import SimulatedClock
+
+
+def test_one_line_a_second_and_every_one_counted(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SimulatedClock()
+    throttles = Throttles(clock)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            throttles.note("producer_byte_rate", 40, "client 'c'")
+        clock.advance(1_000)
+        throttles.note("producer_byte_rate", 40, "client 'c'")
+
+    assert len(caplog.messages) == 2
+    assert "client 'c' is held back for 40 ms by producer_byte_rate; 6 times so far" in caplog.messages[1]
+    assert throttles.by_kind["producer_byte_rate"].count == 6
+    assert throttles.by_kind["producer_byte_rate"].time_ms == 240
+
+
+def test_what_a_client_sent_is_shown_on_one_line_and_cut() -> None:
+    assert shown("a\nb") == "'a\\nb'"
+    assert len(shown("x" * 1_000)) < 110
