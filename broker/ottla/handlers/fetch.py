@@ -270,6 +270,8 @@ class _ConsumerRound(_Round):
 
     def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext) -> None:
         super().__init__(context, request, session)
+        if session.session is not None:
+            self._ask_again_after_changes(session.session)
         self._may_read_followers = context.api_version >= _FIRST_VERSION_WITH_RACK
         self._read_committed = request.isolation_level == _READ_COMMITTED
         self._rack = ""
@@ -296,6 +298,13 @@ class _ConsumerRound(_Round):
             self.context.services.fetch_sessions.close(session)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.session.session_id)
+
+    def _ask_again_after_changes(self, session: FetchSession) -> None:
+        """Look at quiet partitions, too, where the client may have lost its permission to read them."""
+        changes = self.context.services.authorizer.changes
+        if session.permissions != changes:
+            session.permissions = changes
+            session.pending.update(dict.fromkeys(session.partitions))
 
     def _partition_of(self, key: PartitionKey) -> Partition:
         topic = self._topic_of(key)

@@ -60,6 +60,8 @@ class FetchSession:
     unwatched: dict[PartitionKey, None] = field(default_factory=dict)
     """Those whose news nobody tells yet: when they were named, their topic was not known here."""
     is_open: bool = True
+    permissions: int = 0
+    """Of which state of the access control entries the last answer was."""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ Source: StandardAuthorizerData and Authorizer.authorizeByResourceType of Apache 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from ipaddress import IPv6Address
 from typing import Final, Protocol
 
 from ottla.metadata.delta import MetadataDelta
@@ -18,8 +19,10 @@ from ottla.metadata.image import MetadataImage
 from ottla.types import Uuid
 from ottla.wire.acl_codes import WILDCARD, WILDCARD_PRINCIPAL, Acl, Operation, PatternType, PermissionType, ResourceType
 
-_REMEMBERED_MAX = 100_000
-"""Answers; a name costs about 200 bytes. Clients that ask about ever new names must not fill the memory."""
+REMEMBERED_MAX: Final = 100_000
+REMEMBERED_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+"""Answers, and the characters of the names in them: some 36 MiB at most. Clients that ask about ever new names, or very
+long ones, must not fill the memory."""
 
 _NAME_OF_NOTHING: Final = "hardcode"
 """The resource that Kafka asks about to find super users and those who may do everything."""
@@ -38,6 +41,8 @@ class Authorizer(Protocol):
 
     is_enabled: bool
     """Whether there are entries to ask at all; without an authorizer everybody may do everything."""
+    changes: int
+    """How often entries have changed so far: while it stays, so do the answers."""
 
     def authorize(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
@@ -54,6 +59,7 @@ class AllowEveryone:
     """The authorizer of a node that has none."""
 
     is_enabled = False
+    changes = 0
 
     def authorize(self, *_: object) -> bool:
         return True
@@ -70,15 +76,19 @@ class AclAuthorizer:
     def __init__(self, *, super_users: Iterable[str] = (), allow_if_no_acl_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl_found = allow_if_no_acl_found
+        self.changes = 0
         self._acls: dict[Uuid, Acl] = {}
         self._resources = {resource_type: _Resources() for resource_type in ResourceType}
         self._remembered: dict[tuple[str, str, Operation, ResourceType, str], bool] = {}
+        self._characters = 0
 
     def publish(self, delta: MetadataDelta, _: MetadataImage) -> None:
         """Take in what was added and removed."""
         if not delta.acls.changes:
             return
+        self.changes += 1
         self._remembered.clear()
+        self._characters = 0
         for acl_id, acl in delta.acls.changes.items():
             gone = self._acls.pop(acl_id, None)
             if gone is not None:
@@ -95,12 +105,18 @@ class AclAuthorizer:
         answer = self._remembered.get(question)
         if answer is None:
             answer = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
-            if len(self._remembered) >= _REMEMBERED_MAX:
-                self._remembered.clear()
-            self._remembered[question] = answer
+            self._remember(question, answer)
         return answer
 
+    def _remember(self, question: tuple[str, str, Operation, ResourceType, str], answer: bool) -> None:
+        self._characters += len(question[-1])
+        if len(self._remembered) >= REMEMBERED_MAX or self._characters > REMEMBERED_CHARACTERS_MAX:
+            self._remembered.clear()
+            self._characters = len(question[-1])
+        self._remembered[question] = answer
+
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        host = _as_java_writes(host)
         is_known = is_allowed = False
         for pattern in self._resources[resource_type].about(name):
             is_known = True
@@ -117,6 +133,7 @@ class AclAuthorizer:
         """See `Authorizer.authorize_by_resource_type`; entries that only imply ``operation`` do not count."""
         if self.authorize(principal, host, operation, resource_type, _NAME_OF_NOTHING):
             return True
+        host = _as_java_writes(host)
         resources = self._resources[resource_type]
         allowed: list[Acl] = []
         denied: set[tuple[PatternType, str]] = set()
@@ -201,6 +218,15 @@ class _Resources:
 
     def _patterns(self, acl: Acl) -> dict[str, _Pattern]:
         return self.literal if acl.pattern_type is PatternType.LITERAL else self.prefixed
+
+
+def _as_java_writes(host: str) -> str:
+    """Return an address as entries have it: of IPv6 all eight groups (Inet6Address.getHostAddress)."""
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    groups = IPv6Address(address).exploded.split(":")
+    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
 
 
 def _covers(acl: Acl, operation: Operation) -> bool:

@@ -9,8 +9,10 @@ from ottla.simulator.single_node import RunningNode, World
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.registry import ApiKey, response_type
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -172,6 +174,25 @@ def test_entries_may_be_touched_only_by_who_may_alter_the_cluster(world: World) 
     assert ask(node, DescribeAclsRequest(**ANY)).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     (removed,) = ask(node, DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)])).filter_results
     assert removed.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNode) -> None:
+    admin, alice = secured.connect(), secured.connect()
+    created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
+    assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
+    create(secured, creation())
+    secured.node.gateway._connections[alice.peer.connection].info.principal = "User:alice"
+    partitions = [FetchPartition(partition=0, partition_max_bytes=1000)]
+    begun = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
+    first = alice.ask(begun, FetchResponse, 12)
+    quiet = alice.ask(FetchRequest(session_id=first.session_id, session_epoch=1), FetchResponse, 12)
+
+    ask(secured, DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)]))
+    refused = alice.ask(FetchRequest(session_id=first.session_id, session_epoch=2), FetchResponse, 12)
+
+    assert first.responses[0].partitions[0].error_code == ErrorCode.NONE
+    assert quiet.responses == []
+    assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) -> None:

@@ -5,7 +5,7 @@ import pytest
 from ottla.metadata.acls import acl_record
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
-from ottla.security.authorizer import AclAuthorizer, AllowEveryone
+from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer, AllowEveryone
 from ottla.types import Uuid
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
@@ -115,6 +115,22 @@ def test_a_denial_implies_nothing() -> None:
     assert not changed.may("READ")
 
 
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        pytest.param("::1", "0:0:0:0:0:0:0:1", id="loopback"),
+        pytest.param("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329", id="zeros-within"),
+        pytest.param("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0", id="with-a-zone"),
+    ],
+)
+def test_ipv6_addresses_are_written_as_java_writes_them(host: str, written: str) -> None:
+    changed = having(entry(host=written))
+
+    assert changed.may("READ", host=host)
+    assert changed.authorizer.authorize_by_resource_type(ALICE, host, Operation.READ, ResourceType.TOPIC)
+    assert not having(entry(host=host)).may("READ", host=host)
+
+
 def test_super_users_are_never_refused() -> None:
     changed = having(entry("DENY", "ALL", name="*", principal="User:*"))
 
@@ -138,6 +154,24 @@ def test_an_answer_is_forgotten_when_entries_change() -> None:
 
     changed.remove(*ids)
     assert changed.may("READ")
+
+
+@pytest.mark.parametrize(
+    ("name_size", "count", "remembered"),
+    [
+        pytest.param(10, REMEMBERED_MAX, REMEMBERED_MAX, id="as-many-as-there-may-be"),
+        pytest.param(10, REMEMBERED_MAX + 1, 1, id="one-more"),
+        pytest.param(32_768, 128, 128, id="as-long-as-they-may-be"),
+        pytest.param(32_768, 129, 1, id="one-more-of-these"),
+    ],
+)
+def test_answers_are_remembered_within_bounds(name_size: int, count: int, remembered: int) -> None:
+    authorizer = having(entry()).authorizer
+
+    for number in range(count):
+        authorizer.authorize(ALICE, HOST, Operation.READ, ResourceType.TOPIC, f"{number:0{name_size}}")
+
+    assert len(authorizer._remembered) == remembered
 
 
 def test_a_removed_prefix_counts_no_more() -> None:

@@ -1,0 +1,118 @@
+"""What authorization costs: time per partition of a Produce, and memory, with 10,000 access control entries.
+
+    python -m benchmarks.authorization [--entries 10000] [--topics 1000]
+
+Asks as the Produce handler does, once per topic of one partition, in this process: of topics that were asked about
+before, and of topics that were not. Half of the entries are prefixes. The last row is of answers about ever new names.
+"""
+
+import argparse
+import gc
+import tracemalloc
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+from benchmarks.codec_records import best_seconds
+
+from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
+from ottla.metadata.acls import acl_record
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE
+from ottla.ports import ConnectionId
+from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer
+from ottla.types import Endpoint, Uuid
+from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
+
+HOST = "10.0.0.1"
+T = TypeVar("T")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--entries", type=int, default=10_000)
+    parser.add_argument("--topics", type=int, default=1_000, help="that one round asks about")
+    parser.add_argument("--seconds", type=float, default=0.3)
+    options = parser.parse_args()
+
+    authorizer, entries_mib = measured(lambda: with_entries(options.entries))
+    context = of_alice(authorizer)
+    topics = [f"topic-{number * 7 % options.entries:05}" for number in range(options.topics)]
+    assert all(context.may_on_topic(Operation.WRITE, topic) for topic in topics)
+
+    def ask_again() -> None:
+        for topic in topics:
+            context.may_on_topic(Operation.WRITE, topic)
+
+    def ask_first() -> None:
+        authorizer._remembered.clear()
+        ask_again()
+
+    def fill() -> None:
+        for number in range(REMEMBERED_MAX):
+            context.would_be_allowed(Operation.WRITE, ResourceType.TOPIC, f"unknown-topic-{number}")
+
+    first_us, again_us = per_topic_us(ask_first, options), per_topic_us(ask_again, options)
+    authorizer._remembered.clear()
+    _, answers_mib = measured(fill)
+    assert len(authorizer._remembered) == REMEMBERED_MAX
+    rows = [
+        ("asked before", f"{again_us:.2f} us"),
+        ("asked for the first time", f"{first_us:.2f} us"),
+        (f"memory of {options.entries:,} entries", f"{entries_mib:.1f} MiB"),
+        (f"memory of {REMEMBERED_MAX:,} answers", f"{answers_mib:.1f} MiB"),
+    ]
+    for label, figure in rows:
+        print(f"{label:30} {figure:>12}")
+
+
+def with_entries(count: int) -> AclAuthorizer:
+    """Return an authorizer with ``count`` entries: every second topic by name, the others by a prefix of their own."""
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for number in range(count):
+        name, pattern = f"topic-{number:05}", PatternType.PREFIXED if number % 2 else PatternType.LITERAL
+        acl = Acl(ResourceType.TOPIC, name, pattern, "User:alice", "*", Operation.WRITE, PermissionType.ALLOW)
+        delta.replay(acl_record(Uuid(number.to_bytes(16, "big")), acl).message)
+    authorizer = AclAuthorizer()
+    authorizer.publish(delta, delta.apply(EMPTY_IMAGE.provenance))
+    return authorizer
+
+
+def of_alice(authorizer: AclAuthorizer) -> RequestContext:
+    """Return a request's context with no more in it than what is asked for a permission."""
+    connection = ConnectionInfo(
+        connection=ConnectionId(1),
+        peer=Endpoint(HOST, 1),
+        listener="CLIENT",
+        role=ListenerRole.BROKER,
+        security_protocol="SASL_PLAINTEXT",
+        dialled=Endpoint(HOST, 9092),
+        principal="User:alice",
+    )
+    return RequestContext(
+        api_key=0,
+        api_version=12,
+        correlation_id=1,
+        client_id="",
+        connection=connection,
+        services=cast(Any, SimpleNamespace(authorizer=authorizer)),
+        received_at_ms=0,
+    )
+
+
+def per_topic_us(work: Callable[[], None], options: argparse.Namespace) -> float:
+    return best_seconds(work, seconds=options.seconds) / options.topics * 1e6
+
+
+def measured(work: Callable[[], T]) -> tuple[T, float]:
+    """Return what ``work`` makes and the memory that it holds, in MiB."""
+    gc.collect()
+    tracemalloc.start()
+    made = work()
+    size_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return made, size_bytes / 2**20
+
+
+if __name__ == "__main__":
+    main()
