@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from ottla_operator.model import schema
+from ottla_operator.model.document import KINDS
 
 ROOT = Path(__file__).parents[2]
 Document = dict[str, Any]
@@ -40,7 +41,7 @@ def test_definitions_are_those_of_the_repository(keep: str) -> None:
     rendered = kind_of(render("ottla-operator", **{"crds.keep": keep}), "CustomResourceDefinition")
 
     assert {it["metadata"]["name"]: it["spec"] for it in rendered} == {
-        schema.definition(kind)["metadata"]["name"]: schema.definition(kind)["spec"] for kind in ("Cluster", "Topic")
+        schema.definition(kind)["metadata"]["name"]: schema.definition(kind)["spec"] for kind in KINDS
     }
     policies = {it["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for it in rendered}
     assert policies == ({"keep"} if keep == "true" else {None})
@@ -57,10 +58,11 @@ def test_operator_may_do_what_it_does_and_no_more() -> None:
 
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        *((kind, verb) for kind in ("clusters", "topics") for verb in ("get", "list", "watch")),
+        *((kind, verb) for kind in ("clusters", "topics", "users") for verb in ("get", "list", "watch")),
         ("topics", "patch"),
-        ("clusters/status", "patch"),
-        ("topics/status", "patch"),
+        ("users", "patch"),
+        *((f"{kind}/status", "patch") for kind in ("clusters", "topics", "users")),
+        *(("secrets", verb) for verb in ("get", "create", "patch", "delete")),
         *(("statefulsets", verb) for verb in ("get", "list", "watch", "create", "patch")),
         *((kind, verb) for kind in ("services", "configmaps") for verb in ("get", "create", "patch")),
         ("pods", "list"),
@@ -79,6 +81,18 @@ def test_operator_of_named_namespaces_has_no_right_elsewhere() -> None:
     (deployment,) = kind_of(documents, "Deployment")
     environment = {it["name"]: it["value"] for it in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
     assert environment["OTTLA_OPERATOR_WATCH_NAMESPACES"] == "a,b"
+
+
+def test_nobody_but_the_operator_is_given_secrets() -> None:
+    """Roles that others get with the chart are about our own kinds only."""
+    roles = [it for it in kind_of(render("ottla-operator"), "ClusterRole") if it["metadata"]["name"] != "my"]
+
+    assert len(roles) == 2
+    assert {kind for role in roles for rule in role["rules"] for kind in rule["resources"]} == {
+        "clusters",
+        "topics",
+        "users",
+    }
 
 
 def test_kubernetes_own_roles_include_ours() -> None:

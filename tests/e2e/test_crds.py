@@ -11,11 +11,13 @@ import yaml
 
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
+from ottla_operator.model.document import KINDS
 
 Document = dict[str, Any]
 
 TOPIC: Document = {"clusterRef": {"name": "nowhere"}, "partitions": 6}
 POOL: Document = {"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}
+GIVEN: Document = {"password": {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "pw"}}}}
 BROKERS: Document = {**POOL, "name": "b", "roles": ["broker"], "firstNodeId": 1}
 CLUSTER: Document = {"pools": [POOL]}
 
@@ -26,6 +28,19 @@ def topic(**spec: Any) -> Document:
 
 def cluster(config: Document | None = None, **pool: Any) -> Document:
     return {"kind": "Cluster", "spec": {"pools": [{**POOL, **pool}], **({"config": config} if config else {})}}
+
+
+def user(kind: str = "scram-sha-512", rules: list[Document] | None = None, **spec: Any) -> Document:
+    authentication = {"type": kind, **spec.pop("authentication", {})}
+    authorization = {} if rules is None else {"authorization": {"rules": rules}}
+    return {
+        "kind": "User",
+        "spec": {"clusterRef": {"name": "nowhere"}, "authentication": authentication, **authorization, **spec},
+    }
+
+
+def rule(kind: str, *operations: str, **resource: Any) -> Document:
+    return {"resource": {"type": kind, **resource}, "operations": list(operations)}
 
 
 def without(document: Document, field: str) -> Document:
@@ -94,6 +109,49 @@ NEW = [
     pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, {**POOL, "name": "b"}]}}, False, id="ids-in-common"),
     pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, BROKERS]}}, True, id="two-pools"),
     pytest.param({"kind": "Cluster", "spec": {}}, False, id="pools-missing"),
+    pytest.param(user(), True, id="smallest-user"),
+    pytest.param(
+        user(
+            rules=[
+                rule("topic", "Read", "DescribeConfigs", name="f", patternType="prefix"),
+                {**rule("cluster", "IdempotentWrite"), "type": "deny", "host": "10.0.0.1"},
+                rule("group", "Delete", name="*"),
+                rule("transactionalId", "TwoPhaseCommit", name="t"),
+            ],
+            userName="CN=a b,O=c",
+            authentication={"rotation": {"revision": "2", "overlapSeconds": 60}},
+            quotas={
+                "producerByteRate": 1,
+                "consumerByteRate": 9_000_000_000,
+                "requestPercentage": 200,
+                "controllerMutationRate": 0.5,
+            },
+            secret={"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        ),
+        True,
+        id="fullest-user",
+    ),
+    pytest.param(user(rules=[rule("topic", "Read", name="t")] * 100), True, id="most-rules"),
+    pytest.param(user(rules=[rule("topic", "Read", name="t")] * 101), False, id="too-many-rules"),
+    pytest.param(user(authentication=GIVEN), True, id="given-password"),
+    pytest.param(user("tls", authentication=GIVEN), False, id="password-beside-certificate"),
+    pytest.param(user("oauth", authentication={"rotation": {}}), False, id="rotation-of-tokens"),
+    pytest.param(user(authentication={**GIVEN, "rotation": {"revision": "2"}}), False, id="revision-of-given"),
+    pytest.param(user(authentication={"password": "open sesame"}), False, id="password-in-the-open"),
+    pytest.param(user("plain"), False, id="unknown-authentication"),
+    pytest.param(user(userName="a\nb"), False, id="line-end-in-user-name"),
+    pytest.param(user(userName="u" * 249), True, id="longest-user-name"),
+    pytest.param(user(userName="u" * 250), False, id="too-long-user-name"),
+    pytest.param(user(rules=[rule("topic", "ClusterAction", name="t")]), False, id="no-operation-of-topics"),
+    pytest.param(user(rules=[rule("group", "Write", name="t")]), False, id="no-operation-of-groups"),
+    pytest.param(user(rules=[rule("cluster", "Read")]), False, id="no-operation-of-clusters"),
+    pytest.param(user(rules=[rule("transactionalId", "Read", name="t")]), False, id="no-operation-of-transactions"),
+    pytest.param(user(rules=[rule("cluster", "Create", name="c")]), False, id="named-cluster"),
+    pytest.param(user(rules=[rule("cluster", "Create", patternType="prefix")]), False, id="cluster-as-prefix"),
+    pytest.param(user(rules=[rule("topic", "Read")]), False, id="nameless-topic"),
+    pytest.param(user(rules=[rule("topic", name="t")]), False, id="no-operations"),
+    pytest.param(user(quotas={"producerByteRate": 0}), False, id="limit-of-nothing"),
+    pytest.param(user(quotas={"controllerMutationRate": 0.001}), False, id="limit-of-next-to-nothing"),
 ]
 
 CHANGES = [
@@ -110,6 +168,11 @@ CHANGES = [
     pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=2), True, id="other-replicas"),
     pytest.param(topic(config={"a": "1"}), {}, topic(), True, id="config-removed"),
     pytest.param(topic(), {}, topic(deletionPolicy="Delete"), True, id="other-policy"),
+    pytest.param(user(), {}, user("tls"), False, id="other-authentication"),
+    pytest.param(user(), {}, user(userName="bob"), False, id="user-renamed"),
+    pytest.param(user(userName="bob"), {}, user(), False, id="user-renamed-by-leaving-out"),
+    pytest.param(user(), {}, user(clusterRef={"name": "elsewhere"}), False, id="user-moved"),
+    pytest.param(user(rules=[]), {}, user(authentication=GIVEN), True, id="user-with-other-password"),
     pytest.param(cluster(), {}, cluster({"num.partitions": "3"}), True, id="cluster-config"),
     pytest.param(cluster(), {}, cluster(name="other"), False, id="pool-renamed"),
     pytest.param(cluster(), {}, cluster(nodes=3), True, id="more-nodes"),
@@ -205,7 +268,7 @@ def test_server_and_laptop_fill_in_the_same_defaults(server: Server) -> None:
     assert stored["spec"] == schema.admit(server.manifest(topic()))["spec"]
 
 
-@pytest.mark.parametrize("kind", ["Cluster", "Topic"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_definition_is_read_back_as_it_was_written(namespace: Any, kind: str) -> None:
     """What a GitOps tool applies is what it sees: the server has nothing to add."""
     definition = schema.definition(kind)
