@@ -82,7 +82,7 @@ def test_pod_finds_the_cluster_by_the_secret_that_it_mounts(locked: Locked) -> N
     container = {
         "name": "client",
         "image": "ottla/broker:0.1.0",
-        "command": ["sh", "-c", 'ottla cluster describe -b "$(cat /bindings/kafka/bootstrap-servers)"'],
+        "command": ["sh", "-c", 'ottla topic list -b "$(cat /bindings/kafka/bootstrap-servers)"'],
         "securityContext": security,
         "volumeMounts": [{"name": "kafka", "mountPath": "/bindings/kafka", "readOnly": True}],
     }

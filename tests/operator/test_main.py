@@ -36,7 +36,7 @@ def test_registry_has_a_login_and_every_kind() -> None:
     registry = main.registry(cast(Controller, None))
 
     assert len(list(registry._activities.get_all_handlers())) == 1
-    assert len(list(registry._watching.get_all_handlers())) == 3
+    assert len(list(registry._watching.get_all_handlers())) == 4
 
 
 def test_login_without_credentials_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,15 +20,7 @@ class KubernetesSecrets:
 
     async def read(self, name: str) -> AccessSecret | None:
         found = await self._api.get("Secret", self._namespace, name)
-        if found is None:
-            return None
-        metadata = found["metadata"]
-        return AccessSecret(
-            name=name,
-            entries={key: _text(value) for key, value in (found.get("data") or {}).items()},
-            labels=metadata.get("labels") or {},
-            annotations=metadata.get("annotations") or {},
-        )
+        return None if found is None else access_secret_of(found)
 
     async def write(self, secret: AccessSecret, owner: Metadata) -> None:
         document = {
@@ -57,6 +49,17 @@ class KubernetesSecrets:
 
     def location(self, name: str) -> str:
         return name
+
+
+def access_secret_of(document: Document) -> AccessSecret:
+    """Return what a Secret of the API says."""
+    metadata = document["metadata"]
+    return AccessSecret(
+        name=metadata["name"],
+        entries={key: _text(value) for key, value in (document.get("data") or {}).items()},
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+    )
 
 
 @contextmanager

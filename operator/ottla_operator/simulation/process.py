@@ -1,13 +1,15 @@
 """One operator process in a simulation: the real controller with its queue, workers and resync, on simulated time."""
 
 import asyncio
+from collections.abc import Callable
 
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.clients import ottla_admin
 from ottla_operator.controller import Controller
+from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.document import Document
 from ottla_operator.simulation.host import HostState, SimulatedHost
-from ottla_operator.simulation.steps import Steps, WatchedHost, watched
+from ottla_operator.simulation.steps import Steps, WatchedHost, WatchedSecrets, watched
 from ottla_operator.simulation.store import Store
 
 WORKERS = 2
@@ -18,16 +20,29 @@ NOW = "2026-01-01T00:00:00Z"
 class OperatorProcess:
     """See the module. It knows nothing but what it reads from ``store``, the host and the brokers."""
 
-    def __init__(self, loop: SimulatedEventLoop, state: HostState, store: Store, steps: Steps) -> None:
+    def __init__(
+        self, loop: SimulatedEventLoop, state: HostState, store: Store, steps: Steps, draw: Callable[[int], int]
+    ) -> None:
         host = WatchedHost(SimulatedHost(state, loop), steps)
         self._loop = loop
-        self._controller = Controller(store, lambda _: host, watched(ottla_admin.connector(), steps), now=lambda: NOW)
+        self._controller = Controller(
+            store,
+            lambda _: host,
+            watched(ottla_admin.connector(), steps),
+            now=lambda: NOW,
+            secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(store, namespace), steps),
+            draw=draw,
+        )
         self._parts = [loop.create_task(self._resync())]
         self._parts += [loop.create_task(self._work()) for _ in range(WORKERS)]
 
     def seen(self, document: Document) -> None:
         """An event of a watch: the object was made or changed."""
         self._loop.call_soon(self._controller.seen, document)
+
+    def gone(self, document: Document) -> None:
+        """An event of a watch: the object is there no more."""
+        self._loop.call_soon(self._controller.gone, document)
 
     def child_seen(self, cluster: str) -> None:
         """An event of a watch: a node of the cluster came or went."""

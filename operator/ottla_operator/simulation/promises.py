@@ -12,6 +12,7 @@ from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.ledger import InvariantViolation
 from ottla.simulator.witness import Invariant, Witness
 from ottla.types import NodeId
+from ottla.wire.acl_codes import Acl
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import Document
 from ottla_operator.simulation.host import HostState
@@ -23,13 +24,17 @@ QUIET_MS = 20_000
 
 @dataclass
 class Situation:
-    """What the promises look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for."""
+    """What the promises look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for.
+
+    ``entries`` are the access control entries that anybody ever asks for.
+    """
 
     cluster: Cluster
     witness: Witness
     state: HostState
     min_in_sync: dict[str, int]
     replicas: dict[str, int]
+    entries: frozenset[Acl] = frozenset()
     disturbed_ms: int = -QUIET_MS
     going_on: int = 0
     """How many faults have begun and not ended."""
@@ -254,6 +259,23 @@ class LeadershipMovedAway(PlannerPromise):
             raise self.fail(f"node {place.node_id} has stopped, and leads {', '.join(led)}")
 
 
+class NobodyIsGivenMore(PlannerPromise):
+    """An entry that nobody has asked for is never there."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._seen = situation.witness.image.acls
+
+    def on_node(self, place: SimulatedNode) -> None:
+        now = self.situation.witness.image.acls
+        if now is self._seen:
+            return
+        self._seen = now
+        more = set(now.by_id.values()) - self.situation.entries
+        if more:
+            raise self.fail(", ".join(map(str, sorted(more))))
+
+
 class StatusSaysWhatItWaitsFor(PlannerPromise):
     """Whoever is not ready says in words for whom or what it waits."""
 
@@ -261,7 +283,7 @@ class StatusSaysWhatItWaitsFor(PlannerPromise):
         ready = ready_condition(document)
         if ready is None or ready["status"] == "True" or ready["reason"] == "Accepted":
             return
-        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "next: ")
+        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "user", "next: ")
         if not ready["reason"] or not any(word in ready["message"] for word in words):
             raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
 
@@ -283,6 +305,7 @@ PROMISES: tuple[type[PlannerPromise], ...] = (
     RollInOrder,
     DrainedFirst,
     LeadershipMovedAway,
+    NobodyIsGivenMore,
     StatusSaysWhatItWaitsFor,
     NothingIsRefused,
 )

@@ -34,6 +34,7 @@ from ottla_operator.simulation.scenarios import CLUSTER, Scenario
 from ottla_operator.simulation.steps import Moment, Steps, StepTaken
 from ottla_operator.simulation.store import Store
 from ottla_operator.simulation.troubles import Troubles
+from ottla_operator.simulation.users import user_differences
 
 OPERATOR_HOST = "operator"
 BEGIN_LIMIT_MS = 120_000
@@ -119,6 +120,7 @@ class PlannerRun:
         self.seed = seed
         self.order = order
         self._random = SeededRandom(seed * 4 + 2)
+        self._passwords = SeededRandom(seed)
         self._storm = Storm(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
         self.cluster = Cluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
         self.trace = Trace(self.cluster.clock)
@@ -126,14 +128,19 @@ class PlannerRun:
         self.witness = Witness(self.cluster)
         self.state = HostState(Machines(self.cluster, self._prepare))
         self.situation = Situation(
-            self.cluster, self.witness, self.state, scenario.min_in_sync, scenario.replication_factors
+            self.cluster,
+            self.witness,
+            self.state,
+            scenario.min_in_sync,
+            scenario.replication_factors,
+            entries=frozenset(acl for user in scenario.users_asked for acl in user.acls),
         )
         self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
         self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.promises]
         self.cluster.before_start = self.witness.before_start
         self.cluster.on_event = self._on_event
         self.cluster.on_stopped = self._on_stopped
-        self.store = Store(self._on_status)
+        self.store = Store(self._on_status, self._on_gone)
         self.steps = Steps(self.cluster.events.after)
         self.steps.on_step = self._on_step
         self.steps.kill = self.replace_operator
@@ -163,7 +170,7 @@ class PlannerRun:
         assert self._operator is None, "one operator at a time"
         self._operators += 1
         loop = SimulatedEventLoop(self.cluster, OPERATOR_HOST)
-        self._operator = OperatorProcess(loop, self.state, self.store, self.steps)
+        self._operator = OperatorProcess(loop, self.state, self.store, self.steps, self._passwords.randrange)
         self.trace.note("operator", f"operator {self._operators} begins")
 
     def replace_operator(self) -> None:
@@ -179,6 +186,16 @@ class PlannerRun:
             asked = self.store.put(document)
             if self._operator is not None:
                 self._operator.seen(asked)
+
+        for name in self.scenario.gone if documents is self.scenario.after else ():
+            leaving = self.store.ask_to_go("User", name)
+            if self._operator is not None:
+                self._operator.seen(leaving)
+
+    def _on_gone(self, document: Document) -> None:
+        self.trace.note("operator", f"{document['metadata']['name']} is gone")
+        if self._operator is not None:
+            self._operator.gone(document)
 
     def _on_step(self, step: StepTaken) -> None:
         self.trace.note("operator", str(step))
@@ -371,7 +388,9 @@ class PlannerRun:
             for node in desired.nodes
             if node.name in self.state.runs and self.state.runs[node.name].properties != node.properties
         ]
-        return "; ".join((*said, *self._misplaced(set(ids))))
+        return "; ".join(
+            (*said, *self._misplaced(set(ids)), *user_differences(self.scenario, self.witness.image, self.store))
+        )
 
     def _misplaced(self, node_ids: set[int]) -> list[str]:
         """Return the partitions whose replicas or leader are not where they belong."""

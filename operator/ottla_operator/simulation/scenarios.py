@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla_operator.model.document import API_VERSION, Document
+from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.model.user import User
+from ottla_operator.reconcile.user import STANDARD_AUTHORIZER
 
 CLUSTER = "c"
 
@@ -33,13 +35,37 @@ def topic(name: str, partitions: int, replicas: int, min_in_sync: int) -> Docume
     return {"apiVersion": API_VERSION, "kind": "Topic", "metadata": {"name": name}, "spec": spec}
 
 
+def user(name: str, *topics: str, revision: str = "", overlap_s: int = 0, **spec: Json) -> Document:
+    """Return a User of that cluster who reads ``topics`` and whatever begins like them."""
+    spec |= {
+        "clusterRef": {"name": CLUSTER},
+        "authentication": {
+            "type": "scram-sha-512",
+            "rotation": {"revision": revision, "overlapSeconds": overlap_s},
+        },
+        "authorization": {
+            "rules": [
+                {
+                    "resource": {"type": "topic", "name": topic, "patternType": pattern},
+                    "operations": ["Read", "Describe"],
+                }
+                for topic in topics
+                for pattern in ("literal", "prefix")
+            ]
+        },
+    }
+    return {"apiVersion": API_VERSION, "kind": "User", "metadata": {"name": name}, "spec": spec}
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """From ``before``, which is there when the simulation begins to look, to ``after``."""
+    """From ``before``, which is there when the simulation begins to look, to ``after`` and without ``gone``."""
 
     name: str
     before: tuple[Document, ...]
     after: tuple[Document, ...]
+    gone: tuple[str, ...] = ()
+    """Names of Users that are deleted."""
 
     @property
     def topics(self) -> list[Topic]:
@@ -60,6 +86,17 @@ class Scenario:
     def factors_wanted(self) -> dict[str, int]:
         """By topic: the replication factor in the end."""
         return {it.topic_name: it.replication_factor or 1 for it in self._asked()}
+
+    @property
+    def users_wanted(self) -> dict[str, User]:
+        """By the name of the object: the Users in the end."""
+        asked = {it.metadata.name: it for it in self.users_asked}
+        return {name: it for name, it in asked.items() if name not in self.gone}
+
+    @property
+    def users_asked(self) -> list[User]:
+        """Every User as it is ever asked for."""
+        return [User.parse(it) for it in (*self.before, *self.after) if it["kind"] == "User"]
 
     def _asked(self) -> list[Topic]:
         return [Topic.parse(it) for it in (*self.before, *self.after) if it["kind"] == "Topic"]
@@ -86,6 +123,7 @@ def _more(nodes: int) -> Document:
 
 _QUORUM = pool("quorum", 3, "controller", 20)
 _FLIGHTS = topic("flights", 3, 3, 2)
+_LOCKED = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:ANONYMOUS"}
 _CHANGED = {"log_retention_hours": "24"}
 
 SCENARIOS = (
@@ -113,7 +151,23 @@ SCENARIOS = (
         (cluster(_main(3), _more(2)), _FLIGHTS, topic("delays", 4, 2, 1)),
         (cluster(_main(3), _more(1), **_CHANGED), topic("delays", 4, 3, 1)),
     ),
+    Scenario(
+        "users",
+        (
+            cluster(_main(3), **_LOCKED),
+            _FLIGHTS,
+            user("alice", "flights", quotas={"producerByteRate": 1000, "consumerByteRate": 5}),
+            user("bob", "flights", quotas={"producerByteRate": 1000}),
+            user("carol", "flights", overlap_s=600),
+        ),
+        (
+            user("alice", "delays", quotas={"producerByteRate": 2000, "requestPercentage": 9}),
+            user("carol", "flights", revision="2", overlap_s=600),
+            user("dave", "flights"),
+        ),
+        gone=("bob",),
+    ),
 )
-"""Every kind of change that a Cluster and a Topic know."""
+"""Every kind of change that a Cluster, a Topic and a User know."""
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,6 +1,6 @@
 """Every change that the operator makes passes here: it is counted, looked at, and may be the operator's last.
 
-`WatchedHost` and `WatchedBrokers` are the planner's two ports with that in between.
+`WatchedHost`, `WatchedBrokers` and `WatchedSecrets` are the planner's ports with that in between.
 """
 
 import asyncio
@@ -15,8 +15,10 @@ from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.host import Host
-from ottla_operator.model.manifest import Cluster
+from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.user_secret import AccessSecret
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.view import ClusterView
 from ottla_operator.simulation.host import node_id_of
@@ -36,6 +38,7 @@ class Kind(Enum):
     REMOVE_VOTER = "remove voter"
     TOPIC = "topic"
     USER = "user"
+    SECRET = "secret"  # noqa: S105 - a kind of step
 
 
 class StepTaken(NamedTuple):
@@ -134,6 +137,30 @@ class WatchedHost:
         assert self._cluster is not None, "what is stopped was seen before"
         step = StepTaken(Kind.STOP, node_id_of(self._cluster, name), name)
         await self._steps.take(step, lambda: self._host.remove_node(name))
+
+
+class WatchedSecrets:
+    """A `SecretStore` whose changes are steps."""
+
+    def __init__(self, secrets: SecretStore, steps: Steps) -> None:
+        self._secrets = secrets
+        self._steps = steps
+
+    async def read(self, name: str) -> AccessSecret | None:
+        return await self._secrets.read(name)
+
+    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+        step = StepTaken(Kind.SECRET, -1, f"{secret.name}: write")
+        await self._steps.take(step, lambda: self._secrets.write(secret, owner))
+
+    async def delete(self, name: str) -> None:
+        await self._steps.take(StepTaken(Kind.SECRET, -1, f"{name}: delete"), lambda: self._secrets.delete(name))
+
+    async def value(self, name: str, key: str) -> str | None:
+        return await self._secrets.value(name, key)
+
+    def location(self, name: str) -> str:
+        return self._secrets.location(name)
 
 
 class WatchedBrokers:

@@ -12,11 +12,16 @@ CALL_S = 0.002
 
 
 class Store:
-    """See the module; the calls of `controller.StatusStore`. ``on_status`` is called with each status that is new."""
+    """See the module; the calls of `controller.StatusStore`.
 
-    def __init__(self, on_status: Callable[[Document], object]) -> None:
+    ``on_status`` is called with each status that is new, ``on_gone`` with each object that goes.
+    """
+
+    def __init__(self, on_status: Callable[[Document], object], on_gone: Callable[[Document], object]) -> None:
         self._objects: dict[ObjectKey, Document] = {}
+        self._owned: dict[ObjectKey, Document] = {}
         self._on_status = on_status
+        self._on_gone = on_gone
         self._created = 0
 
     # --- what users do
@@ -38,6 +43,17 @@ class Store:
             known["metadata"]["generation"] += 1
         return copy.deepcopy(known)
 
+    def ask_to_go(self, kind: str, name: str) -> Document:
+        """Begin the deletion of an object, which ends when nothing keeps it; return it as it is now."""
+        known = self._objects[ObjectKey(kind, "", name)]
+        known["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+        self._collect(known)
+        return copy.deepcopy(known)
+
+    def secret(self, name: str) -> Document | None:
+        """Return a Secret that the operator has written."""
+        return self._owned.get(ObjectKey("Secret", "", name))
+
     def all(self) -> list[Document]:
         return [it for kind in KINDS for key, it in self._objects.items() if key.kind == kind]
 
@@ -46,6 +62,7 @@ class Store:
         return all(
             (ready := ready_condition(document)) is not None
             and ready["status"] == "True"
+            and "deletionTimestamp" not in document["metadata"]
             and ready["observedGeneration"] == document["metadata"]["generation"]
             for document in self._objects.values()
         )
@@ -62,17 +79,23 @@ class Store:
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
         await asyncio.sleep(CALL_S)
-        return copy.deepcopy(self._objects.get(ObjectKey(kind, namespace, name)))
+        key = ObjectKey(kind, namespace, name)
+        return copy.deepcopy(self._objects.get(key) or self._owned.get(key))
 
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
         await asyncio.sleep(CALL_S)
         return [copy.deepcopy(it) for key, it in self._objects.items() if key.kind == kind]
 
     async def apply(self, document: Document) -> Document:
-        return self.put(document)
+        """Write what an object of the users' owns: a Secret."""
+        await asyncio.sleep(CALL_S)
+        key = ObjectKey(document["kind"], "", document["metadata"]["name"])
+        self._owned[key] = copy.deepcopy(document)
+        return document
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
-        self._objects.pop(ObjectKey(kind, namespace, name), None)
+        await asyncio.sleep(CALL_S)
+        self._owned.pop(ObjectKey(kind, namespace, name), None)
 
     async def apply_status(self, document: Document, status: Document) -> None:
         await asyncio.sleep(CALL_S)
@@ -83,6 +106,18 @@ class Store:
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
         known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
         known["metadata"]["finalizers"] = list(finalizers)
+        self._collect(known)
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         """Nobody reads them."""
+
+    def _collect(self, known: Document) -> None:
+        metadata = known["metadata"]
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            del self._objects[ObjectKey(known["kind"], "", metadata["name"])]
+            owned = [
+                key for key, it in self._owned.items() if it["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
+            ]
+            for key in owned:
+                del self._owned[key]
+            self._on_gone(known)

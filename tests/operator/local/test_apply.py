@@ -252,8 +252,8 @@ def test_get_knows_every_form_of_a_kind(laptop: Laptop, topic_manifest: Builder,
 
 
 def test_get_refuses_an_unknown_kind(laptop: Laptop) -> None:
-    with pytest.raises(OperatorError, match="there is no kind 'user'"):
-        laptop.get("user")
+    with pytest.raises(OperatorError, match="there is no kind 'group'"):
+        laptop.get("group")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given as any_of
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
@@ -432,3 +435,79 @@ def test_the_same_draw_gives_the_same_secret(alice: User) -> None:
 
     assert first == second
     assert first.secret == access_secret(alice, ACCESS, credential_of(first.secret))
+
+
+# --- whatever there is, and whatever is asked
+
+
+RULES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "resource": st.fixed_dictionaries(
+                {"type": st.sampled_from(["topic", "group"]), "name": st.sampled_from("ab")},
+                optional={"patternType": st.sampled_from(["literal", "prefix"])},
+            ),
+            "operations": st.lists(st.sampled_from(["Read", "Describe", "All"]), min_size=1, max_size=3),
+        },
+        optional={"type": st.sampled_from(["allow", "deny"]), "host": st.sampled_from(["*", "10.0.0.1"])},
+    ),
+    max_size=4,
+)
+ROTATIONS = st.fixed_dictionaries(
+    {}, optional={"revision": st.sampled_from("123"), "overlapSeconds": st.sampled_from([0, 30, 90])}
+)
+SPECS = st.fixed_dictionaries(
+    {
+        "clusterRef": st.just({"name": "demo"}),
+        "authentication": st.one_of(
+            st.fixed_dictionaries({"type": st.just("scram-sha-512")}, optional={"rotation": ROTATIONS}),
+            st.just({"type": "oauth"}),
+        ),
+    },
+    optional={
+        "authorization": st.fixed_dictionaries({"rules": RULES}),
+        "quotas": st.dictionaries(st.sampled_from(["producerByteRate", "requestPercentage"]), st.integers(1, 9)),
+        "secret": st.fixed_dictionaries({"labels": st.dictionaries(st.sampled_from("xy"), st.text("z", max_size=1))}),
+    },
+)
+DRIFT = st.fixed_dictionaries(
+    {},
+    optional={
+        "acls": st.frozensets(st.sampled_from([READ, WRITE, READ._replace(host="h")])),
+        "scram": st.dictionaries(st.sampled_from([1, 2]), st.integers(4096, 4100)),
+        "quotas": st.dictionaries(st.sampled_from(["producer_byte_rate", "x"]), st.floats(1, 9)),
+    },
+)
+
+
+@settings(max_examples=30, deadline=None)
+@any_of(
+    changes=st.lists(st.tuples(SPECS, DRIFT, st.booleans(), st.integers(0, 100)), min_size=1, max_size=5),
+    kills=st.lists(st.integers(0, 4), max_size=5),
+)
+def test_every_change_ends_as_asked_in_one_plan_and_stays_so(
+    changes: list[tuple[Document, Document, bool, int]], kills: list[int]
+) -> None:
+    """Specs, drift, lost Secrets and time come in any order; an operator that ends within its steps has a successor."""
+    seen, minute, seeds = observed(), 0, iter(range(1_000))
+    for spec, drift, is_lost, passes_s in changes:
+        minute += passes_s
+        now = f"2026-01-01T00:{minute // 60:02}:{minute % 60:02}Z"
+        user = User.parse({"kind": "User", "metadata": {"name": "alice"}, "spec": spec})
+        seen = replace(seen, description=replace(seen.description, **drift), secret=None if is_lost else seen.secret)
+        for stop in kills:
+            cut = plan(user, seen, now=now, seed=next(seeds))
+            seen = after(Plan(cut.steps[:stop]), seen)
+        made = plan(user, seen, now=now, seed=next(seeds))
+        seen = after(made, seen)
+
+        assert plan(user, seen, now=now, seed=next(seeds)) == Plan()
+        assert seen.description.acls == user.acls
+        assert seen.description.quotas == user.quotas
+        credential = credential_of(seen.secret)
+        assert (credential is not None) == user.has_password
+        if credential is not None:
+            assert seen.description.scram[credential.mechanism] == credential.iterations
+            assert len(seen.description.scram) == 1 + bool(credential.previous_iterations)
+        else:
+            assert seen.description.scram == {}

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
+from ottla.wire.acl_codes import Operation
 from ottla_operator.model.nodes import DesiredNode
-from ottla_operator.reconcile import cluster, draining, reconciler, rolling, voters
+from ottla_operator.reconcile import cluster, draining, reconciler, rolling, user, voters
 from ottla_operator.reconcile.steps import UnregisterBroker
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
@@ -112,6 +113,17 @@ def _drop_replicas(set_attribute: SetAttribute) -> None:
     set_attribute(
         draining, "without", lambda replicas, leaving, load: tuple(node for node in replicas if node not in leaving)
     )
+
+
+@mutation("a user is given more than is asked", "users")
+def _give_more(set_attribute: SetAttribute) -> None:
+    steps = user._acl_steps
+
+    def generous(asked: Any, known: Any) -> Any:
+        everything = frozenset(acl._replace(operation=Operation.ALL) for acl in asked.acls)
+        return steps(replace(asked, acls=everything), known)
+
+    set_attribute(user, "_acl_steps", generous)
 
 
 @mutation("what too few brokers refuse is refused for good", "create")
