@@ -95,6 +95,7 @@ def test_pod_finds_the_cluster_by_the_secret_that_it_mounts(locked: Locked) -> N
     locked.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mounting"}, "spec": spec})
 
     locked.namespace.wait_for("jsonpath={.status.phase}=Succeeded", "pod/mounting")
+    assert "greetings" not in locked.namespace.kubectl("logs", "mounting"), "nobody has made that topic"
 
 
 def test_new_revision_makes_another_password(locked: Locked) -> None:
