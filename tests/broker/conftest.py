@@ -344,6 +344,7 @@ class NodeProcess:
 
     folder: Path
     launch: Callable[[Sequence[str], Path], subprocess.Popen[bytes]]
+    log_level: str = "info"
     process: subprocess.Popen[bytes] | None = None
 
     def log_text(self) -> str:
@@ -352,7 +353,8 @@ class NodeProcess:
     def start(self) -> None:
         """Start it and return when it is ready."""
         ready = 0 if self.process is None else self.log_text().count("is ready")
-        command = [sys.executable, "-m", "ottla", "run", "--config", str(self.folder / "server.properties")]
+        config = str(self.folder / "server.properties")
+        command = [sys.executable, "-m", "ottla", "run", "--config", config, "--log-level", self.log_level]
         self.process = self.launch(command, self.folder / "node.out")
         deadline = time.monotonic() + START_TIMEOUT_S
         while self.log_text().count("is ready") == ready:
@@ -360,6 +362,12 @@ class NodeProcess:
                 self.process.kill()
                 pytest.fail(f"the node did not start:\n{self.log_text()[-4000:]}")
             time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(START_TIMEOUT_S) == 0, self.log_text()[-4000:]
 
     def kill(self) -> None:
         assert self.process is not None
@@ -374,14 +382,16 @@ def run_node(
     """Return a function that formats and starts a node with these properties; it is killed after the module's tests."""
     started: list[NodeProcess] = []
 
-    def run(properties: Mapping[str, str], *, formatted: Sequence[str] = ("--standalone",)) -> NodeProcess:
+    def run(
+        properties: Mapping[str, str], *, formatted: Sequence[str] = ("--standalone",), log_level: str = "info"
+    ) -> NodeProcess:
         folder = tmp_path_factory.mktemp("node")
         config = folder / "server.properties"
         said = {"log.dirs": str(folder / "data"), **properties}
         config.write_text("".join(f"{key}={text}\n" for key, text in said.items()))
         command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), *formatted]
         subprocess.run(command, check=True, capture_output=True)
-        node = NodeProcess(folder=folder, launch=launch)
+        node = NodeProcess(folder=folder, launch=launch, log_level=log_level)
         started.append(node)
         node.start()
         return node
