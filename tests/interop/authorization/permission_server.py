@@ -172,7 +172,7 @@ class Server:
 
     def grant(self, acls: Iterable[Acl]) -> None:
         """Have these entries and no others; return when brokers and controllers go by them."""
-        self._admin(ApiKey.DELETE_ACLS, 3, filters=[acl_filter(principal=None)])
+        self.revoke()
         name = f"probe-{next(_probes)}"
         last = Acl(
             ResourceType.TOPIC, name, PatternType.LITERAL, "User:probe", "*", Operation.ALL, PermissionType.ALLOW
@@ -185,6 +185,12 @@ class Server:
         for on_controller in (False, True):
             asked = {"topics": [grown], "validate_only": True}
             eventually(lambda at=on_controller, asked=asked: self._probe(ApiKey.CREATE_PARTITIONS, asked, at))
+
+    def revoke(self) -> None:
+        """Remove every entry; brokers may go by them for a moment longer."""
+        self._admin(ApiKey.DELETE_ACLS, 3, filters=[acl_filter(principal=None)])
+        everything = acl_filter(principal=None)
+        eventually(lambda: self._admin(ApiKey.DESCRIBE_ACLS, 3, **everything).resources == [])
 
     def answer(self, row: Row, version: int, user: str = "alice") -> Any:
         """Send a row's request; return what can be compared."""
