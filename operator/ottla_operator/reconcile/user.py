@@ -65,10 +65,10 @@ def plan_user(
     if refusal is not None:
         return Plan(obstacle=refusal)
     others = [*_acl_steps(user, observed.description), *_quota_steps(user, observed.description)]
-    if user.password_from is not None and observed.given_password is None:
-        # What the user may do does not wait for a password.
-        message = f"there is no {user.password_from}, which is to hold the password"
-        return Plan(tuple(others), Waiting("PasswordMissing", message))
+    obstacle = _what_keeps_the_secret(user, observed)
+    if obstacle is not None:
+        # What the user may do, and above all may not do any more, does not wait for a Secret.
+        return Plan(tuple(others)) if others else Plan(obstacle=obstacle)
     credential = _credential(user, observed, draw, now) if user.has_password else None
     secret = access_secret(user, access, credential)
     steps: list[UserStep] = []
@@ -109,18 +109,24 @@ def _refusal(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -
     if claimed_by is not None:
         message = f"{user.principal} belongs to {claimed_by}, which is older; delete one of the two objects"
         return Refused("UserClaimedElsewhere", message)
-    if observed.secret is not None and not observed.secret.is_ours:
-        message = (
-            f"Secret {observed.secret.name} is somebody else's; remove it, or give this User another metadata.name"
-        )
-        return Refused("SecretTaken", message)
     if user.acls and observed.description.acls is None:
         return Refused(
             "SecurityDisabled",
             f"Cluster {user.cluster} has no authorizer: everybody may do everything, whatever spec.authorization "
             f"says; set authorizer.class.name: {STANDARD_AUTHORIZER} in the Cluster's spec.config, or remove the rules",
         )
-    given = observed.given_password
+    return None
+
+
+def _what_keeps_the_secret(user: User, observed: ObservedUser) -> Waiting | Refused | None:
+    """Return why the Secret cannot be written."""
+    found, given = observed.secret, observed.given_password
+    if found is not None and not found.is_ours:
+        message = f"Secret {found.name} is somebody else's; remove it, or give this User another metadata.name"
+        return Refused("SecretTaken", message)
+    if user.password_from is not None and given is None:
+        message = f"there is no {user.password_from}, which is to hold the password of user {user.name}"
+        return Waiting("PasswordMissing", message)
     if given is not None and not (given and given.isprintable()):
         message = f"{user.password_from} is no password: it is empty, or has a line's end or another control character"
         return Refused("PasswordUnusable", message)

@@ -308,20 +308,24 @@ def test_changed_given_password_is_taken_over(given: User) -> None:
 
 
 def test_missing_password_is_waited_for_and_holds_up_no_rule(given: User) -> None:
-    made = plan(given, observed(acls=frozenset({WRITE}), scram={2: 4096}))
+    seen = observed(acls=frozenset({WRITE}), scram={2: 4096})
+    made = plan(given, seen)
 
-    assert made.obstacle == Waiting(
-        "PasswordMissing", "there is no key pw of Secret mine, which is to hold the password"
-    )
     assert kinds(made) == ["CreateAcls", "DeleteAcls"]
+    last = plan(given, after(made, seen))
+    message = "there is no key pw of Secret mine, which is to hold the password of user alice"
+    assert (last.steps, last.obstacle) == ((), Waiting("PasswordMissing", message))
 
 
 @pytest.mark.parametrize("text", ["", "two\n", "a\x00b", "\udcff"], ids=["empty", "line-end", "nul", "not-utf-8"])
 def test_text_that_is_no_password_is_refused(given: User, text: str) -> None:
-    made = plan(given, observed(password=text))
+    seen = observed(password=text)
+    made = plan(given, seen)
 
-    assert isinstance(made.obstacle, Refused)
-    assert made.obstacle.reason == "PasswordUnusable"
+    assert kinds(made) == ["CreateAcls"]
+    last = plan(given, after(made, seen))
+    assert isinstance(last.obstacle, Refused)
+    assert (last.steps, last.obstacle.reason) == ((), "PasswordUnusable")
 
 
 # --- who has no password
@@ -369,10 +373,13 @@ def test_younger_object_changes_nothing(alice: User) -> None:
 def test_secret_of_somebody_else_is_left_alone(alice: User) -> None:
     foreign = AccessSecret(name="alice", entries={"password": "x"})
 
-    made = plan(alice, observed(secret=foreign))
+    seen = observed(secret=foreign, acls=frozenset({READ, WRITE}))
+    made = plan(alice, seen)
 
-    assert isinstance(made.obstacle, Refused)
-    assert made.obstacle.reason == "SecretTaken"
+    assert kinds(made) == ["DeleteAcls", "AlterQuotas"], "what the user may not do any more waits for nothing"
+    last = plan(alice, after(made, seen))
+    assert isinstance(last.obstacle, Refused)
+    assert (last.steps, last.obstacle.reason) == ((), "SecretTaken")
     assert plan_user_deletion(alice, observed(secret=foreign)) == Plan()
 
 
