@@ -159,15 +159,21 @@ async def _examine_cluster(
     from ottla.client.admin import AdminClient
     from ottla.errors import OttlaError
 
-    client = AdminClient(
-        entrances, request_timeout_s=timeout_s, connect_timeout_s=timeout_s, client_id="ottla-doctor", security=security
-    )
-    async with client as admin:
+    def new_client() -> AdminClient:
+        return AdminClient(
+            entrances,
+            client_id="ottla-doctor",
+            request_timeout_s=timeout_s,
+            connect_timeout_s=timeout_s,
+            security=security,
+        )
+
+    async with new_client() as admin:
         try:
             brokers = (await admin.describe_cluster(include_fenced=True)).brokers
             for finding in await check_advertised(brokers, security, timeout_s):
                 yield finding
-            async for finding in check_health(admin, brokers):
+            async for finding in check_health(admin, brokers, new_client):
                 yield finding
             async for finding in check_permissions(admin.cluster, security, topics, groups):
                 yield finding

@@ -1,7 +1,7 @@
 """How the cluster is: its quorum, brokers and partitions, and whether its clock agrees with this one's."""
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from ottla.cli.doctor_checks.finding import Finding, Verdict
@@ -11,16 +11,24 @@ from ottla.errors import ErrorCode, KafkaError, OttlaError
 
 CLOCK_SKEW_MS_MAX: Final = 5_000
 SHOWN_MAX: Final = 5
+QUORUM_STEP: Final = "see whether a majority of the controllers runs and reaches each other: their logs say who votes"
 _REFUSALS: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
-async def check_health(admin: AdminClient, brokers: Sequence[BrokerDescription]) -> AsyncIterator[Finding]:
-    """Yield what quorum, brokers and partitions say."""
+async def check_health(
+    admin: AdminClient, brokers: Sequence[BrokerDescription], new_client: Callable[[], AdminClient]
+) -> AsyncIterator[Finding]:
+    """Yield what quorum, brokers and partitions say.
+
+    ``new_client`` makes one with a connection of its own: a broker that finds no leader of the quorum lets the question
+    wait, and whatever comes behind it on the same connection.
+    """
     yield _fenced(brokers)
     try:
-        quorum = await admin.describe_quorum()
+        async with new_client() as apart:
+            quorum = await apart.describe_quorum()
     except OttlaError as error:
-        yield _not_seen("quorum", "the metadata quorum", error, Verdict.UNHEALTHY)
+        yield _not_seen("quorum", "the metadata quorum", error, QUORUM_STEP)
     else:
         yield _quorum(quorum)
         if (clock := _clock(quorum, time.time_ns() // 1_000_000)) is not None:
@@ -28,7 +36,7 @@ async def check_health(admin: AdminClient, brokers: Sequence[BrokerDescription])
     try:
         topics = await admin.describe_topic_partitions(None)
     except OttlaError as error:
-        yield _not_seen("partitions", "topics", error, Verdict.UNHEALTHY)
+        yield _not_seen("partitions", "the partitions", error, "look at the logs of the broker that was asked")
         return
     try:
         min_isr = await admin.describe_topic_config(sorted(topics), "min.insync.replicas")
@@ -39,7 +47,7 @@ async def check_health(admin: AdminClient, brokers: Sequence[BrokerDescription])
         yield finding
 
 
-def _not_seen(check: str, subject: str, error: OttlaError, otherwise: Verdict) -> Finding:
+def _not_seen(check: str, subject: str, error: OttlaError, next_step: str) -> Finding:
     if isinstance(error, KafkaError) and error.code in _REFUSALS:
         return Finding(
             check=check,
@@ -51,9 +59,9 @@ def _not_seen(check: str, subject: str, error: OttlaError, otherwise: Verdict) -
     return Finding(
         check=check,
         subject=subject,
-        verdict=otherwise,
+        verdict=Verdict.UNHEALTHY,
         said=str(error),
-        next_step="see whether a majority of the controllers runs and reaches each other: their logs say who votes",
+        next_step=next_step,
     )
 
 

@@ -19,7 +19,7 @@ async def check_permissions(
     """Yield what may be done; a named topic that can be neither read nor written is a failure, a group not read too."""
     who = security.login.user if security.login is not None and security.login.user else "NAME"
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    described = await cluster.send_to_any(request, DescribeClusterResponse)
+    described = await cluster.send_to_any(request, DescribeClusterResponse, timeout_s=cluster.request_timeout_s)
     allowed = operations(described.cluster_authorized_operations)
     said = f"this user may {_in_words(allowed)}" if allowed else "this user may do nothing with the cluster as a whole"
     yield Finding(check="permissions", subject="the cluster", verdict=Verdict.OK, said=said)
@@ -35,7 +35,7 @@ async def _topic(cluster: Cluster, name: str, who: str) -> Finding:
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    entry = (await cluster.send_to_any(request, MetadataResponse)).topics[0]
+    entry = (await cluster.send_to_any(request, MetadataResponse, timeout_s=cluster.request_timeout_s)).topics[0]
     subject = f"topic {name}"
     if entry.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         step = f"check the name (ottla topic list), or: ottla topic create {name}"
@@ -58,7 +58,9 @@ async def _group(cluster: Cluster, name: str, who: str) -> Finding:
 
     async def ask() -> DescribedGroup:
         # From version 6 on nothing is told about a group that has no member and no offset yet.
-        answer = await cluster.send_to_coordinator(name, request, DescribeGroupsResponse, highest=5)
+        answer = await cluster.send_to_coordinator(
+            name, request, DescribeGroupsResponse, highest=5, timeout_s=cluster.request_timeout_s
+        )
         entry = answer.groups[0]
         raise_for(entry.error_code)
         return entry
