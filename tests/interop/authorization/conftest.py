@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from permission_server import PASSWORDS, Server, eventually, is_listening
 
+from ottla.types import Endpoint
+
 HERE = Path(__file__).parent
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -39,21 +41,21 @@ class Starter:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._servers: list[Server] = []
 
-    def start(self, kind: str, **settings: str) -> Locked:
+    def start(self, kind: str, host: str = "127.0.0.1", **settings: str) -> Locked:
         """Run one node that is both broker and controller; return when the topics of the catalog are there."""
         directory = self._directory / f"{kind}-{len(self._processes)}"
         directory.mkdir()
         ports = self._free_port(), self._free_port()
         config = directory / "server.properties"
-        lines = _properties(*ports, directory / "data") | settings
+        lines = _properties(host, *ports, directory / "data") | settings
         config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._format(config)
         self._processes.append(self._launch(self._command(kind, config), directory / "node.out"))
-        eventually(lambda: all(is_listening(port) for port in ports))
-        server = Server(*ports)
+        eventually(lambda: all(is_listening(host, port) for port in ports))
+        server = Server(host, *ports)
         self._servers.append(server)
         server.prepare()
-        return Locked(server, f"127.0.0.1:{ports[0]}", _client_properties(directory))
+        return Locked(server, str(Endpoint(host, ports[0])), _client_properties(directory))
 
     def close(self) -> None:
         for server in self._servers:
@@ -100,15 +102,17 @@ def lenient(starter: Starter) -> dict[str, Locked]:
     return {kind: starter.start(kind, **settings) for kind in (KAFKA, OURS)}
 
 
-def _properties(broker_port: int, controller_port: int, data: Path) -> dict[str, str]:
+def _properties(host: str, broker_port: int, controller_port: int, data: Path) -> dict[str, str]:
+    controller = str(Endpoint(host, controller_port))
+    listeners = f"CLIENT://{Endpoint(host, broker_port)},CONTROLLER://{controller}"
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
     jaas = f'{JAAS} required username="admin" password="{PASSWORDS["admin"]}" {users};'
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-        "listeners": f"CLIENT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{broker_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.quorum.bootstrap.servers": controller,
+        "listeners": listeners,
+        "advertised.listeners": listeners,
         "listener.security.protocol.map": "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
         "inter.broker.listener.name": "CLIENT",
         "controller.listener.names": "CONTROLLER",

@@ -51,7 +51,7 @@ LENIENT_GRANTS = (
 """To be walked as well where what no entry speaks of is allowed to everybody."""
 
 
-def grants() -> Iterator[tuple[str, Grant]]:
+def _grants() -> Iterator[tuple[str, Grant]]:
     """Yield every grant with its name."""
     yield "nothing", ()
     for resource_type, (names, operations) in _BY_TYPE.items():
@@ -144,3 +144,7 @@ def _cluster(operation: Operation) -> Acl:
 
 def _deny(acl: Acl) -> Acl:
     return acl._replace(permission_type=PermissionType.DENY)
+
+
+GRANTS = dict(_grants())
+"""Every grant by its name."""

@@ -75,8 +75,8 @@ _probes = itertools.count()
 class Connection:
     """A login over PLAIN; opens anew when the server has closed it."""
 
-    def __init__(self, port: int, user: str) -> None:
-        self._port = port
+    def __init__(self, host: str, port: int, user: str) -> None:
+        self._address = host, port
         self._user = user
         self._socket: socket.socket | None = None
         self._correlation_id = 0
@@ -109,7 +109,7 @@ class Connection:
             self._socket = None
 
     def _open(self) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=WITHIN_S)
+        self._socket = socket.create_connection(self._address, timeout=WITHIN_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         shaken = self._ask(build(request_type(ApiKey.SASL_HANDSHAKE), {"mechanism": "PLAIN"}), 1)
         token = f"\0{self._user}\0{PASSWORDS[self._user]}".encode()
@@ -150,11 +150,11 @@ class Connection:
 class Server:
     """One node with two doors, for clients and for controllers; `admin` is a super user, `alice` is who is tested."""
 
-    def __init__(self, broker_port: int, controller_port: int) -> None:
+    def __init__(self, host: str, broker_port: int, controller_port: int) -> None:
         self.topic_ids: dict[str, Uuid] = {}
         self._made: dict[str, Uuid] = {}
         self._connections = {
-            (user, on_controller): Connection(controller_port if on_controller else broker_port, user)
+            (user, on_controller): Connection(host, controller_port if on_controller else broker_port, user)
             for user in PASSWORDS
             for on_controller in (False, True)
         }
@@ -276,9 +276,9 @@ def eventually(condition: Callable[[], Any]) -> None:
         time.sleep(0.005)
 
 
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def is_listening(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        return probe.connect_ex((host, port)) == 0
 
 
 def _creation(acl: Acl) -> dict[str, Any]:

@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 from permission_catalog import ROWS
-from permission_grants import LENIENT_GRANTS, Grant, grants
+from permission_grants import GRANTS, LENIENT_GRANTS, Grant
 
 pytestmark = pytest.mark.slow
-
-GRANTS = dict(grants())
 
 
 def differences(nodes: dict[str, Any], user: str) -> str:
