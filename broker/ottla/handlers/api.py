@@ -43,6 +43,10 @@ class ListenerRole(Enum):
 class Login(Protocol):
     """A connection's SASL login, as its two handlers see it; implemented by `server.authentication`."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is known who the client is; a renewal changes nothing about that."""
+
     def choose(self, mechanism: str, *, version: int) -> Answer:
         """Return the answer to a SaslHandshake of ``version``."""
 

@@ -268,6 +268,11 @@ class ConnectionLogin:
     def _listener(self) -> SaslListener:
         return self._owner.listeners[self._connection.info.listener]
 
+    @property
+    def is_complete(self) -> bool:
+        """See `handlers.api.Login.is_complete`."""
+        return self._user is not None
+
     # --- the guard
 
     def stops(self, frame: memoryview) -> bool:

@@ -113,7 +113,7 @@ class Pipeline:
         respond = self._respond
         if self._quotas.is_enabled:
             context.charge = self._quotas.begin(
-                api_key, connection.info.principal, client_id, is_between_nodes=_is_replicas_fetch(context)
+                api_key, connection.info.principal, client_id, is_exempt=_is_exempt(context)
             )
             respond = self._respond_charged
             context.size_bytes = len(frame)
@@ -298,8 +298,14 @@ class Pipeline:
         return made
 
 
-def _is_replicas_fetch(context: RequestContext) -> bool:
-    """Return whether a replica of the quorum fetches; one of a partition says so in its handler."""
+def _is_exempt(context: RequestContext) -> bool:
+    """Return whether no quota holds, because it is not known yet whose, or a replica of the quorum fetches.
+
+    One of a partition says so in its handler.
+    """
+    login = context.connection.login
+    if login is not None and not login.is_complete:
+        return True
     return context.api_key == ApiKey.FETCH and context.connection.role is ListenerRole.CONTROLLER
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
@@ -17,6 +17,7 @@ from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasResponse,
     OpData,
 )
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -24,6 +25,8 @@ from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.messages.registry import ApiKey, response_type
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 
 def set_limit(node: RunningNode, entity: dict[str, str | None], **limits: float | None) -> None:
@@ -337,3 +340,27 @@ def test_without_quotas_nothing_is_measured(running: RunningNode) -> None:
 
     assert client.ask(MetadataRequest(topics=[]), MetadataResponse, 9).throttle_time_ms == 0
     assert set(running.node.services.quotas.measured().values()) == {0}
+
+
+def test_a_login_is_on_nobodys_account(world: World) -> None:
+    running = world.start_node(
+        **{
+            "listeners": f"{PROPERTIES['listeners']},LOCKED://localhost:9095",
+            "advertised.listeners": f"{PROPERTIES['advertised.listeners']},LOCKED://localhost:9095",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOCKED:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.locked.plain.sasl.jaas.config": (
+                'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+            ),
+        }
+    )
+    set_limit(running, {"user": None}, request_percentage=1)
+    client = running.connect("LOCKED")
+    ask(client, ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
+    ask(client, SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert ask(client, SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2).error_code == ErrorCode.NONE
+    assert running.node.services.quotas.measured()["request_percentage"] == 0
+
+    ask(client, MetadataRequest(topics=[]), 9)
+
+    assert running.node.services.quotas.measured()["request_percentage"] == 1

@@ -45,11 +45,9 @@ _BETWEEN_NODES: Final = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.ENVELOPE,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
     }
 )
-"""What only nodes ask, and logins, which are nobody's yet. A follower's Fetch says so itself."""
+"""What only nodes ask. A follower's Fetch says so itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +89,10 @@ class ClientQuotas:
                     self._limits[key].set(entity, value)
         self.is_enabled = any(self._limits.values())
 
-    def begin(self, api_key: int, principal: str, client_id: str | None, *, is_between_nodes: bool = False) -> Charge:
+    def begin(self, api_key: int, principal: str, client_id: str | None, *, is_exempt: bool = False) -> Charge:
         """Return what is held against a request that has just come in. Only to be called where ``is_enabled``."""
         user = principal.partition(":")[2]
-        return Charge(self, user, client_id or "", is_exempt=is_between_nodes or api_key in _BETWEEN_NODES)
+        return Charge(self, user, client_id or "", is_exempt=is_exempt or api_key in _BETWEEN_NODES)
 
     def record(self, kind: str, user: str, client_id: str, value: float) -> int:
         """Record what was used; return for how long its user is to be held back."""
