@@ -9,6 +9,8 @@ from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, LoginFailedError
 from ottla.client.security import ClientSecurity
 from ottla.errors import ErrorCode, OttlaError
+from ottla.sasl.client_login import Login
+from ottla.sasl.scram import SCRAM_MECHANISMS
 from ottla.types import Endpoint
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -70,16 +72,21 @@ async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float
             subject=subject,
             verdict=Verdict.DENIED,
             said=str(error),
-            next_step=f"check name and password in sasl.jaas.config; `ottla user list` shows who has a credential for "
-            f"{security.login.mechanism}"
-            if security.login.user
-            else "get a new token; the broker's log says what it has against this one",
+            next_step=_credential_step(security.login),
         )
     except OttlaError as error:
         return _unhealthy("login", subject, str(error), "look at the broker's log: it says why it hung up")
     await connection.close()
     said = f"logged in as {who} with {security.login.mechanism}"
     return Finding(check="login", subject=subject, verdict=Verdict.OK, said=said)
+
+
+def _credential_step(login: Login) -> str:
+    if not login.user:
+        return "get a new token; the broker's log says what it has against this one"
+    if login.mechanism in SCRAM_MECHANISMS:
+        return "check name and password in sasl.jaas.config; `ottla user list` shows who may log in with what"
+    return "check name and password in sasl.jaas.config; those of PLAIN stand in the listener's own sasl.jaas.config"
 
 
 async def _offered(
