@@ -141,7 +141,7 @@ class GroupCoordinator:
             self._load_again(now_ms)
         planned_ms = self._timers.next_deadline_ms()
         if not self._loading and (planned_ms is None or planned_ms > now_ms):
-            return self._reload_or(planned_ms)
+            return self._reload_or(planned_ms) if self._shards else planned_ms
         if self._loading:
             self._load_some()
         self._timers.run_due(now_ms)

@@ -30,6 +30,7 @@ class CloseConnection:
 
 Answer: TypeAlias = "Message | Delayed[Any] | CloseConnection | None"
 Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
+_CLUSTER = ResourceType.CLUSTER
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 
@@ -116,7 +117,7 @@ class RequestContext:
         return self.may(operation, ResourceType.GROUP, group_id)
 
     def may_on_cluster(self, operation: Operation) -> bool:
-        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.may(operation, _CLUSTER, CLUSTER_NAME)
 
     def require_on_cluster(self, operation: Operation) -> None:
         """Raise unless who asked is allowed to do this with the cluster.

@@ -43,6 +43,8 @@ _CONSUMER = -1
 _AWAITED_WAIT_MS_MAX = 10
 _PARTITION_OVERHEAD_BYTES = 64
 """What an answer has around the records of a partition, about; counted for quotas."""
+# Looked up in their classes for every fetch they would cost as much as calls.
+_CONTROLLER, _CLUSTER_ACTION = ListenerRole.CONTROLLER, Operation.CLUSTER_ACTION
 
 
 def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answer:
@@ -61,7 +63,7 @@ def _fetch_metadata_log(context: RequestContext, request: FetchRequest) -> Answe
 @serves(api_key=1, versions=range(4, 19))
 def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     """Read now; wait for more unless there is enough, an error, or no time."""
-    if context.connection.role is ListenerRole.CONTROLLER:
+    if context.connection.role is _CONTROLLER:
         context.require_on_cluster(Operation.CLUSTER_ACTION)
         return _fetch_metadata_log(context, request)
     has_state = context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE
@@ -78,7 +80,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     round_: _Round
     if replica_id == _CONSUMER:
         round_ = _ConsumerRound(context, request, session)
-    elif not context.may_on_cluster(Operation.CLUSTER_ACTION):
+    elif not context.may_on_cluster(_CLUSTER_ACTION):
         round_ = _RefusedRound(context, request, session)
     else:
         round_ = _FollowerRound(context, request, session, replica_id)
@@ -107,7 +109,8 @@ class _Round:
         self.response = FetchResponse()
         self.wait_ms_max = request.max_wait_ms
         self._uses_topic_ids = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
-        self._size_bytes_max = min(request.max_bytes, context.services.config.fetch_max_bytes)
+        size_bytes_max = context.services.config.fetch_max_bytes
+        self._size_bytes_max = request.max_bytes if request.max_bytes < size_bytes_max else size_bytes_max
         self._min_bytes = request.min_bytes
         self._answers: dict[PartitionKey, PartitionData] = {}
         self._is_urgent = False
@@ -236,7 +239,8 @@ class _Round:
         answer.log_start_offset = log.log_start_offset
 
     def _room_bytes(self, wanted: FetchPartition) -> int:
-        return min(wanted.partition_max_bytes, self._size_bytes_max - self._size_bytes)
+        left_bytes = self._size_bytes_max - self._size_bytes
+        return wanted.partition_max_bytes if wanted.partition_max_bytes < left_bytes else left_bytes
 
     def _diverges(self, partition: Partition, wanted: FetchPartition, answer: PartitionData) -> bool:
         """Report where the reader's log parts from ours, if it does: it must truncate before it reads on."""

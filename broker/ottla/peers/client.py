@@ -36,6 +36,7 @@ _SCRATCH_BYTES = 64 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _CORRELATION_IDS = 2**31
 _JITTER_PERCENT = 20
+_API_VERSIONS = ApiKey.API_VERSIONS  # looked up in its class for every answer it would cost as much as a call
 _API_VERSIONS_NEWEST = 4
 _ATTEMPTS_TO_LONGEST_REST = 16
 
@@ -114,7 +115,7 @@ class PeerClient:
             found.earliest_deadline_ms = pending.deadline_ms
             self._is_due_known = False
         found.unsent.append(pending)
-        if found.state is State.UP:
+        if found.is_up:
             self._transmit_unsent(found)
         elif found.state is State.DOWN:
             self._is_due_known = False
@@ -172,7 +173,7 @@ class PeerClient:
         lane = self.lane_of.get(connection)
         if lane is not None:
             lane.may_send = True
-            if lane.state is State.UP:
+            if lane.is_up:
                 self._transmit_unsent(lane)
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
@@ -236,6 +237,7 @@ class PeerClient:
 
     def _enter(self, lane: Lane, state: State) -> None:
         lane.state = state
+        lane.is_up = state is State.UP
         self._is_due_known = False
 
     def _connect(self, lane: Lane, now_ms: int) -> None:
@@ -361,7 +363,7 @@ class PeerClient:
     # --- requests and answers
 
     def _transmit_unsent(self, lane: Lane) -> None:
-        while lane.unsent and lane.may_send and lane.state is State.UP:
+        while lane.unsent and lane.may_send and lane.is_up:
             pending = lane.unsent.popleft()
             api_key = pending.request.api_key
             spoken = lane.spoken.get(api_key)
@@ -422,7 +424,7 @@ class PeerClient:
         position, version = 4, spoken.version
         if spoken.has_flexible_response_header:
             position = skip_header_tags(frame, position)
-        if spoken.api_key is ApiKey.API_VERSIONS:
+        if spoken.api_key is _API_VERSIONS:
             # What does not know the version answers in version 0 (KIP-511), which begins with the same error code.
             is_refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
             version = 0 if is_refused else version

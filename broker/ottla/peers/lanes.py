@@ -46,6 +46,7 @@ class Lane:
         "endpoint",
         "failed_attempts",
         "in_flight",
+        "is_up",
         "last_active_ms",
         "listener",
         "login",
@@ -64,6 +65,8 @@ class Lane:
         self.listener = listener
         self.name = name
         self.state = State.DOWN
+        self.is_up = False
+        """Whether the state is UP: what everything that is sent asks."""
         self.connection: ConnectionId = 0
         self.reader: FrameReader | None = None
         self.versions: dict[int, tuple[int, int]] = {}
@@ -83,7 +86,7 @@ class Lane:
     @property
     def is_renewal_due_at_ms(self) -> int | None:
         """When the login is to be renewed; None while it is not up, or holds for ever."""
-        return self.login.renew_at_ms if self.login is not None and self.state is State.UP else None
+        return self.login.renew_at_ms if self.login is not None and self.is_up else None
 
     def waiting(self) -> list[Pending]:
         return [*self.in_flight, *self.unsent]

@@ -82,7 +82,7 @@ class Purgatory(Generic[T]):
             self._by_key.setdefault(key, []).append(operation)
         self._sequence += 1
         heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
-        self.due_ms = min(self.due_ms, deadline_ms)
+        self.due_ms = deadline_ms if deadline_ms < self.due_ms else self.due_ms
         self._waiting += 1
         return operation.delayed
 
@@ -129,7 +129,7 @@ class Purgatory(Generic[T]):
         operation.release()
         self._waiting -= 1
         self._left_behind += 1
-        if self._left_behind > max(_PURGE_AT_LEAST, self._waiting):
+        if self._left_behind > _PURGE_AT_LEAST and self._left_behind > self._waiting:
             self._purge()
         self._uncover()
 

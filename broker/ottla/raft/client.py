@@ -193,12 +193,12 @@ class RaftClient(Generic[RecordT]):
     @property
     def high_watermark(self) -> Offset | None:
         """The first offset that is not committed; None while this replica, or the leader that it is, knows of none."""
-        leader = self._replica.quorum.leader
-        return self._replica.high_watermark if leader is None else leader.high_watermark
+        state = self._replica.quorum.state
+        return state.high_watermark if isinstance(state, LeaderState) else self._replica.high_watermark
 
     @property
     def log_end_offset(self) -> Offset:
-        return self._replica.log.end_offset
+        return self._replica.log.log.log_end_offset
 
     @property
     def log_epoch(self) -> LeaderEpoch:
@@ -366,7 +366,7 @@ class RaftClient(Generic[RecordT]):
         state, now_ms = self._replica.quorum.state, self._replica.now_ms
         if self._shutdown is not None:
             self._poll_shutdown(state, now_ms)
-        if isinstance(state, ProspectiveState | CandidateState):
+        if isinstance(state, (ProspectiveState, CandidateState)):
             self._elections.poll(now_ms)
         elif isinstance(state, LeaderState):
             self._leadership.poll(now_ms)
@@ -390,7 +390,7 @@ class RaftClient(Generic[RecordT]):
 
     def _state_deadline_ms(self) -> int | None:
         state = self._replica.quorum.state
-        if isinstance(state, ProspectiveState | CandidateState):
+        if isinstance(state, (ProspectiveState, CandidateState)):
             return self._elections.deadline_ms()
         if isinstance(state, LeaderState):
             return _earlier(self._leadership.deadline_ms(), self._voter_changes.deadline_ms())
@@ -596,4 +596,4 @@ class RaftClient(Generic[RecordT]):
 
 
 def _earlier(first: int | None, second: int | None) -> int | None:
-    return min((each for each in (first, second) if each is not None), default=None)
+    return second if first is None or (second is not None and second < first) else first

@@ -30,6 +30,8 @@ LOST_LEADER_DELAY_MS: Final = 50
 
 logger = logging.getLogger(__name__)
 
+_FETCHING = (FollowerState, UnattachedState)
+
 
 class Fetching:
     """See the module."""
@@ -59,7 +61,7 @@ class Fetching:
         """Give the leader up when it is time; send the next fetch when it may be sent."""
         replica = self._replica
         state = replica.quorum.state
-        assert isinstance(state, FollowerState | UnattachedState), f"{state} does not fetch"
+        assert isinstance(state, _FETCHING), f"{state} does not fetch"
         if replica.quorum.is_voter and now_ms >= _gives_up_at_ms(state):
             replica.become_prospective()
             return
@@ -79,7 +81,7 @@ class Fetching:
     def deadline_ms(self) -> int | None:
         """Return when `poll` is next due."""
         state = self._replica.quorum.state
-        assert isinstance(state, FollowerState | UnattachedState), f"{state} does not fetch"
+        assert isinstance(state, _FETCHING), f"{state} does not fetch"
         deadlines = []
         if self._replica.quorum.is_voter:
             deadlines.append(_gives_up_at_ms(state))

@@ -57,7 +57,9 @@ class VoterSet:
     def key_of(self, replica: ReplicaKey) -> ReplicaKey:
         """Return the name under which ``replica`` is a voter, else ``replica``: a static voter has no directory id."""
         voter = self.voters.get(replica.node_id)
-        return voter.key if voter is not None and self.is_voter(replica) else replica
+        if voter is None or voter.directory_id == replica.directory_id:
+            return replica
+        return voter.key if self.is_voter(replica) else replica
 
     def endpoint_of(self, node_id: NodeId, listener: str) -> Endpoint | None:
         """Return where the voter is to be dialled; None when it is no voter or does not say."""

@@ -281,7 +281,7 @@ class ReplicaFetcher:
             assert isinstance(answer, PeerFailure)
             self._on_unreachable(answer)
             return
-        if answer.error_code != ErrorCode.NONE:
+        if answer.error_code != 0:
             self._on_refused(ErrorCode(answer.error_code))
             return
         if self._failures >= _FAILURES_UNTIL_TOLD:
@@ -326,7 +326,7 @@ class ReplicaFetcher:
         if followed.sent[0] != followed.partition.log.log_end_offset or data.preferred_read_replica >= 0:
             return  # the log was changed since it was asked for
         try:
-            if data.error_code != ErrorCode.NONE:
+            if data.error_code != 0:
                 self._on_error(followed, ErrorCode(data.error_code))
             elif data.diverging_epoch.end_offset >= 0:
                 self._truncate(followed, OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))

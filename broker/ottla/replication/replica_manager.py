@@ -123,6 +123,10 @@ class ReplicaManager:
 
     def _join(self, neighbours: Neighbours) -> None:
         self._directories = DirectoryAssignments(node_id=self.node_id, neighbours=neighbours, clock=self._clock)
+        self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments, ...] = (
+            *self._purgatories,
+            self._directories,
+        )
         self.isr = IsrManager(
             node_id=self.node_id,
             neighbours=neighbours,
@@ -573,12 +577,9 @@ class ReplicaManager:
         """Return when anything is due but another look at the leaders that were lost."""
         if self._unassigned or self._unhurried:
             return self._clock.monotonic_ms()
-        return min(
-            self.produce_purgatory.due_ms,
-            self.fetch_purgatory.due_ms,
-            self.commit_purgatory.due_ms,
-            self.delete_purgatory.due_ms,
-            self.fetchers.due_ms,
-            self.isr.due_ms,
-            self._directories.due_ms,
-        )
+        earliest_ms = self.fetchers.due_ms
+        isr_due_ms = self.isr.due_ms
+        earliest_ms = isr_due_ms if isr_due_ms < earliest_ms else earliest_ms
+        for waits in self._with_deadlines:
+            earliest_ms = waits.due_ms if waits.due_ms < earliest_ms else earliest_ms
+        return earliest_ms

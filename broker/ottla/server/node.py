@@ -506,7 +506,8 @@ class Node:
             due_ms = part.tick(now_ms)
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
-        self.logs.tick(now_ms)
+        if now_ms >= self.logs.due_ms:
+            self.logs.tick(now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:

@@ -36,6 +36,8 @@ _FIXED_HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
 _CLIENT_ID_LENGTH = struct.Struct(">h")
 _RESPONSE_START = struct.Struct(">ii")  # size, correlation id
 _SIZE = struct.Struct(">i")
+# Looked up in their classes for every request they would cost as much as calls.
+_BROKER, _PRODUCE = ListenerRole.BROKER, ApiKey.PRODUCE
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ class Pipeline:
             if charge is not None:
                 charge.handled()
             delayed = Delayed.of(answer) if isinstance(answer, Message) else answer
-            self._await(connection, delayed, respond, holds_up=context.api_key != ApiKey.PRODUCE)
+            self._await(connection, delayed, respond, holds_up=context.api_key != _PRODUCE)
         elif charge is not None:
             self._mute(connection, charge.settle(produced_bytes=context.size_bytes, is_answered=False))
 
@@ -166,7 +168,7 @@ class Pipeline:
 
     def _routes_of(self, role: ListenerRole) -> dict[int, Route]:
         # Twice per request a hash of the role would cost more than this.
-        return self._broker_routes if role is ListenerRole.BROKER else self._controller_routes
+        return self._broker_routes if role is _BROKER else self._controller_routes
 
     def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""

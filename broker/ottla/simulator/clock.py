@@ -19,6 +19,10 @@ class SimulatedClock:
     def wall_ms(self) -> int:
         return self.now_ms + self._wall_offset_ms
 
+    def true_ms(self, monotonic_ms: int) -> int:
+        """Return ``monotonic_ms``: this clock is the true time; see `MachineClock`."""
+        return monotonic_ms
+
     def advance(self, milliseconds: int) -> None:
         assert milliseconds >= 0, "the monotonic clock never goes back"
         self.now_ms += milliseconds

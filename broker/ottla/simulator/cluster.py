@@ -10,7 +10,7 @@ from ottla.config.node_config import NodeConfig
 from ottla.errors import StorageError
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.format import FormatOptions, format_storage
-from ottla.ports import Clock, Random
+from ottla.ports import Random
 from ottla.raft.voter_set import Voter
 from ottla.server.node import Node
 from ottla.simulator.chance import SeededRandom
@@ -53,7 +53,7 @@ class SimulatedNode:
         self.roles = roles
         self.host = f"node{node_id}"
         self.directory_id = directory_id
-        self.clock: Clock = cluster.clock
+        self.clock: SimulatedClock | MachineClock = cluster.clock
         self.disk = self.new_disk()
         self.network = SimulatedNetwork()
         self.process: Node | None = None
@@ -312,7 +312,8 @@ class Cluster:
             now_ms = self.clock.now_ms
             if now_ms >= end_ms:
                 return
-            self.clock.advance(min(self._next_event_ms(now_ms), end_ms) - now_ms)
+            next_ms = self._next_event_ms(now_ms)
+            self.clock.advance((next_ms if next_ms < end_ms else end_ms) - now_ms)
 
     def run_until(self, condition: Callable[[], bool], *, limit_ms: int = 60_000) -> None:
         """Let time pass until ``condition`` holds; it is looked at after every event."""
@@ -365,13 +366,8 @@ class Cluster:
         self.now_at = place.host
         if process.tick() or not self._touched.get(place.host, True):
             self.on_event(place)
-        wake_ms = self.true_ms(place, process.next_deadline_ms())
+        wake_ms = place.clock.true_ms(process.next_deadline_ms())
         place.wake_ms = now_ms + 1 if place.stopped or wake_ms <= now_ms else wake_ms
-
-    def true_ms(self, place: SimulatedNode, monotonic_ms: int) -> int:
-        """Return when the node's clock says ``monotonic_ms``."""
-        clock = place.clock
-        return clock.true_ms(monotonic_ms) if isinstance(clock, MachineClock) else monotonic_ms
 
     def _end(self, place: SimulatedNode) -> None:
         """The process has stopped by itself: close it as the runtime does."""

@@ -138,7 +138,8 @@ class Internet:
             return
         arrival_ms = self._clock.now_ms + travel_ms
         if end is not None:
-            arrival_ms = end.last_arrival_ms = max(end.last_arrival_ms, arrival_ms)
+            before_ms = end.last_arrival_ms
+            arrival_ms = end.last_arrival_ms = arrival_ms if arrival_ms > before_ms else before_ms
         self.events.at(arrival_ms, self._land, source, target, end, action, arguments)
 
     def _land(self, source: str, target: str, end: Socket | None, action: _Action, arguments: tuple[Any, ...]) -> None:
@@ -338,15 +339,17 @@ class Internet:
             buffer[:size] = arrived
             del socket.arrived[:size]
             core.received(socket.connection, size)
-            self._note_read(socket.other, size)
+            sender = socket.other
+            if sender is not None:
+                sender.in_flight_bytes -= size
+                if sender.told_to_wait:
+                    self._go_on(sender)
         if socket.end_reason is not None and socket.is_open and not (socket.arrived and socket.is_read_from):
             self._fail(socket, socket.end_reason)
 
-    def _note_read(self, sender: Socket | None, size: int) -> None:
-        if sender is None:
-            return
-        sender.in_flight_bytes -= size
-        if sender.told_to_wait and sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
+    def _go_on(self, sender: Socket) -> None:
+        """Tell who waits to go on once enough has been read."""
+        if sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
             sender.told_to_wait = False
             self.reach_later(sender.host, 0, self._drain, sender)
 

@@ -90,7 +90,8 @@ class SimulatedNetwork:
         socket = self._sockets.get(connection)
         if socket is not None:
             assert self._internet is not None
-            return self._internet.send(socket, b"".join(map(_bytes_of, chunks)))
+            data = _bytes_of(chunks[0]) if len(chunks) == 1 else b"".join(map(_bytes_of, chunks))
+            return self._internet.send(socket, data)
         peer = self._peers.get(connection)
         if peer is None or peer.is_closed:
             return True

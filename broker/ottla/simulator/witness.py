@@ -3,7 +3,7 @@
 A look costs little where nothing has: one comparison for the quorum, one for the metadata, one per partition.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
@@ -175,11 +175,8 @@ class Witness:
             seen.image = image
             with _observed(place):
                 self._look_at_image(image)
-        self._look_at_replicas(place, process.replicas, seen.replicas)
-
-    def _look_at_replicas(self, place: SimulatedNode, partitions: Iterable[Partition], seen: _Replicas) -> None:
-        node_id = place.node_id
-        for partition in partitions:
+        node_id, replicas = place.node_id, seen.replicas
+        for partition in process.replicas:
             log = partition.log
             # Compared as a whole, since mostly nothing has changed.
             now = (
@@ -190,8 +187,8 @@ class Witness:
                 log.log_end_offset,
                 log.log_start_offset,
             )
-            if seen.get(partition.topic_partition) != now:
-                self._on_changed(place, partition, seen, now)
+            if replicas.get(partition.topic_partition) != now:
+                self._on_changed(place, partition, replicas, now)
 
     def _on_changed(self, place: SimulatedNode, partition: Partition, seen: _Replicas, now: _SeenReplica) -> None:
         old, state = seen.get(partition.topic_partition), ReplicaState(*now[1:])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.wire.codec import primitives
 from ottla.wire.codec.fields import FIXED_KINDS, Field
+from ottla.wire.codec.message import fresh_maker
 from ottla.wire.codec.source import FunctionSource
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ class _StructReader:
         default = field.fresh_default()
         if default == []:
             self.source.line(f"{target} = []")
-        elif default is not None and field.kind == "struct":
-            self.source.line(f"{target} = {self.source.constant('type', field.struct_type)}()")
+        elif default is not None and field.struct_type is not None:
+            self.source.line(f"{target} = {self.source.constant('fresh', fresh_maker(field.struct_type))}()")
         else:
             self.source.line(f"{target} = {self.source.constant('default', default)}")
 
