@@ -1,47 +1,30 @@
 """`ottla acl`, `user` and `quota` against a node that asks its access control entries."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ottla.cli.exit_codes import ExitCode
-from ottla.cli.storage import random_cluster_id
-from ottla.config.properties import format_properties
 
 
 @pytest.fixture(scope="module")
-def guarded_node(
-    bound: list[str], free_port: Callable[[], int], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def guarded_node(run_node: Callable[..., Any], free_port: Callable[[], int]) -> str:
     """Return the ``host:port`` of a node with an authorizer, for whom everybody is a super user."""
-    directory = tmp_path_factory.mktemp("guarded")
     door, quorum = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    path = directory / "server.properties"
-    path.write_text(
-        format_properties(
-            {
-                "process.roles": "broker,controller",
-                "node.id": "1",
-                "controller.quorum.bootstrap.servers": quorum,
-                "listeners": f"PLAINTEXT://{door},CONTROLLER://{quorum}",
-                "controller.listener.names": "CONTROLLER",
-                "log.dirs": str(directory / "data"),
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS",
-            }
-        )
+    run_node(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": quorum,
+            "listeners": f"PLAINTEXT://{door},CONTROLLER://{quorum}",
+            "controller.listener.names": "CONTROLLER",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
     )
-    ottla = [*bound, sys.executable, "-m", "ottla"]
-    subprocess.run(
-        [*ottla, "format", "-t", random_cluster_id(), "-c", str(path), "-s"], check=True, capture_output=True
-    )
-    with subprocess.Popen([*ottla, "run", "-c", str(path)], stderr=subprocess.DEVNULL) as process:
-        yield door
-        process.terminate()
+    return door
 
 
 @pytest.fixture
