@@ -91,7 +91,13 @@ def add(
 
 @user.command(cls=ExampleCommand, examples=["ottla user remove alice --yes"])
 @click.argument("name")
-@_mechanism_option
+@click.option(
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    type=click.Choice(list(_MECHANISMS)),
+    help="Only this one; may be given twice.  [default: all that it has]",
+)
 @yes_option
 @bootstrap_option
 @timeout_option

@@ -3,6 +3,7 @@
 Source: ConfigurationControlManager of Apache Kafka 4.3.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -270,7 +271,7 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> MetadataR
 
 
 def _repeated(resources: list[tuple[int, str]]) -> frozenset[tuple[int, str]]:
-    return frozenset(resource for resource in resources if resources.count(resource) > 1)
+    return frozenset(resource for resource, count in Counter(resources).items() if count > 1)
 
 
 def _refuse_repeated(repeated: frozenset[tuple[int, str]], resource_type: int, name: str) -> None:

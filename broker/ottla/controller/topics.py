@@ -18,7 +18,7 @@ from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_name import colliding_form, invalid_topic_name_reason, may_collide
-from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.ports import Random
 from ottla.security.quotas.mutations import Mutations
 from ottla.types import CLUSTER_METADATA_TOPIC, ZERO_UUID, NodeId, Uuid
@@ -47,6 +47,8 @@ class TopicControl:
         self._random = random
         self._default_partition_count = default_partition_count
         self._default_replication_factor = default_replication_factor
+        self._forms_of: TopicsImage | None = None
+        self._forms: dict[str, str] = {}
         self._described_from: ConfigsImage | None = None
         self._described_topics: dict[tuple[tuple[str, str], ...], list[create_api.CreatableTopicConfigs]] = {}
 
@@ -141,12 +143,19 @@ class TopicControl:
         if name in existing:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if may_collide(name):
-            form = colliding_form(name)
-            for other in sorted(existing):
-                if may_collide(other) and colliding_form(other) == form:
-                    raise KafkaError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-                    )
+            other = self._by_form().get(colliding_form(name))
+            if other is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                )
+
+    def _by_form(self) -> dict[str, str]:
+        """Return a topic by what it collides with; made once for an image: a request may name thousands."""
+        topics = self._state.image.topics
+        if self._forms_of is not topics:
+            names = sorted(filter(may_collide, topics.by_name), reverse=True)
+            self._forms_of, self._forms = topics, {colliding_form(name): name for name in names}
+        return self._forms
 
     def _placements(self, topic: create_api.CreatableTopic) -> list[list[NodeId]]:
         """Let the controller choose the brokers."""

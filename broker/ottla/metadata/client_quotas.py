@@ -31,7 +31,7 @@ class ClientQuotasImage:
     entities: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
 
     def records(self) -> Iterator[MetadataRecord]:
-        for entity, limits in sorted(self.entities.items(), key=lambda item: _in_order(item[0])):
+        for entity, limits in sorted(self.entities.items(), key=lambda item: sorted(map(_place, item[0]))):
             for key, value in sorted(limits.items()):
                 yield quota_record(entity, key, value)
 
@@ -79,4 +79,10 @@ def quota_record(entity: QuotaEntity, key: str, value: float | None) -> Metadata
 
 def _in_order(entity: QuotaEntity) -> list[tuple[str, str | None]]:
     """Return the pairs sorted, the default of a type before its names."""
-    return sorted(entity, key=lambda pair: (pair[0], pair[1] is not None, pair[1] or ""))
+    return sorted(entity, key=_place)
+
+
+def _place(pair: tuple[str, str | None]) -> tuple[str, bool, str]:
+    """Return what sorts a pair: text and None do not compare."""
+    kind, name = pair
+    return kind, name is not None, name or ""

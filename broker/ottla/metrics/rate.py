@@ -9,6 +9,9 @@ Source: SampledStat, Rate and SimpleRate of Apache Kafka 4.3.
 """
 
 from collections import deque
+from typing import Final
+
+WAIT_MS_MAX: Final = 2**31 - 1
 
 
 class WindowedRate:
@@ -50,11 +53,14 @@ class WindowedRate:
         return max(1, elapsed_ms + max(0, missing) * self._window_ms)
 
     def wait_ms(self, limit: float, now_ms: int) -> int:
-        """Return how long to wait until no more than ``limit`` a second were recorded; 0 where that is so now."""
+        """Return how long to wait until no more than ``limit`` a second were recorded; 0 where that is so now.
+
+        No more than `WAIT_MS_MAX`: answers carry it as an int32.
+        """
         elapsed_ms = self.elapsed_ms(now_ms)
         excess = self._total * 1000 - limit * elapsed_ms
         # Half a millisecond more is up, as Java rounds.
-        return int(excess / limit + 0.5) if excess > 0 else 0
+        return int(min(excess / limit + 0.5, WAIT_MS_MAX)) if excess > 0 else 0
 
     def _drop_old(self, now_ms: int) -> None:
         samples = self._samples

@@ -507,3 +507,33 @@ def test_a_client_id_may_not_make_the_member_id_longer_than_a_string(
     response = group_node.call(request, 9, client_id="x" * client_id_bytes).value
 
     assert response.error_code == error
+
+
+def test_a_static_member_that_comes_back_before_its_sync_does_not_upset_the_group(group_node: Any) -> None:
+    """Its new id is the one that has to sync: that the old one never does is no reason to rebalance."""
+    joins = [group_node.join(), group_node.join(instance="i1")]
+    group_node.advance(1_000)
+    leader, static = (join.value for join in joins)
+    group_node.sync(leader.member_id, leader.generation_id, {leader.member_id: b"a", static.member_id: b"b"})
+
+    again = group_node.join(instance="i1").value
+    assert group_node.sync(again.member_id, again.generation_id).value.assignment == b"b"
+    for _ in range(30):
+        group_node.advance(1_000)
+        assert group_node.heartbeat(leader.member_id, leader.generation_id) is ErrorCode.NONE
+        assert group_node.heartbeat(again.member_id, again.generation_id) is ErrorCode.NONE
+
+
+def test_a_static_member_that_comes_back_and_never_syncs_is_dropped_like_any_other(group_node: Any) -> None:
+    joins = [group_node.join(), group_node.join(instance="i1", session_timeout_ms=60_000)]
+    group_node.advance(1_000)
+    leader = joins[0].value
+    group_node.sync(leader.member_id, leader.generation_id, {leader.member_id: b"a"})
+    group_node.join(instance="i1", session_timeout_ms=60_000)
+
+    heartbeats = []
+    for _ in range(30):
+        group_node.advance(1_000)
+        heartbeats.append(group_node.heartbeat(leader.member_id, leader.generation_id))
+
+    assert ErrorCode.REBALANCE_IN_PROGRESS in heartbeats

@@ -55,3 +55,10 @@ def test_a_sample_counts_until_its_last_event_has_left_the_window(rate: Windowed
 
 def test_an_empty_window_is_never_zero_long() -> None:
     assert WindowedRate(window_count=1, window_ms=1_000).elapsed_ms(7) == 1
+
+
+@pytest.mark.parametrize("limit", [1e-3, 1e-300], ids=["small", "nearly-nothing"])
+def test_a_wait_fits_the_field_that_carries_it(rate: WindowedRate, limit: float) -> None:
+    rate.record(1_000_000, 0)
+
+    assert rate.wait_ms(limit, 0) == 2**31 - 1

@@ -35,15 +35,17 @@ class Mutation(NamedTuple):
             yield PlannerRun(BY_NAME[scenario], seed, self.order).run()
 
     def place(self, outcome: Outcome) -> str:
-        return f"{outcome.scenario}, seed {outcome.seed}" + (", troubles" if self.order.troubles else "")
+        return f"{outcome.scenario}, seed {outcome.seed} {self.order}".rstrip()
 
 
 MUTATIONS: list[Mutation] = []
 
 
-def mutation(name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False) -> Callable[[Apply], Apply]:
+def mutation(
+    name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False, crash_at: int | None = None
+) -> Callable[[Apply], Apply]:
     def register(apply: Apply) -> Apply:
-        MUTATIONS.append(Mutation(name, scenarios, Order(troubles=troubles), seeds_max, apply))
+        MUTATIONS.append(Mutation(name, scenarios, Order(troubles=troubles, crash_at=crash_at), seeds_max, apply))
         return apply
 
     return register
@@ -126,7 +128,7 @@ def _give_more(set_attribute: SetAttribute) -> None:
     set_attribute(user, "_acl_steps", generous)
 
 
-@mutation("what too few brokers refuse is refused for good", "create")
+@mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
 def _refuse_early(set_attribute: SetAttribute) -> None:
     async def final(verdict: Any, topic: Any, broker: Any, brokers: int) -> Any:
         return verdict

@@ -182,6 +182,9 @@ class ClassicGroup:
             assignment=old.assignment,
         )
         self.members[new_id] = new
+        if old_id in self.pending_sync:
+            del self.pending_sync[old_id]
+            self.pending_sync[new_id] = None
         if self.leader_id == old_id:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id

@@ -9,6 +9,7 @@ Source: ConnectionQuotas in SocketServer of Apache Kafka 4.3.
 """
 
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Final
 
 from ottla.metadata.client_quotas import CONNECTION_CREATION_RATE
@@ -44,10 +45,12 @@ class ConnectionRates:
 
     def set_limit(self, ip: str | None, rate: float | None) -> None:
         """Set the limit of an address, of all others (``ip`` None), or remove it (``rate`` None)."""
+        # One address has several spellings in IPv6; peers come with the one that Python writes.
+        address = None if ip is None else _spelled(ip)
         if rate is None:
-            self._by_ip.pop(ip, None)
+            self._by_ip.pop(address, None)
         else:
-            self._by_ip[ip] = rate
+            self._by_ip[address] = rate
         self._look_again()
 
     def set_rates(self, broker_rate: int, listener_rates: Mapping[str, int]) -> None:
@@ -91,3 +94,8 @@ class ConnectionRates:
     def _record(self, measured: WindowedRate, rate: float, now_ms: int) -> int:
         measured.record(1, now_ms)
         return min(measured.wait_ms(rate, now_ms), self._throttle_ms_max)
+
+
+def _spelled(ip: str) -> str:
+    address = ip_address(ip)
+    return str(getattr(address, "ipv4_mapped", None) or address)

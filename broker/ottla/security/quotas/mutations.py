@@ -9,6 +9,7 @@ Source: TokenBucket, StrictControllerMutationQuota and PermissiveControllerMutat
 """
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.metrics.rate import WAIT_MS_MAX
 from ottla.ports import Clock
 
 
@@ -71,5 +72,5 @@ class Mutations:
 
     def _hold_back(self, now_ms: int) -> None:
         owed = -self._bucket.tokens(self._rate, self._burst_s, now_ms)
-        self._throttle_ms = int(owed / self._rate * 1000 + 0.5)
+        self._throttle_ms = int(min(owed / self._rate * 1000 + 0.5, WAIT_MS_MAX))
         self._recorded_ms = now_ms

@@ -62,3 +62,19 @@ def test_a_listener_has_a_rate_of_its_own(rates: ConnectionRates) -> None:
 
     assert [rates.accept_wait_ms("CLIENTS", 0, is_privileged=False) for _ in range(101)] == [0] * 100 + [100]
     assert not any(rates.accept_wait_ms("OTHERS", 0, is_privileged=False) for _ in range(101))
+
+
+@pytest.mark.parametrize(
+    ("named", "peer"),
+    [
+        pytest.param("2001:DB8::1", "2001:db8::1", id="capitals"),
+        pytest.param("0:0:0:0:0:0:0:1", "::1", id="as-java-writes-it"),
+        pytest.param("::ffff:10.0.0.1", "10.0.0.1", id="mapped"),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_spelled(rates: ConnectionRates, named: str, peer: str) -> None:
+    rates.set_limit(named, 1)
+
+    assert any(rates.close_after_ms(peer, 0) for _ in range(30))
+    rates.set_limit(peer, None)
+    assert not rates.is_enabled

@@ -59,3 +59,10 @@ def test_no_more_is_saved_up_than_a_window_holds(clock: SimulatedClock) -> None:
     clock.advance(1_000_000)
 
     assert bucket.tokens(2, 11, clock.monotonic_ms()) == 22
+
+
+def test_a_wait_fits_the_field_that_carries_it(clock: SimulatedClock) -> None:
+    permissive = mutations(TokenBucket(), clock, is_strict=False, rate=1e-9)
+    permissive.record(100_000)
+
+    assert permissive.throttle_ms() == 2**31 - 1
