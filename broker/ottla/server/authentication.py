@@ -12,8 +12,8 @@ DONE         everything; SaslHandshake begins a renewal       TOKENS again; clos
 FAILED       nothing is read                                  closed after connection.failed.authentication.delay.ms
 ============ ================================================ =========================================================
 
-Only a login that ends can be renewed, with the same mechanism and user. Who is not logged in after `LOGIN_MS_MAX` is
-closed.
+Only a login that ends can be renewed, with the same mechanism and user, and with SaslHandshake v1: bare tokens have no
+place among answers that other requests still wait for. Who is not logged in after `LOGIN_MS_MAX` is closed.
 Source: SaslServerAuthenticator, KafkaChannel and Selector of Apache Kafka 4.3, whose error texts these are.
 """
 
@@ -296,7 +296,8 @@ class ConnectionLogin:
         """Return whether the session has ended, and end the connection then; only a renewal may still begin."""
         if self._session_ends_ms is None or self._owner.clock.monotonic_ms() <= self._session_ends_ms:
             return False
-        if _HEADER_START.unpack_from(frame)[0] == ApiKey.SASL_HANDSHAKE and self._may_renew():
+        api_key, version = _HEADER_START.unpack_from(frame)
+        if api_key == ApiKey.SASL_HANDSHAKE and self._may_renew(version):
             return False
         self._owner.expired_sessions += 1
         self._owner.on_close(self._connection, "its SASL session is over and was not renewed")
@@ -325,13 +326,15 @@ class ConnectionLogin:
         self._owner.network.pause_reading(self._connection.info.connection)
 
     def _take_bare_token(self, token: bytes) -> None:
-        assert self._exchange is not None
         try:
             answer = self._evaluate(token)
         except AuthenticationFailedError as error:
             self.fail_unanswered(error.reason)
             return
-        self._owner.network.send(self._connection.info.connection, [len(answer).to_bytes(4, "big"), answer])
+        connection, network = self._connection, self._owner.network
+        if not network.send(connection.info.connection, [len(answer).to_bytes(4, "big"), answer]):
+            connection.is_blocked = connection.is_full = True
+            network.pause_reading(connection.info.connection)
 
     # --- what the handlers ask
 
@@ -342,7 +345,7 @@ class ConnectionLogin:
             reason = "a second SaslHandshake where a token is due"
             return self._fail(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), reason)
         if self._state is _State.DONE:
-            if not self._may_renew():
+            if not self._may_renew(version):
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             self._is_renewal = True
             self._lifetime_ms = 0
@@ -432,8 +435,8 @@ class ConnectionLogin:
             lifetimes.append(self._listener.reauth_ms_max[self._mechanism])
         return max(0, min(lifetimes)) if lifetimes else None
 
-    def _may_renew(self) -> bool:
-        if self._session_ends_ms is None:
+    def _may_renew(self, handshake_version: int) -> bool:
+        if self._session_ends_ms is None or handshake_version == 0:
             return False
         now_ms = self._owner.clock.monotonic_ms()
         return self._renewal_began_ms is None or now_ms - self._renewal_began_ms >= RENEWAL_INTERVAL_MS_MIN

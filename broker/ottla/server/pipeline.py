@@ -22,7 +22,7 @@ from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
-from ottla.server.connection import Connection
+from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers
 from ottla.server.muting import Muting
 from ottla.wire.codec import Message
@@ -79,12 +79,23 @@ class Pipeline:
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         """Serve one request; afterwards ``frame`` is not looked at any more."""
         try:
-            if connection.guard is None or not connection.guard.stops(frame):
+            if connection.guard is None or not self._is_stopped(connection, connection.guard, frame):
                 self._serve(connection, frame)
         except ProtocolError as error:
             self._on_close(connection, f"sent bytes that are no request: {error}")
         except struct.error:
             self._on_close(connection, f"sent a frame of {len(frame)} bytes, too few for a request header")
+
+    def _is_stopped(self, connection: Connection, guard: Guard, frame: memoryview) -> bool:
+        try:
+            return guard.stops(frame)
+        except (ProtocolError, struct.error):
+            raise
+        except Exception:
+            # A defect of ours, and nobody may get in by it, nor take the node down.
+            logger.exception("the login of %s on %s failed", connection.info.peer, connection.info.listener)
+            self._on_close(connection, "its login could not be gone on with")
+            return True
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)

@@ -9,7 +9,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
-from ottla.server.authentication import LOGIN_MS_MAX
+from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
 from ottla.wire.codec import Message
@@ -263,6 +263,21 @@ def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: 
     assert is_served(client)
 
 
+def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(locked: RunningNode) -> None:
+    client = locked.connect(DOOR)
+    handshake(client, "PLAIN", 0)
+    client.peer.takes_bytes = False
+    locked.network.queued_size_bytes_max = 3
+    client.send_bytes(struct.pack(">i", 13) + b"\0alice\0secret")
+
+    assert not client.peer.is_read_from
+    client.peer.takes_bytes = True
+    locked.network.take(client.peer)
+    locked.node.drained(client.peer.connection)
+    assert client.take_frame() == b""
+    assert is_served(client)
+
+
 def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
     handshake(client, "PLAIN", 0)
@@ -418,6 +433,42 @@ def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None
 
     assert client.is_closed
     assert client.take_frame() is None
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"], ids=["its-own-mechanism", "another-mechanism"])
+def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: RunningNode, mechanism: str) -> None:
+    client = renewable.connect(DOOR)
+    log_in(client)
+    assert handshake(client, mechanism, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert is_served(client)
+
+    client.send_bytes(struct.pack(">i", 13) + b"\0alice\0secret")
+    assert client.is_closed, "a bare token is no request"
+    assert is_served(renewable.connect())
+
+
+def test_a_session_that_is_over_is_not_renewed_with_a_handshake_of_version_zero(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
+    log_in(client)
+    renewable.run(5_010)
+    client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+
+    assert client.is_closed
+    assert renewable.node.gateway.authentication.expired_sessions == 1
+
+
+def test_a_defect_in_a_login_ends_its_connection_only(
+    locked: RunningNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, other = locked.connect(DOOR), locked.connect()
+    handshake(client, "PLAIN")
+    monkeypatch.setattr(ConnectionLogin, "_refuse", lambda *_: 1 // 0)
+    client.send(EVERYTHING, 9)
+
+    assert client.is_closed
+    assert client.take_frame() is None
+    assert "the login of 10.0.0.7:5000 on LOCKED failed" in caplog.text
+    assert is_served(other)
 
 
 # --- settings that change while the node runs
