@@ -16,7 +16,7 @@ from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.purgatory import Delayed
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
 
@@ -103,11 +103,16 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
 def _check_for_this_broker(context: RequestContext, resource: ResourceT, values_after: ValuesAfter[ResourceT]) -> None:
     """Refuse what does not fit this broker as it runs; a controller takes it, as Kafka's does.
 
+    Of whoever may not alter the cluster nothing is looked at: that costs time and opens files, and the controller
+    refuses it anyway.
+
     Raises:
         KafkaError: INVALID_REQUEST: steps of thread counts that are too large, cordoned directories that are not there,
             certificates that cannot be used.
     """
     if resource.resource_type != ConfigResourceType.BROKER or context.connection.role is not ListenerRole.BROKER:
+        return
+    if not context.would_be_allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return
     before = broker_layers(context)
     try:

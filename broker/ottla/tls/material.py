@@ -5,6 +5,7 @@ Source: DefaultSslEngineFactory (Kafka 4.3) for what a store may hold; RFC 7468 
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -35,6 +36,7 @@ _PEM: Final = b"-----BEGIN "
 # What lies between the lines may be broken anywhere, by blanks as well: so it stands in a properties file.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _LINE: Final = 64
+_FILE_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,10 +120,20 @@ def _inline_key(store: Store) -> str:
 def _read_file(store: Store, place: str) -> bytes:
     assert store.location is not None
     try:
-        with open(store.location, "rb") as file:
-            return file.read()
+        with open(store.location, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _wrong(store, place, "is no regular file")
+            data = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise _wrong(store, place, f"cannot be read: {error.strerror or error}") from error
+    if len(data) > _FILE_BYTES_MAX:
+        raise _wrong(store, place, f"is larger than {_FILE_BYTES_MAX} bytes: take the one with only what is needed")
+    return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open as `open` does, but never wait for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _read_text(store: Store, place: str) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.simulator.single_node import RunningNode, World
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
@@ -13,6 +14,11 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.wire.messages.registry import ApiKey, response_type
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -174,6 +180,34 @@ def test_entries_may_be_touched_only_by_who_may_alter_the_cluster(world: World) 
     assert ask(node, DescribeAclsRequest(**ANY)).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     (removed,) = ask(node, DeleteAclsRequest(filters=[DeleteAclsFilter(**ANY)])).filter_results
     assert removed.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("super_users", "codes", "looks"),
+    [
+        pytest.param("User:admin", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2, 0, id="may-not-alter"),
+        pytest.param("User:ANONYMOUS", [ErrorCode.INVALID_REQUEST, ErrorCode.NONE], 1, id="may-alter"),
+    ],
+)
+def test_a_broker_s_new_settings_are_looked_at_only_for_who_may_alter_them(
+    world: World, super_users: str, codes: list[ErrorCode], looks: int
+) -> None:
+    node = world.start_node(authorizer_class_name=AUTHORIZER, super_users=super_users)
+    looked_at: list[object] = []
+    node.node.services.check_tls = looked_at.append
+    resources = [
+        AlterConfigsResource(
+            resource_type=ConfigResourceType.BROKER,
+            resource_name="1",
+            configs=[AlterableConfig(name=name, config_operation=0, value=value)],
+        )
+        for name, value in (("num.io.threads", "1000"), ("num.io.threads", "9"))
+    ]
+
+    answer = ask(node, IncrementalAlterConfigsRequest(resources=resources), 1)
+
+    assert [each.error_code for each in answer.responses] == codes
+    assert len(looked_at) == looks
 
 
 def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNode) -> None:

@@ -1,5 +1,6 @@
 """Keys and certificates from every kind of store; each way that can go wrong says in one line what to do."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,30 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match=r"nowhere\.pem cannot be read: No such file"):
         load_key_material(said)
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pem")
+
+    with pytest.raises(ConfigurationError, match=r"pipe\.pem is no regular file"):
+        load_key_material(settings(keystore_location=str(tmp_path / "pipe.pem")))
+
+
+@pytest.mark.parametrize("key", ["keystore_location", "truststore_location"])
+def test_a_file_without_end_is_refused(key: str) -> None:
+    said = settings(**{"keystore_location": "/dev/zero", key: "/dev/zero"})
+
+    with pytest.raises(ConfigurationError, match="/dev/zero is no regular file"):
+        load_key_material(said) if key == "keystore_location" else load_trusted(said)
+
+
+def test_a_file_of_a_mebibyte_is_read_and_none_that_is_larger(authority: Any, tmp_path: Path) -> None:
+    issued = authority.issue()
+    padded = issued.both.ljust((1 << 20) - 1) + "\n"
+
+    assert pem_of(loaded(of_file(tmp_path / "k.pem", padded))) == issued.chain
+    with pytest.raises(ConfigurationError, match=r"k\.pem is larger than 1048576 bytes"):
+        loaded(of_file(tmp_path / "k.pem", padded + "\n"))
 
 
 def test_an_empty_trust_store_is_refused(tmp_path: Path) -> None:
