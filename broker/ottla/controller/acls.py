@@ -67,9 +67,26 @@ class AclFilter(NamedTuple):
 
     def matching(self, image: AclsImage) -> Iterator[tuple[Uuid, Acl]]:
         """Yield the entries that the filter means, by id, in the order of ids."""
-        for acl_id, acl in sorted(image.by_id.items()):
-            if self.matches(acl):
-                yield acl_id, acl
+        yield from sorted((acl_id, acl) for acl_id, acl in image.by_id.items() if self.matches(acl))
+
+    @property
+    def exact(self) -> Acl | None:
+        """The one entry that is meant; None for a filter that may mean several."""
+        if self.resource_name is None or self.principal is None or self.host is None:
+            return None
+        if self.pattern_type not in _STORED_PATTERNS or self.permission_type not in _STORED_PERMISSIONS:
+            return None
+        if self.resource_type is ResourceType.ANY or self.operation is Operation.ANY:
+            return None
+        return Acl(
+            self.resource_type,
+            self.resource_name,
+            self.pattern_type,
+            self.principal,
+            self.host,
+            self.operation,
+            self.permission_type,
+        )
 
     def matches(self, acl: Acl) -> bool:
         return (
@@ -124,9 +141,16 @@ class AclControl:
         """Remove what any of the filters means; each filter reports what it found."""
         found: dict[Uuid, None] = {}
         results = []
+        image = self._state.image.acls
+        # Who removes many entries names each of them: they are not looked for one by one.
+        ids = {acl: acl_id for acl_id, acl in image.by_id.items()}
         for each in request.filters:
             try:
-                matching = list(AclFilter.of(each).matching(self._state.image.acls))
+                wanted = AclFilter.of(each)
+                if wanted.exact is None:
+                    matching = list(wanted.matching(image))
+                else:
+                    matching = [(ids[wanted.exact], wanted.exact)] if wanted.exact in ids else []
             except KafkaError as error:
                 results.append(DeleteAclsFilterResult(error_code=error.code, error_message=error.message))
                 continue

@@ -246,3 +246,21 @@ def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) 
         ),
     )
     assert may_describe()
+
+
+def test_a_filter_that_names_one_entry_removes_that_one(secured: RunningNode) -> None:
+    create(secured, creation(), creation(operation=Operation.WRITE), creation(principal="User:bob"))
+    exact = DeleteAclsFilter(
+        resource_type_filter=ResourceType.TOPIC,
+        resource_name_filter="orders",
+        pattern_type_filter=PatternType.LITERAL,
+        principal_filter="User:alice",
+        host_filter="*",
+        operation=Operation.READ,
+        permission_type=PermissionType.ALLOW,
+    )
+
+    answers = [ask(secured, DeleteAclsRequest(filters=[exact])).filter_results[0] for _ in range(2)]
+
+    assert [len(each.matching_acls) for each in answers] == [1, 0]
+    assert listed(secured) == [("orders", "User:alice", "WRITE"), ("orders", "User:bob", "READ")]
