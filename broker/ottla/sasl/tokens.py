@@ -125,8 +125,11 @@ def _read_key(row: Mapping[str, Any]) -> SigningKey | None:
     if row.get("use", "sig") != "sig" or "d" in row:
         return None
     kind = row.get("kty")
-    curves = {curve: algorithm for algorithm, curve in _CURVES.items()}
-    algorithms = _RSA if kind == "RSA" else [curves[row["crv"]]] if kind == "EC" and row.get("crv") in curves else []
+    algorithms: Sequence[str] = ()
+    if kind == "RSA":
+        algorithms = _RSA
+    elif kind == "EC":
+        algorithms = [algorithm for algorithm, curve in _CURVES.items() if curve == row.get("crv")]
     allowed = frozenset(each for each in algorithms if row.get("alg", each) == each)
     if not allowed:
         return None

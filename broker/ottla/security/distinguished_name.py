@@ -30,7 +30,11 @@ def subject_of(certificate: bytes) -> str:
     Raises:
         ValueError: it is no certificate.
     """
-    return format_name(_subject_bytes(certificate))
+    try:
+        return format_name(_subject_bytes(certificate))
+    except (IndexError, StopIteration, RuntimeError) as error:
+        # Elements that are missing; within an expression of a generator StopIteration becomes RuntimeError.
+        raise ValueError("elements are missing") from error
 
 
 def _subject_bytes(certificate: bytes) -> bytes:

@@ -81,6 +81,10 @@ class IssuerKeys:
                 self._keys = read_signing_keys(answer)
             except KeySetError as error:
                 answer = str(error)
+            except Exception as error:
+                # What an issuer publishes must not end this node, whatever the libraries make of it.
+                logger.debug("the key set cannot be read", exc_info=True)
+                answer = f"the key set cannot be read: {type(error).__name__}"
             else:
                 if self._failures:
                     logger.info("the keys at %s are there again", self.settings.fetch.url)

@@ -182,6 +182,7 @@ def test_a_token_that_names_no_key_is_one_of_the_only_key_that_fits() -> None:
         pytest.param(json.dumps({"keys": [jwk("small")]}).encode(), id="too-small"),
         pytest.param(json.dumps({"keys": [{"kty": "oct", "k": "AAAA", "kid": "x"}]}).encode(), id="a-shared-secret"),
         pytest.param(json.dumps({"keys": [{"kty": "RSA"}, {"kty": "EC", "crv": "P-256"}, 7]}).encode(), id="halves"),
+        pytest.param(json.dumps({"keys": [{"kty": "EC", "crv": []}]}).encode(), id="a-curve-that-is-a-list"),
     ],
 )
 def test_what_is_no_set_of_keys_is_refused(data: bytes) -> None:

@@ -105,6 +105,21 @@ def test_the_subject_of_a_certificate_begins_with_its_last_part(authority: Any) 
 
 
 @pytest.mark.parametrize(
+    ("der", "words"),
+    [
+        pytest.param("", "elements are missing", id="nothing"),
+        pytest.param("3000", "elements are missing", id="an-empty-certificate"),
+        pytest.param("30023000", "elements are missing", id="no-subject"),
+        pytest.param("3011300f020101300030003000300431023000", "not enough", id="an-empty-attribute"),
+        pytest.param("3016301402010130003000300030093107300506000c0178", "elements are missing", id="an-empty-number"),
+    ],
+)
+def test_odd_der_is_refused_in_one_way(der: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        subject_of(bytes.fromhex(der))
+
+
+@pytest.mark.parametrize(
     "cut", [lambda der: der[:-1], lambda der: der[:40], lambda der: b"\x30"], ids=["end", "middle", "start"]
 )
 def test_what_is_no_certificate_is_refused(authority: Any, cut: Callable[[bytes], bytes]) -> None:

@@ -13,6 +13,7 @@ from jwt.algorithms import ECAlgorithm
 from ottla.config.oauth_settings import OauthSettings
 from ottla.ports import KeyFetch
 from ottla.sasl.tokens import InvalidTokenError
+from ottla.server import signing_keys
 from ottla.server.signing_keys import UNKNOWN_KEY_INTERVAL_MS, IssuerKeys
 from ottla.simulator.clock import SimulatedClock
 
@@ -117,3 +118,17 @@ def test_a_key_that_is_new_is_fetched_soon_and_not_at_a_flood_s_pace(issuer: Iss
     issuer.answer(key_set("old", "new"))
 
     assert issuer.keys.validate(issuer.token("new")).subject == "alice"
+
+
+def test_a_key_set_that_a_library_chokes_on_is_a_fetch_that_failed(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def choke(_: bytes) -> None:
+        raise AttributeError("no such thing")
+
+    issuer.pass_time(0)
+    monkeypatch.setattr(signing_keys, "read_signing_keys", choke)
+    issuer.answer(key_set("old"))
+
+    assert "the key set cannot be read: AttributeError" in caplog.text
+    assert issuer.pass_time(100) == 1
