@@ -34,7 +34,7 @@ from ottla_operator.reconcile.reconciler import (
     status,
 )
 from ottla_operator.reconcile.topic import retained
-from ottla_operator.reconcile.user import Draw, never_let_in
+from ottla_operator.reconcile.user import Draw, never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -210,7 +210,9 @@ class Controller:
             )
         user, secret_store = member, self._secret_store(member.metadata.namespace)
 
-        async def work(broker: BrokerAdmin, _: Cluster, access: ClientAccess) -> Pass:
+        async def work(broker: BrokerAdmin, cluster: Cluster, access: ClientAccess) -> Pass:
+            if (refusal := reserved(user, cluster.super_users)) is not None:
+                return Pass(refusal, {})
             if claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document["status"], "principal": user.principal}

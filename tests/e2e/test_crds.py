@@ -140,6 +140,8 @@ NEW = [
     pytest.param(user(authentication={"password": "open sesame"}), False, id="password-in-the-open"),
     pytest.param(user("plain"), False, id="unknown-authentication"),
     pytest.param(user(userName="a\nb"), False, id="line-end-in-user-name"),
+    pytest.param(user(userName="*"), False, id="everybody-as-a-user"),
+    pytest.param(user(userName="*a"), True, id="star-before-a-user-name"),
     pytest.param(user(userName="u" * 249), True, id="longest-user-name"),
     pytest.param(user(userName="u" * 250), False, id="too-long-user-name"),
     pytest.param(user(rules=[rule("topic", "ClusterAction", name="t")]), False, id="no-operation-of-topics"),

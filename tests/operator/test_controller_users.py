@@ -149,6 +149,23 @@ def test_younger_of_two_users_is_stalled_and_gets_the_name_later(
     assert ObjectKey("Secret", "kafka", "older") not in api.stored
 
 
+def test_super_user_of_the_cluster_is_left_alone_and_its_object_may_go(
+    controller: Controller, api: Any, brokers: Any, user_manifest: Builder, cluster_manifest: Builder
+) -> None:
+    cluster = cluster_manifest(config={"super.users": "User:node; User:alice"})
+    api.put({**cluster, "status": {"bootstrapServers": "demo:9092"}})
+    api.put(user_manifest())
+
+    run(controller.reconcile(ALICE))
+
+    assert reasons(api)["Stalled"] == ("True", "PrincipalReserved")
+    assert (brokers.changes, SECRET in api.stored) == ([], False)
+    api.stored[ALICE]["metadata"] |= DELETED
+    assert run(controller.reconcile(ALICE)) is True
+    assert brokers.changes == []
+    assert api.stored[ALICE]["metadata"]["finalizers"] == []
+
+
 def test_users_of_one_name_and_different_certificates_do_not_meet(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:

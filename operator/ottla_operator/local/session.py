@@ -29,7 +29,7 @@ from ottla_operator.reconcile.reconciler import (
     status,
 )
 from ottla_operator.reconcile.topic import retained
-from ottla_operator.reconcile.user import never_let_in
+from ottla_operator.reconcile.user import never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
@@ -133,6 +133,8 @@ class Session:
         claimed_by = older_claim(user, self._users())
 
         async def work(broker: BrokerAdmin, access: ClientAccess) -> Pass:
+            if (refusal := reserved(user, self._super_users())) is not None:
+                return Pass(refusal, {})
             if not dry_run and claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document.get("status", {}), "principal": user.principal}
@@ -201,6 +203,11 @@ class Session:
         if self._bootstrap is not None:
             return ()
         return next((Cluster.parse(it).broker_ids for it in self._directory.objects("Cluster")), ())
+
+    def _super_users(self) -> frozenset[str]:
+        """Return those of the cluster here; nobody where Users go to another one, whose manifest is elsewhere."""
+        clusters = [] if self._bootstrap is not None else map(Cluster.parse, self._directory.objects("Cluster"))
+        return frozenset().union(*(it.super_users for it in clusters))
 
     def _local_bootstrap(self) -> str | None:
         for cluster in self._directory.objects("Cluster"):

@@ -161,6 +161,11 @@ class Cluster:
         return tuple(sorted(number for pool in self.pools if pool.is_controller for number in pool.node_ids))
 
     @property
+    def super_users(self) -> frozenset[str]:
+        """The principals whom the cluster's authorizer asks nothing (``super.users``)."""
+        return frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
+
+    @property
     def initial_controllers(self) -> tuple[int, ...]:
         """The first voters of the metadata quorum; empty once it is there, and whoever is formatted then joins it.
 

@@ -1,6 +1,6 @@
 """What to do about one User: pure planning from its spec, what the brokers hold, and its Secret."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -27,6 +27,8 @@ Draw = Callable[[int], int]
 """A number below the one given, that nobody can foresee (`secrets.randbelow`)."""
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+EVERYBODY = "User:*"
+"""The principal whose entries are everybody's."""
 PASSWORD_SIZE = 32
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -81,7 +83,7 @@ def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | 
     """Return the steps before the object ``user`` may go; ``heir`` is another object that keeps the user."""
     known, name = observed.description, user.name
     steps: list[UserStep] = []
-    if heir is None:
+    if heir is None and user.principal != EVERYBODY:
         # Who cannot log in any more needs no entries; those who are in lose them next.
         if known.scram:
             steps.append(AlterScram(name, (), tuple(sorted(known.scram))))
@@ -92,6 +94,22 @@ def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | 
     if observed.secret is not None and observed.secret.is_ours:
         steps.append(DeleteSecret(observed.secret.name))
     return Plan(tuple(steps))
+
+
+def reserved(user: User, super_users: Collection[str]) -> Refused | None:
+    """Return why no object may have the principal of ``user``; None when one may.
+
+    Whoever may make User objects could otherwise take rights from everybody, or set the password of a super user.
+    """
+    if user.principal == EVERYBODY:
+        return Refused("PrincipalReserved", f"{EVERYBODY} is everybody, and no user; delete this User")
+    if user.principal in super_users:
+        return Refused(
+            "PrincipalReserved",
+            f"{user.principal} is a super user of Cluster {user.cluster}, which no User can change; delete this User, "
+            "or take the principal out of super.users in the Cluster's spec.config",
+        )
+    return None
 
 
 def never_let_in(user: User) -> Reached | None:

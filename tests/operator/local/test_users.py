@@ -13,6 +13,7 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin_security import QuotaEntity
 from ottla.wire.acl_codes import Acl
 from ottla_operator import local
+from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 from ottla_operator.reconcile.user import STANDARD_AUTHORIZER
 
@@ -174,6 +175,20 @@ def test_cluster_without_authorizer_is_told_of(laptop: Laptop, user_manifest: Bu
 
     assert (outcome.action, outcome.reason) == ("refused", "SecurityDisabled")
     assert f"set authorizer.class.name: {STANDARD_AUTHORIZER}" in outcome.message
+    assert laptop.brokers.changes == []
+
+
+def test_super_user_of_the_cluster_here_is_left_alone(
+    laptop: Laptop, user_manifest: Builder, cluster_manifest: Builder
+) -> None:
+    cluster = cluster_manifest(config={"super.users": "User:ANONYMOUS;User:alice"})
+    StateDirectory(laptop.state_dir).write({**cluster, "status": {"bootstrapServers": "broker:9092"}})
+
+    (outcome,) = laptop.apply(user_manifest(), bootstrap=None)
+
+    assert (outcome.action, outcome.reason) == ("refused", "PrincipalReserved")
+    assert laptop.brokers.changes == []
+    assert laptop.delete(bootstrap=None).exit_code == ExitCode.OK
     assert laptop.brokers.changes == []
 
 

@@ -19,7 +19,14 @@ from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import AccessSecret, access_secret, credential_of
 from ottla_operator.reconcile.steps import Plan
-from ottla_operator.reconcile.user import PASSWORD_SIZE, ObservedUser, never_let_in, plan_user, plan_user_deletion
+from ottla_operator.reconcile.user import (
+    PASSWORD_SIZE,
+    ObservedUser,
+    never_let_in,
+    plan_user,
+    plan_user_deletion,
+    reserved,
+)
 from ottla_operator.reconcile.user_steps import (
     AlterQuotas,
     AlterScram,
@@ -370,6 +377,32 @@ def test_younger_object_changes_nothing(alice: User) -> None:
     assert made.obstacle.reason == "UserClaimedElsewhere"
 
 
+@pytest.mark.parametrize(
+    ("spec", "principal"),
+    [
+        ({"userName": "*"}, "User:*"),
+        ({"type": "oauth", "userName": "*"}, "User:*"),
+        ({"userName": "admin"}, "User:admin"),
+        ({"type": "tls", "userName": "node"}, "User:CN=node"),
+    ],
+)
+def test_everybody_and_super_users_are_nobody_whom_a_user_can_be(
+    user_manifest: Builder, spec: Document, principal: str
+) -> None:
+    refusal = reserved(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"})
+
+    assert refusal is not None
+    assert refusal.reason == "PrincipalReserved"
+    assert principal in refusal.message
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"userName": "node"}, {"type": "tls", "userName": "admin"}, {"type": "tls", "userName": "*"}]
+)
+def test_whoever_is_no_super_user_can_be_one(user_manifest: Builder, spec: Document) -> None:
+    assert reserved(User.parse(user_manifest(**spec)), {"User:admin", "User:CN=node"}) is None
+
+
 def test_secret_of_somebody_else_is_left_alone(alice: User) -> None:
     foreign = AccessSecret(name="alice", entries={"password": "x"})
 
@@ -395,6 +428,13 @@ def test_deletion_takes_everything(alice: User) -> None:
     gone = after(made, good)
     assert gone == observed()
     assert plan_user_deletion(alice, gone) == Plan()
+
+
+def test_entries_of_everybody_stay(user_manifest: Builder) -> None:
+    everybody = User.parse(user_manifest(userName="*"))
+    seen = observed(acls=frozenset({READ._replace(principal="User:*")}))
+
+    assert plan_user_deletion(everybody, seen) == Plan()
 
 
 def test_heir_keeps_what_the_user_has(alice: User) -> None:
