@@ -119,12 +119,17 @@ class _Round:
             self._watch(session.session, session.added)
 
     def _watch(self, session: FetchSession, added: list[PartitionKey]) -> None:
-        """Have the session told of news; a topic that this node does not know yet is tried again with each request."""
+        """Have the session told of news; what this node does not know yet is tried again with each request.
+
+        News of what does not exist must not be watched: any client may ask for it, and nobody would ever clean up.
+        """
         session.unwatched.update(dict.fromkeys(added))
+        metadata = self.context.services.metadata
         for key in list(session.unwatched):
             topic = self._topic_of(key)
-            if topic is not None:
-                self.replicas.news.watch(TopicPartition(topic, key[2]), session, key)
+            topic_partition = None if topic is None else TopicPartition(topic, key[2])
+            if topic_partition is not None and metadata.partition(topic_partition) is not None:
+                self.replicas.news.watch(topic_partition, session, key)
                 session.pending[key] = None
                 del session.unwatched[key]
 

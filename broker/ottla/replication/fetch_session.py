@@ -58,7 +58,7 @@ class FetchSession:
     pending: dict[PartitionKey, None] = field(default_factory=dict)
     """Those that must be looked at when the next answer is made, in the order to look."""
     unwatched: dict[PartitionKey, None] = field(default_factory=dict)
-    """Those whose news nobody tells yet: when they were named, their topic was not known here."""
+    """Those whose news nobody tells yet: when they were named, there was no such partition here."""
     is_open: bool = True
     permissions: int = 0
     """Of which state of the access control entries the last answer was."""
@@ -90,6 +90,10 @@ class FetchNews:
     def __init__(self) -> None:
         self._watchers: dict[TopicPartition, list[tuple[FetchSession, PartitionKey]]] = {}
 
+    def __len__(self) -> int:
+        """Return how many partitions anybody watches."""
+        return len(self._watchers)
+
     def watch(self, topic_partition: TopicPartition, session: FetchSession, key: PartitionKey) -> None:
         """Tell ``session`` of what happens to the partition, for as long as it is open and holds ``key``."""
         watchers = [watcher for watcher in self._watchers.get(topic_partition, ()) if _still_watches(*watcher)]
@@ -107,7 +111,9 @@ class FetchNews:
             if session.is_open and key in session.partitions:
                 session.pending[key] = None
                 told.append(session)
-        if len(told) < len(watchers):
+        if not told:
+            del self._watchers[topic_partition]
+        elif len(told) < len(watchers):
             self._watchers[topic_partition] = [watcher for watcher in watchers if _still_watches(*watcher)]
         return told
 

@@ -117,3 +117,47 @@ def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(n
     assert ErrorCode(unknown.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
     assert known.responses[0].partitions[0].error_code == 0
     assert len(news.responses[0].partitions[0].records) > 0
+
+
+@pytest.mark.parametrize("version", [12, 13], ids=["by-name", "by-id"])
+def test_what_does_not_exist_leaves_nothing_behind(pair: Any, version: int) -> None:
+    watched_before = len(pair[1].replicas.news)
+    topic_id = pair[1].cache.topic_id("t") if version == 13 else ZERO_UUID
+    topics = [FetchTopic(topic="t", topic_id=topic_id, partitions=[FetchPartition(partition=i) for i in range(7, 99)])]
+    if version == 12:
+        topics += [FetchTopic(topic=f"invented{i}", partitions=[FetchPartition(partition=0)]) for i in range(9)]
+    (answer,) = pair[1].ask(FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=topics), version)
+    pair[1].ask(FetchRequest(session_id=answer.session_id, session_epoch=-1), version)
+
+    assert answer.session_id
+    assert {ErrorCode(partition.error_code) for topic in answer.responses for partition in topic.partitions} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }
+    assert len(pair[1].replicas.news) == watched_before
+
+
+def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_later(new_cluster: Any) -> None:
+    cluster = new_cluster(2)
+    cluster.settle()
+    (unknown,) = cluster[1].ask(request(), 12)
+    cluster.controller.create_topic("t", (1, 2))
+    cluster.settle()
+    (known,) = cluster[1].ask(request(unknown.session_id, 1, names=False), 12)
+    (quiet,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 12)
+    cluster[1].produce(b"a", acks=1)
+    cluster.run(600)
+    (news,) = cluster[1].ask(request(unknown.session_id, 3, names=False), 12)
+
+    assert ErrorCode(unknown.responses[0].partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert known.responses[0].partitions[0].error_code == 0
+    assert quiet.responses == []
+    assert len(news.responses[0].partitions[0].records) > 0
+
+
+def test_a_partition_that_nobody_watches_any_more_is_forgotten_with_its_next_news() -> None:
+    news, one = FetchNews(), session()
+    news.watch(T0, one, KEY)
+    one.is_open = False
+    news.note(T0)
+
+    assert len(news) == 0
