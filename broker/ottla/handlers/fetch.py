@@ -68,19 +68,20 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
         return _fetch_metadata_log(context, request)
     has_state = context.api_version >= _FIRST_VERSION_WITH_REPLICA_STATE
     replica_id = request.replica_state.replica_id if has_state else request.replica_id
+    is_follower = replica_id != _CONSUMER and context.may_on_cluster(_CLUSTER_ACTION)
     try:
         session = context.services.fetch_sessions.begin(
             request,
             uses_topic_ids=context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS,
             now_ms=context.received_at_ms,
-            is_follower=replica_id != _CONSUMER,
+            is_follower=is_follower,
         )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     round_: _Round
     if replica_id == _CONSUMER:
         round_ = _ConsumerRound(context, request, session)
-    elif not context.may_on_cluster(_CLUSTER_ACTION):
+    elif not is_follower:
         round_ = _RefusedRound(context, request, session)
     else:
         round_ = _FollowerRound(context, request, session, replica_id)

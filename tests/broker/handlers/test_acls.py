@@ -229,6 +229,21 @@ def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNo
     assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.parametrize(
+    ("super_users", "is_followers"), [("User:admin", False), ("User:ANONYMOUS", True)], ids=["refused", "allowed"]
+)
+def test_only_who_may_act_for_the_cluster_holds_a_followers_session(
+    world: World, super_users: str, is_followers: bool
+) -> None:
+    node = world.start_node(authorizer_class_name=AUTHORIZER, super_users=super_users)
+    topics = [FetchTopic(topic="orders", partitions=[FetchPartition(partition=0)])]
+
+    answer = ask(node, FetchRequest(replica_id=2, session_epoch=0, topics=topics), 12)
+
+    session = node.node.services.fetch_sessions._sessions[answer.session_id]
+    assert session.is_followers is is_followers
+
+
 def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) -> None:
     authorizer = secured.node.services.authorizer
 
