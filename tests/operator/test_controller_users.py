@@ -181,6 +181,30 @@ def test_users_of_one_name_and_different_certificates_do_not_meet(
     assert {acl.principal for acl in brokers.acls} == {"User:alice", "User:CN=alice"}
 
 
+@pytest.mark.parametrize("status", [403, 422], ids=["forbidden", "immutable"])
+def test_secret_that_cannot_be_written_keeps_no_right_alive(
+    controller: Controller,
+    api: Any,
+    brokers: Any,
+    user_manifest: Builder,
+    with_cluster: Document,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    api.put(user_manifest())
+    run(controller.reconcile(ALICE))
+
+    async def refuse(document: Document) -> Document:
+        raise ApiError(status, "Refused", "no")
+
+    monkeypatch.setattr(api, "apply", refuse)
+    api.put(user_manifest(rules=[], secret={"labels": {"a": "b"}}))
+    run(controller.reconcile(ALICE))
+
+    assert reasons(api)["Stalled"] == ("True", "Refused")
+    assert brokers.acls == set()
+
+
 def test_password_of_another_secret_is_used(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:

@@ -68,15 +68,15 @@ def plan_user(
         return Plan(obstacle=refusal)
     others = [*_acl_steps(user, observed.description), *_quota_steps(user, observed.description)]
     obstacle = _what_keeps_the_secret(user, observed)
+    # What the user may do, and above all may not do any more, waits for no Secret, nor for one that cannot be written.
     if obstacle is not None:
-        # What the user may do, and above all may not do any more, does not wait for a Secret.
         return Plan(tuple(others)) if others else Plan(obstacle=obstacle)
     credential = _credential(user, observed, draw, now) if user.has_password else None
     secret = access_secret(user, access, credential)
     steps: list[UserStep] = []
     if observed.secret is None or not observed.secret.covers(secret):
         steps.append(WriteSecret(secret, user.metadata))
-    return Plan((*steps, *_scram_steps(user, observed.description.scram, credential, draw), *others))
+    return Plan((*others, *steps, *_scram_steps(user, observed.description.scram, credential, draw)))
 
 
 def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | None = None) -> Plan:

@@ -14,7 +14,7 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class WriteSecret:
-    """Write the user's Secret; first of all, so that no password is lost on its way to the brokers."""
+    """Write the user's Secret; before the password, so that none is lost on its way to the brokers."""
 
     secret: AccessSecret
     owner: Metadata

@@ -85,7 +85,11 @@ def test_dry_run_changes_and_stores_nothing(laptop: Laptop, user_manifest: Build
     (outcome,) = laptop.apply(user_manifest(), dry_run=True)
 
     assert outcome.action == "planned"
-    assert outcome.steps[0] == "write secret alice"
+    assert outcome.steps == (
+        "give user alice: allow read on topic flights",
+        "write secret alice",
+        "password of user alice: set SCRAM-SHA-512",
+    )
     assert laptop.brokers.changes == []
     assert laptop.get() == []
 

@@ -109,10 +109,10 @@ def rotated(user_manifest: Builder, revision: str, overlap_s: int = 0) -> User:
     return User.parse(user_manifest(authentication={"rotation": rotation}))
 
 
-def test_new_user_gets_its_secret_before_brokers_hear_of_it(alice: User) -> None:
+def test_new_user_gets_its_secret_before_brokers_hear_of_its_password(alice: User) -> None:
     made = plan(alice, observed())
 
-    assert kinds(made) == ["WriteSecret", "AlterScram", "CreateAcls", "AlterQuotas"]
+    assert kinds(made) == ["CreateAcls", "AlterQuotas", "WriteSecret", "AlterScram"]
     assert made.obstacle is None
 
 
@@ -344,7 +344,7 @@ def test_user_without_a_password_has_a_secret_and_none_in_the_cluster(user_manif
 
     made = plan(user, observed(scram={1: 4096}))
 
-    assert kinds(made) == ["WriteSecret", "AlterScram", "CreateAcls"]
+    assert kinds(made) == ["CreateAcls", "WriteSecret", "AlterScram"]
     good = after(made, observed(scram={1: 4096}))
     assert good.description.scram == {}
     assert good.secret is not None
@@ -456,10 +456,10 @@ def test_no_step_prints_a_secret(alice: User) -> None:
 
     assert secret not in repr(made) + "".join(map(str, made.steps)) + repr(after(made, seen))
     assert [str(step) for step in made.steps] == [
-        "write secret alice",
-        "password of user alice: set SCRAM-SHA-512",
         "give user alice: allow read on topic flights",
         "limits of user alice: producer_byte_rate 1000",
+        "write secret alice",
+        "password of user alice: set SCRAM-SHA-512",
     ]
 
 
