@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 LOGIN_MS_MAX: Final = 30_000
 """From the connection to the end of the login; every client that means it needs a few round trips."""
 RENEWAL_INTERVAL_MS_MIN: Final = 1_000
+VERSIONS_QUESTIONS_MAX: Final = 3
+"""Of one connection before its login; a client asks in its newest version, and again in one that the answer names."""
 _LOG_INTERVAL_MS: Final = 1_000
 _SHOWN_CHARACTERS: Final = 64
 _NONCE_BITS: Final = 192
@@ -245,6 +247,7 @@ class ConnectionLogin:
         "_session_ends_ms",
         "_state",
         "_user",
+        "_versions_questions",
         "_wrong_mechanism",
         "deadline_ms",
     )
@@ -261,6 +264,7 @@ class ConnectionLogin:
         self._renewal_began_ms: int | None = None
         self._wrong_mechanism: str | None = None
         self._asked_version: int | None = None
+        self._versions_questions = 0
         self._lifetime_ms = 0
         self._session_ends_ms: int | None = None
 
@@ -289,7 +293,9 @@ class ConnectionLogin:
             may_come = api_key in (ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE)
             return not may_come and self._refuse(api_key, "authentication")
         if api_key == ApiKey.API_VERSIONS:
-            return self._is_versions_answered(version) and self._refuse(api_key, "handshake")
+            self._versions_questions += 1
+            is_enough = self._is_versions_answered(version) or self._versions_questions > VERSIONS_QUESTIONS_MAX
+            return is_enough and self._refuse(api_key, "handshake")
         return api_key != ApiKey.SASL_HANDSHAKE and self._refuse(api_key, "handshake")
 
     def _is_over(self, frame: memoryview) -> bool:

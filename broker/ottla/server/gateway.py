@@ -31,10 +31,14 @@ logger = logging.getLogger(__name__)
 _SCRATCH_BYTES = 256 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
 _REFUSALS_LOG_INTERVAL_MS = 1_000
+_CLOSINGS_LOG_INTERVAL_MS = 1_000
 _SLOW_CHECK_INTERVAL_MS = 1_000
 _WAITS_LOG_INTERVAL_MS = 60_000
 _LOGIN_MEMORY_BYTES = 32 * 1024 * 1024
-"""For frames of all connections that are not logged in yet; those of a login are handled where they are read."""
+"""For frames of all connections that are not logged in yet; those of a login are handled where they are read.
+
+Twice: those at ``privileged_listeners`` have as much of their own.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +94,13 @@ class Gateway:
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.memory = self._new_memory(config.request_memory_bytes_max)
         self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
-        self._login_memory: RequestMemory[Connection] = RequestMemory(
-            limit_bytes=_LOGIN_MEMORY_BYTES,
-            read_bytes_max=_SCRATCH_BYTES,
-            on_wait=lambda state: network.pause_reading(state.info.connection),
-            on_granted=self._on_granted,
-        )
+        self._login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
+        self._privileged_login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
         self.authentication = self._new_authentication(credential_of or self._credential_of, key_source)
-        self._slow_frames = SlowFrames()
+        self._slow_frames = {
+            memory: SlowFrames() for memory in (self.memory, self._login_memory, self._privileged_login_memory)
+        }
+        self._is_memory_awaited = False
         self._next_slow_check_ms = 0
         self._waits_silent_until_ms = 0
         self.closed_for_slow_frames = 0
@@ -111,6 +114,7 @@ class Gateway:
         self.open_by_listener: Counter[str] = Counter()
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
         self._refusals_silent_until_ms = 0
+        self._closings_silent_until_ms = 0
         self.refused = 0
         self.closed_for_protocol_errors = 0
         self.accepted_total = 0
@@ -154,7 +158,7 @@ class Gateway:
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=self._memory_of(listener) if sasl is None else self._login_memory,
+            memory=self._memory_of(listener) if sasl is None else self._login_memory_of(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
             now_ms=self._services.clock.monotonic_ms(),
@@ -244,9 +248,12 @@ class Gateway:
         self.authentication.tick(now_ms)
         self._pipeline.muting.tick(now_ms)
         self._condemned.tick(now_ms)
-        if self.memory.is_awaited and now_ms >= self._next_slow_check_ms:
+        if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
-            self._close_slow(now_ms)
+            self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_frames)
+            for memory, slow_frames in self._slow_frames.items():
+                if memory.is_awaited:
+                    self._close_slow(memory, slow_frames, now_ms)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._close_idle(now_ms - self.config.idle_ms_max)
@@ -259,7 +266,7 @@ class Gateway:
             part_ms = part.next_deadline_ms()
             if part_ms is not None and (due_ms is None or part_ms < due_ms):
                 due_ms = part_ms
-        if due_ms is None or not self.memory.is_awaited:
+        if due_ms is None or not self._is_memory_awaited:
             return due_ms
         return min(due_ms, self._next_slow_check_ms)
 
@@ -288,6 +295,10 @@ class Gateway:
     def _memory_of(self, listener: str) -> "RequestMemory[Connection]":
         return self._privileged_memory if listener in self.config.privileged_listeners else self.memory
 
+    def _login_memory_of(self, listener: str) -> "RequestMemory[Connection]":
+        is_privileged = listener in self.config.privileged_listeners
+        return self._privileged_login_memory if is_privileged else self._login_memory
+
     def _close_idle(self, oldest_ms: int) -> None:
         for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
             if not state.is_blocked and not state.is_waiting and not state.due:
@@ -306,10 +317,12 @@ class Gateway:
 
     def _on_wait(self, state: Connection) -> None:
         self._network.pause_reading(state.info.connection)
+        self._is_memory_awaited = True
+        for memory, slow_frames in self._slow_frames.items():
+            if memory.waiter_count == 1 and state.is_bounded_by(memory):
+                slow_frames.forget_all()
         now_ms = self._services.clock.monotonic_ms()
-        if self.memory.waiter_count == 1:
-            self._slow_frames.forget_all()
-        if now_ms >= self._waits_silent_until_ms:
+        if now_ms >= self._waits_silent_until_ms and state.is_bounded_by(self.memory):
             self._waits_silent_until_ms = now_ms + _WAITS_LOG_INTERVAL_MS
             logger.warning(
                 "a request from %s on %s waits for memory: requests of %d connections hold %d bytes of "
@@ -330,15 +343,15 @@ class Gateway:
         if not state.is_blocked:
             self._network.resume_reading(state.info.connection)
 
-    def _close_slow(self, now_ms: int) -> None:
+    def _close_slow(self, memory: "RequestMemory[Connection]", slow_frames: SlowFrames, now_ms: int) -> None:
         holders = [
             state
             for state in self._connections.values()
-            if state.held_bytes and not state.is_waiting and state.is_bounded_by(self.memory)
+            if state.held_bytes and not state.is_waiting and state.is_bounded_by(memory)
         ]
-        for state, reason in self._slow_frames.find(holders, now_ms):
+        for state, reason in slow_frames.find(holders, now_ms):
             # Those that waited may have been let in meanwhile: what nobody wants may be kept.
-            if self.memory.is_awaited:
+            if memory.is_awaited:
                 self.closed_for_slow_frames += 1
                 logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
                 self._end(state)
@@ -362,11 +375,22 @@ class Gateway:
             )
 
     def _close(self, state: Connection, reason: str) -> None:
-        """End a connection that broke the rules; one line says whose and why."""
+        """End a connection that broke the rules; one line says whose and why, at most once a second as a warning."""
         if state.is_closed:
             return
         self.closed_for_protocol_errors += 1
-        logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
+        level, now_ms = logging.DEBUG, self._services.clock.monotonic_ms()
+        if now_ms >= self._closings_silent_until_ms:
+            self._closings_silent_until_ms = now_ms + _CLOSINGS_LOG_INTERVAL_MS
+            level = logging.WARNING
+        logger.log(
+            level,
+            "closing connection from %s on %s: %s (%d closed for such reasons so far)",
+            state.info.peer,
+            state.info.listener,
+            reason,
+            self.closed_for_protocol_errors,
+        )
         self._end(state)
 
     def _end(self, state: Connection) -> None:

@@ -45,12 +45,20 @@ LOCKED = {
     f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config": JAAS,
     "connection.failed.authentication.delay.ms": "100",
 }
+INSIDE = {
+    "listeners": f"{LOCKED['listeners']},INSIDE://localhost:9094",
+    "advertised.listeners": f"{LOCKED['advertised.listeners']},INSIDE://localhost:9094",
+    "listener.security.protocol.map": f"{LOCKED['listener.security.protocol.map']},INSIDE:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.inside.plain.sasl.jaas.config": JAAS.replace("user_alice", 'username="node" password="n" user_node'),
+}
 SOFTWARE = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 EVERYTHING = MetadataRequest(topics=[])
 
 
 def start(world: World, **changes: str) -> RunningNode:
-    running = RunningNode(world.disk, world.clock, world.random, **LOCKED, **changes)
+    running = RunningNode(world.disk, world.clock, world.random, **(LOCKED | changes))
     running.run_until(lambda: running.is_ready)
     return running
 
@@ -253,6 +261,15 @@ def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locke
     assert log_in(client).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize(("count", "is_refused"), [(3, False), (4, True)], ids=["three-times", "four-times"])
+def test_api_versions_is_not_asked_without_end(locked: RunningNode, count: int, is_refused: bool) -> None:
+    client = locked.connect(DOOR)
+    client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1) * count)
+
+    assert client.is_closed is is_refused
+    assert [client.take_frame() is not None for _ in range(count)] == [True] * 3 + [False] * (count - 3)
+
+
 def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
     handshake(client, "PLAIN", 0)
@@ -336,6 +353,40 @@ def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode)
     locked.run(LOGIN_MS_MAX + 1_000)
     assert all(client.is_closed for client in crowd)
     assert gateway._login_memory.held_bytes == 0
+
+
+def handshake_in_two_parts(client: Client) -> tuple[bytes, bytes]:
+    frame = client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    return frame[:-1], frame[-1:]
+
+
+def test_a_crowd_of_frames_before_the_login_leaves_those_of_nodes_alone(world: World) -> None:
+    locked = start(world, **INSIDE)
+    for _ in range(100):
+        locked.connect(DOOR).send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
+    client, node = locked.connect(DOOR), locked.connect("INSIDE")
+    for each in (client, node):
+        first, _ = handshake_in_two_parts(each)
+        each.send_bytes(first)
+
+    assert (client.peer.is_read_from, node.peer.is_read_from) == (False, True)
+    node.send_bytes(handshake_in_two_parts(node)[1])
+    assert node.take_frame() is not None
+
+
+def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(locked: RunningNode) -> None:
+    crowd = [locked.connect(DOOR) for _ in range(100)]
+    for each in crowd:
+        each.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
+    client = locked.connect(DOOR)
+    first, last = handshake_in_two_parts(client)
+    client.send_bytes(first)
+    locked.run(12_000)
+
+    assert sum(each.is_closed for each in crowd) == locked.node.gateway.closed_for_slow_frames > 0
+    assert client.peer.is_read_from
+    client.send_bytes(last)
+    assert client.take_frame() is not None
 
 
 # --- listeners without SASL, and logins that are over ----------------------------------------------------------------

@@ -280,6 +280,7 @@ def test_every_frame_is_answered_kept_waiting_or_cut_off_with_a_reason(
     chance = Chance(seed, target.topic_id)
     row = CATALOG[api_key]
     caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.DEBUG, logger="ottla.server.gateway")
     for version, frame in frames_of(api_key, chance, range(row.first_version, row.last_version + 1)):
         caplog.clear()
 

@@ -84,6 +84,20 @@ def test_that_the_bound_still_bites_is_said_again_a_minute_later(
     assert sum("waits for memory" in record.getMessage() for record in caplog.records) == 2
 
 
+def test_closed_connections_are_one_warning_a_second_and_each_a_line_for_debugging(
+    running: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="ottla.server.gateway"):
+        for _ in range(5):
+            running.connect().send_bytes(b"GET / HTTP/1.1\r\n")
+        running.run(1_000)
+        running.connect().send_bytes(b"GET / HTTP/1.1\r\n")
+
+    lines = [record for record in caplog.records if "HTTP on a Kafka listener" in record.getMessage()]
+    assert [record.levelname for record in lines] == ["WARNING", *["DEBUG"] * 4, "WARNING"]
+    assert "(6 closed for such reasons so far)" in lines[-1].getMessage()
+
+
 def test_a_frame_that_waited_is_read_on_when_another_peer_is_gone(running: RunningNode) -> None:
     first, second, third = (begin_frame(running.connect(), 60 * MIB) for _ in range(3))
     assert waiting([first, second, third]) == [False, False, True]
