@@ -234,7 +234,9 @@ class Handshakes:
         except OSError as error:
             self._fail(handshake, str(error) if isinstance(error, TlsError) else error.strerror or str(error))
             return
-        handshake.moved_ms = self._clock.monotonic_ms()
+        if handshake.stream.has_answered:
+            # Bytes alone are no progress: who sends one a second keeps us waiting.
+            handshake.moved_ms = self._clock.monotonic_ms()
         if not is_through:
             self._on_waiting(handshake.connection)
             return

@@ -5,10 +5,12 @@ may be made to point to, is refused unless that is allowed. Redirections are not
 """
 
 import http.client
+import io
 import ipaddress
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -34,7 +36,8 @@ class WebKeySource:
         answer: bytes | str
         try:
             answer = self._fetch(fetch)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except Exception as error:
+            # Whatever it is: while nobody answers, the keys are not fetched again.
             answer = str(error) or type(error).__name__
         self._post(lambda: done(answer))
 
@@ -54,10 +57,32 @@ class WebKeySource:
             connection.sock = secured
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", target, headers={"Accept": "application/json", "Connection": "close"})
-            response = connection.getresponse()
+            response = http.client.HTTPResponse(_Deadline(secured, fetch.read_timeout_ms), method="GET")  # type: ignore[arg-type]
+            response.begin()
             if response.status != http.HTTPStatus.OK:
                 raise ValueError(f"the server answered {response.status} {response.reason[:80]}")
             return _bounded(response.read(KEYS_BYTES_MAX + 1))
+
+
+class _Deadline(io.RawIOBase):
+    """What `http.client` reads of a socket; the answer has to be whole in time, however it drips."""
+
+    def __init__(self, sock: socket.socket, timeout_ms: int) -> None:
+        self._sock = sock
+        self._end_s = time.monotonic() + timeout_ms / 1_000
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        left_s = self._end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("The read operation timed out")
+        self._sock.settimeout(left_s)
+        return self._sock.recv_into(buffer)
 
 
 def _connect(host: str, port: int, fetch: KeyFetch) -> socket.socket:

@@ -25,6 +25,8 @@ SEND_BYTES_MAX: Final = 256 * 1024
 _RECEIVE_BYTES_MAX: Final = 256 * 1024
 """At most this much is decrypted in one call, so that others have their turn."""
 _SCRATCH_BYTES: Final = 64 * 1024
+_ANSWERS_BYTES_MAX: Final = 64 * 1024
+"""What the library says on its own, to KeyUpdate for one; a peer that makes it say more and does not read is left."""
 _FIRST_BYTES: Final = 8
 _LAST_READS_MAX: Final = 4
 """How often more is read from a peer that is refused, who may go on to send for ever."""
@@ -65,6 +67,7 @@ class TlsStream:
         "_sock",
         "_tls",
         "_unsent",
+        "has_answered",
     )
 
     def __init__(
@@ -84,6 +87,8 @@ class TlsStream:
         self._first_bytes = b""
         self._needs_more = True
         self._has_ended = False
+        self.has_answered = False
+        """Whether the handshake's last step had something to say to the peer."""
 
     # --- the handshake --------------------------------------------------------------------------------------------
 
@@ -95,6 +100,7 @@ class TlsStream:
             BlockingIOError: nothing has come.
             OSError: the connection failed.
         """
+        self.has_answered = False
         if self._server_name is not None and not self._has_started:
             self._start()
             return self._step()
@@ -122,6 +128,7 @@ class TlsStream:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
+            self.has_answered = self._outgoing.pending > 0
             self.flush()
             return False
         except (ssl.SSLError, ValueError) as error:
@@ -172,11 +179,17 @@ class TlsStream:
                     break
                 is_drained = received < len(self._scratch)
             filled = self._decrypt(buffer, filled, wanted)
-        if self._outgoing.pending:
-            self.flush()
+            if self._outgoing.pending:
+                self._answer()
         if filled or self._has_ended:
             return filled
         raise BlockingIOError
+
+    def _answer(self) -> None:
+        """Send what the library says on its own; what is asked to be sent waits only in ``_unsent``."""
+        self.flush()
+        if self._outgoing.pending > _ANSWERS_BYTES_MAX:
+            raise TlsError("the peer asks for answers on and on and does not read them")
 
     def _receive(self) -> int:
         """Take encrypted bytes from the socket; 0 at its end, -1 when there are none."""

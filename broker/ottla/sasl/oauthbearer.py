@@ -16,6 +16,8 @@ from ottla.sasl.tokens import InvalidTokenError, ValidToken
 
 _REFUSAL: Final = '{"status":"invalid_token"}'
 _ACKNOWLEDGED: Final = b"\x01"
+_TOLD_CHARS_MAX: Final = 64
+"""Of a name in an answer, whose text has to stay short."""
 
 _NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 _PAIR = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01"
@@ -52,8 +54,9 @@ class OauthServer:
         if authorization_id not in ("", valid.subject):
             raise AuthenticationFailedError(
                 "it asks to be another than the token's subject",
-                told=f"Authentication failed: Client requested an authorization id ({authorization_id}) that is "
-                f"different from the token's principal name ({valid.subject})",
+                told=f"Authentication failed: Client requested an authorization id "
+                f"({authorization_id[:_TOLD_CHARS_MAX]}) that is different from the token's principal name "
+                f"({valid.subject[:_TOLD_CHARS_MAX]})",
             )
         self.user = valid.subject
         self.expires_at_ms = valid.expires_at_ms

@@ -17,6 +17,8 @@ _CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 ALGORITHMS: Final = (*_RSA, *_CURVES)
 RSA_BITS_MIN: Final = 2_048
+TOKEN_CHARS_MAX: Final = 16 * 1024
+"""Longer tokens are refused unread: they are looked at before anybody has logged in."""
 KEYS_MAX: Final = 100
 """Keys of one set that are looked at; issuers have a handful."""
 
@@ -152,6 +154,8 @@ def validate_token(token: str, *, keys: SigningKeys, rules: TokenRules, now_ms: 
     from jwt.api_jws import PyJWS
     from jwt.exceptions import PyJWTError
 
+    if len(token) > TOKEN_CHARS_MAX:
+        raise InvalidTokenError(f"it has {len(token)} characters, more than {TOKEN_CHARS_MAX}")
     try:
         header = PyJWS().get_unverified_header(token)
     except (PyJWTError, ValueError, RecursionError):
@@ -190,7 +194,18 @@ def _check_claims(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> 
     subject = claims.get(rules.subject_claim)
     if not isinstance(subject, str) or not subject.strip():
         raise InvalidTokenError(f"its claim {rules.subject_claim} names nobody")
-    return ValidToken(subject.strip(), expires_ms)
+    # Which signs are blanks is said differently everywhere: nobody is to become another by them.
+    if subject != subject.strip() or not _is_encodable(subject):
+        raise InvalidTokenError(f"its claim {rules.subject_claim} has blanks around it, or is no text")
+    return ValidToken(subject, expires_ms)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int:

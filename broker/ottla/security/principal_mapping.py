@@ -6,6 +6,7 @@ Source: SslPrincipalMapper of Apache Kafka, whose patterns are Java's: what Pyth
 """
 
 import re
+import warnings
 from dataclasses import dataclass
 
 from ottla.errors import ConfigurationError
@@ -13,6 +14,7 @@ from ottla.errors import ConfigurationError
 ANONYMOUS = "User:ANONYMOUS"
 KEY = "ssl.principal.mapping.rules"
 
+_SAID_CHARS_MAX = 200
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(?:.*?)"
 
 
@@ -61,7 +63,7 @@ class PrincipalMapping:
             name = rule.apply(distinguished_name)
             if name is not None:
                 return f"User:{name}"
-        raise NoMatchingRuleError(f"no rule of {KEY} fits {distinguished_name}")
+        raise NoMatchingRuleError(f"no rule of {KEY} fits {distinguished_name[:_SAID_CHARS_MAX]!a}")
 
 
 def _parse(text: str) -> list[_Rule]:
@@ -84,9 +86,12 @@ def _parse(text: str) -> list[_Rule]:
 
 def _compile(pattern: str, rule: str) -> re.Pattern[str]:
     try:
-        # Java writes a named group without the P.
-        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Python warns of what it reads in another way than Java does: [a-z&&[^x]].
+            warnings.simplefilter("error")
+            # Java writes a named group without the P.
+            return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
+    except (re.error, Warning) as error:
         raise ConfigurationError(f"{KEY} has the rule {rule!r}, whose pattern is none: {error}") from error
 
 

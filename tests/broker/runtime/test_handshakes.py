@@ -26,9 +26,10 @@ class ManualClock:
 
 
 class Library:
-    """Stands for OpenSSL: each step takes ``cost_ms``, and a handshake so many ``steps``."""
+    """Stands for OpenSSL: each step takes ``cost_ms`` and says ``answer``, and a handshake so many ``steps``."""
 
     def __init__(self, clock: ManualClock, *, cost_ms: int = 0, steps: int = 1) -> None:
+        self.answer = b""
         self.clock = clock
         self.cost_ms = cost_ms
         self.steps = steps
@@ -38,19 +39,21 @@ class Library:
 
     as_client = as_server
 
-    def wrap_bio(self, *_: object, **__: object) -> "Connection":
-        return Connection(self)
+    def wrap_bio(self, _: object, outgoing: ssl.MemoryBIO, **__: object) -> "Connection":
+        return Connection(self, outgoing)
 
 
 class Connection:
     server_side = True
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, outgoing: ssl.MemoryBIO) -> None:
         self.library = library
+        self.outgoing = outgoing
         self.left = library.steps
 
     def do_handshake(self) -> None:
         self.library.clock.now_ms += self.library.cost_ms
+        self.outgoing.write(self.library.answer)
         self.left -= 1
         if self.left > 0:
             raise ssl.SSLWantReadError
@@ -183,6 +186,25 @@ def test_at_the_bound_the_silent_make_room_and_nobody_else_does(
     assert world.handshakes.has_room("NODES")
     assert world.handshakes.has_room("SSL") == has_room
     assert list(world.failed) == ([1] if has_room else [])
+
+
+@pytest.mark.parametrize(("answer", "has_room"), [(b"", True), (b"hello", False)], ids=["bytes-alone", "with-answers"])
+def test_at_the_bound_only_who_gets_answers_is_not_silent(
+    new_world: Callable[..., World], answer: bytes, has_room: bool
+) -> None:
+    world = new_world(HandshakeLimits(open_max=2), steps=100)
+    world.library.answer = answer
+    world.accept(1)
+    world.accept(2)
+    for _ in range(2):
+        world.clock.now_ms += 500
+        world.speak(1, 2)
+        while not all(connection in world.waiting for connection in (1, 2)):
+            world.handshakes.turn()
+        world.waiting.clear()
+
+    assert world.handshakes.has_room("SSL") == has_room
+    assert list(world.failed) == ([1, 2] if has_room else [])
 
 
 def test_one_below_the_bound_there_is_room(new_world: Callable[..., World]) -> None:

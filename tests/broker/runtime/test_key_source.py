@@ -3,20 +3,25 @@
 import http.server
 import ssl
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 
 import pytest
 
 from ottla.ports import KeyFetch
+from ottla.runtime import key_source
 from ottla.runtime.key_source import KEYS_BYTES_MAX, WebKeySource
 
 
-def fetch(url: str, *, private: bool = True, context: ssl.SSLContext | None = None) -> bytes | str:
+def fetch(
+    url: str, *, private: bool = True, context: ssl.SSLContext | None = None, read_timeout_ms: int = 2_000
+) -> bytes | str:
     answers: Queue[bytes | str] = Queue()
     source = WebKeySource(lambda function: function(), context=context)
-    source.fetch_keys(KeyFetch(url, private, 2_000, 2_000), answers.put)
+    source.fetch_keys(KeyFetch(url, private, 2_000, read_timeout_ms), answers.put)
     return answers.get(timeout=10)
 
 
@@ -27,10 +32,16 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "/keys")
             self.end_headers()
             return
-        body = b"{}" if self.path == "/keys?a=1" else bytes(KEYS_BYTES_MAX + 1)
+        body = b"{}" if self.path == "/keys?a=1" else bytes(40 if self.path == "/drip" else KEYS_BYTES_MAX + 1)
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if self.path == "/drip":
+            with suppress(OSError):
+                for _ in range(40):
+                    self.wfile.write(b"x")
+                    time.sleep(0.05)
+            return
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
@@ -111,6 +122,21 @@ def test_what_a_server_may_not_do_is_said(server: tuple[str, ssl.SSLContext], pa
     url, context = server
 
     assert words in str(fetch(f"{url}{path}", context=context))
+
+
+def test_an_answer_that_drips_is_not_waited_for(server: tuple[str, ssl.SSLContext]) -> None:
+    url, context = server
+
+    assert fetch(f"{url}/drip", context=context, read_timeout_ms=300) == "The read operation timed out"
+
+
+def test_an_error_of_any_kind_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def choke(_: str) -> None:
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(key_source, "urlsplit", choke)
+
+    assert fetch("file:///keys") == "no such thing"
 
 
 def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(server: tuple[str, ssl.SSLContext]) -> None:

@@ -149,6 +149,17 @@ def test_the_claims_have_to_be_as_the_rules_want(changes: dict[str, Any], is_val
         check(token, rules=rules)
 
 
+@pytest.mark.parametrize("subject", ["admin\u3000", " admin", "admin\n", "\ud800"])
+def test_a_subject_that_could_become_another_is_refused(subject: str) -> None:
+    with pytest.raises(InvalidTokenError, match="blanks around it, or is no text"):
+        check(signed(sub=subject))
+
+
+def test_a_token_of_great_length_is_refused_unread() -> None:
+    with pytest.raises(InvalidTokenError, match="more than 16384"):
+        check(signed(padding="x" * 16_384))
+
+
 def test_a_token_for_somebody_is_none_where_no_audience_is_expected() -> None:
     with pytest.raises(InvalidTokenError, match=r"sasl.oauthbearer.expected.audience is not set"):
         check(signed(aud="me"))
@@ -234,6 +245,14 @@ def test_an_invalid_token_is_answered_and_fails_once_the_client_has_heard() -> N
         exchange.evaluate(b"\x01")
     assert failed.value.told == '{"status":"invalid_token"}'
     assert not exchange.is_complete
+
+
+def test_what_a_client_is_told_of_a_name_stays_short() -> None:
+    with pytest.raises(AuthenticationFailedError) as failed:
+        server().evaluate(first(signed(sub="s" * 1_000), "a=" + "e" * 40_000))
+    assert failed.value.told is not None
+    assert len(failed.value.told) < 300
+    assert "e" * 64 in failed.value.told
 
 
 def test_after_an_invalid_token_there_is_no_second_try() -> None:

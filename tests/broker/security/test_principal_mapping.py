@@ -70,8 +70,15 @@ def test_the_documented_rules_give_the_documented_names(name: str | None, princi
 
 
 def test_a_name_that_no_rule_fits_is_refused_by_name() -> None:
-    with pytest.raises(NoMatchingRuleError, match="fits OU=nobody"):
+    with pytest.raises(NoMatchingRuleError, match="fits 'OU=nobody'"):
         PrincipalMapping("RULE:^CN=(.*)$/$1/").principal("OU=nobody")
+
+
+def test_a_name_makes_no_line_of_its_own_in_the_log() -> None:
+    with pytest.raises(NoMatchingRuleError) as failed:
+        PrincipalMapping("RULE:^CN=(.*)$/$1/").principal("OU=x\nERROR \u2028" + "y" * 1_000)
+    assert str(failed.value).isprintable()
+    assert len(str(failed.value)) < 300
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,7 @@ def test_a_name_that_no_rule_fits_is_refused_by_name() -> None:
         pytest.param("RULE:CN=(.*/$1/", id="broken-pattern"),
         pytest.param("RULE:^CN=(.*)$/$1", id="no-end"),
         pytest.param("NONE", id="no-rule"),
+        pytest.param("RULE:^CN=([a-z&&[^x]]*)$/$1/", id="a-class-that-java-reads-in-another-way"),
     ],
 )
 def test_a_rule_that_cannot_be_read_is_refused_at_the_start(rules: str) -> None:
