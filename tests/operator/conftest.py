@@ -274,10 +274,24 @@ class FakeApi:
             if key.kind == kind and namespace in ("", key.namespace)
         ]
 
+    async def create(self, document: Document) -> Document:
+        if self._key(document) in self.stored:
+            raise ApiError(409, "AlreadyExists", "it is there already")
+        self.writes.append(f"create {document['kind']}")
+        return self._write(document, "1")
+
     async def apply(self, document: Document) -> Document:
+        known = self.stored.get(self._key(document), {"metadata": {}})["metadata"].get("resourceVersion", "0")
+        if document["metadata"].get("resourceVersion", known) != known:
+            raise ApiError(409, "Conflict", f"it is of version {known}")
         self.writes.append(f"apply {document['kind']}")
-        self.stored[self._key(document)] = copy.deepcopy(document)
-        return document
+        return self._write(document, str(int(known) + 1))
+
+    def _write(self, document: Document, version: str) -> Document:
+        written = copy.deepcopy(document)
+        written["metadata"]["resourceVersion"] = version
+        self.stored[self._key(document)] = written
+        return copy.deepcopy(written)
 
     async def apply_status(self, document: Document, status: Document) -> None:
         self.writes.append(f"status {document['kind']}")

@@ -1,6 +1,6 @@
 """A thin client of the Kubernetes API over aiohttp, on kopf's credentials: what the operator needs beyond kopf.
 
-Server-side apply is the only way that objects of ours are written, always by one field manager. Source: Kubernetes API
+Server-side apply is the way that objects of ours are written, always by one field manager. Source: Kubernetes API
 concepts, "server-side apply" and "API verbs".
 """
 
@@ -88,8 +88,16 @@ class KubernetesApi:
                 return items
             parameters["continue"] = token
 
+    async def create(self, document: Document) -> Document:
+        """Make an object where there is none (else 409 AlreadyExists). A later apply drops none of its fields."""
+        path = _path(document["kind"], document["metadata"]["namespace"])
+        return await self._request("POST", path, parameters={"fieldManager": FIELD_MANAGER}, body=document)
+
     async def apply(self, document: Document) -> Document:
-        """Make the fields that ``document`` names so, and drop those that an earlier apply named and this does not."""
+        """Make the fields that ``document`` names so, and drop those that an earlier apply named and this does not.
+
+        With a ``resourceVersion`` only where the object is of that version (else 409 Conflict).
+        """
         metadata = document["metadata"]
         return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]), document)
 

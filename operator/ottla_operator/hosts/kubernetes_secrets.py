@@ -8,7 +8,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.hosts.kubernetes import ObjectStore
 from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import SECRET_TYPE, AccessSecret
+from ottla_operator.model.user_secret import SECRET_TYPE, USER_ANNOTATION, AccessSecret
 
 
 class KubernetesSecrets:
@@ -23,21 +23,25 @@ class KubernetesSecrets:
         return None if found is None else access_secret_of(found)
 
     async def write(self, secret: AccessSecret, owner: Metadata) -> None:
-        document = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {
-                "name": secret.name,
-                "namespace": self._namespace,
+        identity = {"name": secret.name, "namespace": self._namespace}
+        document: Document = {"apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE}
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in secret.entries.items()}
+        with _discreet(secret.name):
+            version = secret.version
+            if not version:
+                # An apply would take over what somebody makes in this moment. Only what always stays is created: what
+                # a creation names, no apply removes.
+                mark = {USER_ANNOTATION: secret.name}
+                made = await self._api.create({**document, "metadata": {**identity, "annotations": mark}})
+                version = made["metadata"]["resourceVersion"]
+            metadata = {
+                **identity,
+                "resourceVersion": version,
                 "labels": dict(secret.labels),
                 "annotations": dict(secret.annotations),
                 "ownerReferences": [_reference(owner)],
-            },
-            "type": SECRET_TYPE,
-            "data": {key: base64.b64encode(value.encode()).decode() for key, value in secret.entries.items()},
-        }
-        with _discreet(secret.name):
-            await self._api.apply(document)
+            }
+            await self._api.apply({**document, "metadata": metadata, "data": data})
 
     async def delete(self, name: str) -> None:
         await self._api.delete("Secret", self._namespace, name)
@@ -59,6 +63,7 @@ def access_secret_of(document: Document) -> AccessSecret:
         entries={key: _text(value) for key, value in (document.get("data") or {}).items()},
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
+        version=metadata["resourceVersion"],
     )
 
 

@@ -17,7 +17,7 @@ class SecretStore(Protocol):
         """Return the Secret, whoever wrote it; None when there is none."""
 
     async def write(self, secret: AccessSecret, owner: Metadata) -> None:
-        """Make it so, as a whole; it goes when ``owner`` does."""
+        """Make it so, as a whole, unless there is another than that of its ``version``; it goes when ``owner`` does."""
 
     async def delete(self, name: str) -> None:
         """Remove it; one that is gone already is no error."""

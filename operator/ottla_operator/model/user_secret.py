@@ -44,6 +44,8 @@ class AccessSecret:
     entries: Mapping[str, str] = field(repr=False)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    version: str = field(default="", compare=False)
+    """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
 
     @property
     def is_ours(self) -> bool:

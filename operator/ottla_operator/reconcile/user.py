@@ -75,7 +75,8 @@ def plan_user(
     secret = access_secret(user, access, credential)
     steps: list[UserStep] = []
     if observed.secret is None or not observed.secret.covers(secret):
-        steps.append(WriteSecret(secret, user.metadata))
+        version = "" if observed.secret is None else observed.secret.version
+        steps.append(WriteSecret(replace(secret, version=version), user.metadata))
     return Plan((*others, *steps, *_scram_steps(user, observed.description.scram, credential, draw)))
 
 

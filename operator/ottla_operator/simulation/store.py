@@ -4,6 +4,7 @@ import asyncio
 import copy
 from collections.abc import Callable
 
+from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey
@@ -23,6 +24,7 @@ class Store:
         self._on_status = on_status
         self._on_gone = on_gone
         self._created = 0
+        self._writes = 0
 
     # --- what users do
 
@@ -86,12 +88,28 @@ class Store:
         await asyncio.sleep(CALL_S)
         return [copy.deepcopy(it) for key, it in self._objects.items() if key.kind == kind]
 
-    async def apply(self, document: Document) -> Document:
-        """Write what an object of the users' owns: a Secret."""
+    async def create(self, document: Document) -> Document:
+        """Write what an object of the users' owns: a Secret, where there is none."""
         await asyncio.sleep(CALL_S)
-        key = ObjectKey(document["kind"], "", document["metadata"]["name"])
-        self._owned[key] = copy.deepcopy(document)
-        return document
+        if ObjectKey(document["kind"], "", document["metadata"]["name"]) in self._owned:
+            raise ApiError(409, "AlreadyExists", "it is there already")
+        return self._write(document)
+
+    async def apply(self, document: Document) -> Document:
+        """Write a Secret, if it is of the version that ``document`` says."""
+        await asyncio.sleep(CALL_S)
+        known = self._owned.get(ObjectKey(document["kind"], "", document["metadata"]["name"]))
+        version = None if known is None else known["metadata"]["resourceVersion"]
+        if document["metadata"]["resourceVersion"] != version:
+            raise ApiError(409, "Conflict", f"it is of version {version}")
+        return self._write(document)
+
+    def _write(self, document: Document) -> Document:
+        self._writes += 1
+        written = copy.deepcopy(document)
+        written["metadata"]["resourceVersion"] = str(self._writes)
+        self._owned[ObjectKey(document["kind"], "", document["metadata"]["name"])] = written
+        return copy.deepcopy(written)
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         await asyncio.sleep(CALL_S)
@@ -115,9 +133,11 @@ class Store:
         metadata = known["metadata"]
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             del self._objects[ObjectKey(known["kind"], "", metadata["name"])]
-            owned = [
-                key for key, it in self._owned.items() if it["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
-            ]
+            owned = [key for key, it in self._owned.items() if metadata["uid"] in _owners(it)]
             for key in owned:
                 del self._owned[key]
             self._on_gone(known)
+
+
+def _owners(document: Document) -> list[str]:
+    return [it["uid"] for it in document["metadata"].get("ownerReferences", ())]

@@ -136,6 +136,17 @@ def test_apply_is_server_side_by_one_manager(server: FakeServer) -> None:
     assert (request["type"], request["body"]) == ("application/apply-patch+yaml", TOPIC)
 
 
+def test_creation_takes_nothing_over(server: FakeServer) -> None:
+    server.answers = [(409, {"reason": "AlreadyExists", "message": "there"})]
+
+    with pytest.raises(ApiError, match="AlreadyExists"):
+        ask(server, lambda api: api.create(TOPIC))
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("POST", "/apis/ottla.dev/v1/namespaces/kafka/topics")
+    assert (request["query"], request["body"]) == ({"fieldManager": "ottla-operator"}, TOPIC)
+
+
 def test_status_is_applied_without_spec_and_version(server: FakeServer) -> None:
     ask(server, lambda api: api.apply_status(TOPIC, {"partitions": 6}))
 

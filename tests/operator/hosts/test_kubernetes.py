@@ -38,6 +38,9 @@ class FakeStore:
             it for (its, _), it in self.stored.items() if its == kind and it["metadata"]["labels"].get(key) == value
         ]
 
+    async def create(self, document: Document) -> Document:
+        raise NotImplementedError("a cluster's objects are applied")
+
     async def apply(self, document: Document) -> Document:
         key = (document["kind"], document["metadata"]["name"])
         self.applied.append("/".join(key))

@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +48,28 @@ def test_secret_of_somebody_else_is_known_as_such(secrets: KubernetesSecrets, ap
 
     assert found is not None
     assert not found.is_ours
+
+
+@pytest.mark.parametrize("version", ["", "1"], ids=["made-meanwhile", "changed-meanwhile"])
+def test_secret_that_was_not_read_is_not_overwritten(secrets: KubernetesSecrets, api: Any, version: str) -> None:
+    foreign = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "alice", "resourceVersion": "2"}}
+    kept = copy.deepcopy(api.put(foreign))
+
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(secrets.write(replace(SECRET, version=version), OWNER))
+
+    assert caught.value.is_conflict
+    assert api.stored["Secret", "kafka", "alice"] == kept
+
+
+def test_secret_that_was_read_is_written(secrets: KubernetesSecrets) -> None:
+    asyncio.run(secrets.write(SECRET, OWNER))
+    found = asyncio.run(secrets.read("alice"))
+    assert found is not None
+
+    asyncio.run(secrets.write(replace(found, labels={}), OWNER))
+
+    assert asyncio.run(secrets.read("alice")) == replace(SECRET, labels={})
 
 
 def test_bytes_that_are_no_text_are_no_password(secrets: KubernetesSecrets, api: Any) -> None:
