@@ -297,7 +297,8 @@ class Node:
         Otherwise controllers that are to elect a leader with SCRAM could never begin.
         """
         image = self.metadata.image
-        known = image.scram if image.provenance.last_contained_offset >= 0 else self._first_credentials
+        # A log may begin with records of the quorum alone: the cluster's own come in one transaction with its levels.
+        known = image.scram if image.features.levels else self._first_credentials
         return known.credential(mechanism, user)
 
     # --- starting and stopping -----------------------------------------------------------------------------------

@@ -3,15 +3,19 @@
 import logging
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.metadata.format import FormatOptions, format_storage
+from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
+from ottla.simulator.single_node import DIRECTORY, PROPERTIES, Client, RunningNode, World
+from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -588,3 +592,33 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
     assert "6 failed so far" in caplog.text
     assert "hunter2" not in caplog.text
     assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].failures == 6
+
+
+def test_credentials_of_the_format_hold_until_the_metadata_begins() -> None:
+    """The log may begin with records of the quorum alone: until the cluster's own are there, nobody is unknown."""
+    world = World()
+    world.disk.remove_tree(DIRECTORY)
+    world.disk.make_directory(DIRECTORY)
+    format_storage(
+        world.disk,
+        world.clock,
+        world.random,
+        FormatOptions(
+            cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
+            node_id=1,
+            log_directories=[DIRECTORY],
+            metadata_log_directory=DIRECTORY,
+            is_controller=True,
+            standalone=True,
+            listeners={"CONTROLLER": Endpoint("localhost", 9093)},
+            scram=["SCRAM-SHA-512=[name=node,password=node-secret]"],
+        ),
+    )
+    node = start(world).node
+    kept = node.metadata.image
+
+    node.metadata.image = replace(EMPTY_IMAGE, provenance=Provenance(0, 1, 0))
+    assert node._credential_of(ScramMechanism.SCRAM_SHA_512, "node") is not None
+
+    node.metadata.image = replace(kept, scram=EMPTY_IMAGE.scram)
+    assert node._credential_of(ScramMechanism.SCRAM_SHA_512, "node") is None
