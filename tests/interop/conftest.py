@@ -164,17 +164,20 @@ def answers_metadata(address: tuple[str, int]) -> bool:
 @pytest.fixture(scope="session")
 def new_node(
     tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], launch: Launch
-) -> Iterator[Callable[[], Node]]:
+) -> Iterator[Callable[..., Node]]:
     """Return a function that starts one more node, on a free port and an empty directory."""
     nodes: list[Node] = []
 
-    def start() -> Node:
+    def start(*options: str) -> Node:
+        """Start a node; ``options`` are those of `ottla dev`, where it is one."""
         if "OTTLA_INTEROP_BOOTSTRAP" in os.environ:
             pytest.skip("OTTLA_INTEROP_BOOTSTRAP names a cluster that this test may not end")
         directory = tmp_path_factory.mktemp("node")
         port = free_port()
         template = os.environ.get("OTTLA_INTEROP_NODE", OTTLA_DEV)
         command = shlex.split(template.format(port=port, dir=shlex.quote(str(directory))))
+        if template == OTTLA_DEV:
+            command += options
         node = Node(bootstrap=f"127.0.0.1:{port}", launch=launch, command=command, directory=directory)
         nodes.append(node)
         node.start()

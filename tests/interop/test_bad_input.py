@@ -81,9 +81,9 @@ def produce_request(records: bytes, *, topic: str, partition: int = 0, acks: int
 
 
 @pytest.fixture(scope="module")
-def victim(new_node: Callable[[], Any]) -> Any:
-    """A node of its own: what these tests do to it shall not fail others."""
-    return new_node()
+def victim(new_node: Callable[..., Any]) -> Any:
+    """A node of its own: what these tests do to it shall not fail others. At debug its log has every closing."""
+    return new_node("--log-level", "debug")
 
 
 @pytest.fixture(scope="module")
