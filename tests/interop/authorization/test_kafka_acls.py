@@ -119,7 +119,9 @@ def test_kafka_acls_prints_what_it_prints_with_kafka(
         said = []
         for words in conversation:
             result = kafka_tool("kafka-acls", *where, *words.split(), code=None)
-            said.append((words, result.code, sorted(result.lines), sorted(result.stderr.splitlines()[:1])))
+            # Clients of other tests may still warn of their nodes in the JVM that all tools share.
+            complaints = [line for line in result.stderr.splitlines() if "clientId=console-" not in line]
+            said.append((words, result.code, sorted(result.lines), complaints[:1]))
         return said
 
     ours = hold("ours")
