@@ -116,9 +116,12 @@ class FiveNodes:
         self.wait_for(listens)
 
     def alive(self) -> list[int]:
-        """Return the brokers that may lead, as the tool lists them."""
+        """Return the brokers that may lead: those that the tool lists and that answer it.
+
+        One that was fenced a moment ago is still listed, and starting again it answers nobody before it is let in.
+        """
         shown = self.tool("kafka-broker-api-versions", code=None).stdout
-        return sorted(int(found) for found in re.findall(r"\(id: (\d+) rack: \S+ isFenced: false\)", shown))
+        return sorted(int(found) for found in re.findall(r"\(id: (\d+) rack: \S+ isFenced: false\) -> \(", shown))
 
     def kill(self, node_id: int) -> None:
         self._end(node_id, signal.SIGKILL)
