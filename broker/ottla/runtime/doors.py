@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from ottla.log_lines import LineLimit
 from ottla.ports import Clock
 from ottla.runtime.link import SocketOptions, endpoint_of, open_listening_socket
 from ottla.types import Endpoint
@@ -49,7 +50,7 @@ class Doors:
         self._on_accepted = on_accepted
         self._sockets: dict[str, socket.socket] = {}
         self._held_until_ms: dict[str, int] = {}
-        self._errors_silent_until_ms = 0
+        self._error_lines = LineLimit(clock, interval_ms=_ERRORS_LOG_INTERVAL_MS)
 
     def open(self, name: str, host: str, port: int) -> int:
         """Open the listener ``name``; return its port, which the system chooses when ``port`` is 0.
@@ -113,9 +114,7 @@ class Doors:
 
     def _hold_for_want(self, name: str, reason: str) -> None:
         self.hold(name, RETRY_ACCEPT_MS)
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._errors_silent_until_ms:
-            self._errors_silent_until_ms = now_ms + _ERRORS_LOG_INTERVAL_MS
+        if self._error_lines.take():
             logger.warning(
                 "cannot accept a connection on listener %s: %s; trying again every %d ms", name, reason, RETRY_ACCEPT_MS
             )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ottla.log_lines import LineLimit
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Clock, ConnectionId
 from ottla.runtime.tls_stream import Scratch, TlsStream
@@ -22,7 +23,6 @@ from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-_LOG_INTERVAL_MS: Final = 1_000
 _TURN_MS: Final = 1
 """Steps go on for so long in one turn of the loop; at least one is taken."""
 
@@ -95,8 +95,7 @@ class Handshakes:
         self._expected: dict[ConnectionId, tuple[Endpoint, str]] = {}
         self._queues: dict[str, deque[_Handshake]] = {}
         self._open_by_listener: Counter[str] = Counter()
-        self._failures_silent_until_ms = 0
-        self._failures_unsaid = 0
+        self._failure_lines = LineLimit(clock)
 
     def report_to(
         self,
@@ -250,14 +249,14 @@ class Handshakes:
         self._on_secured(handshake.connection, subject, handshake.is_outgoing)
 
     def _fail(self, handshake: _Handshake, reason: str) -> None:
-        """Count a failure; log at most one a second, so that a flood of them is not a flood of lines."""
         self.forget(handshake.connection)
         self._metrics.failed_handshakes[handshake.listener] += 1
-        self._failures_unsaid += 1
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._failures_silent_until_ms:
-            self._failures_silent_until_ms = now_ms + _LOG_INTERVAL_MS
-            more = f"; {self._failures_unsaid - 1} others failed since the last line" * (self._failures_unsaid > 1)
-            self._failures_unsaid = 0
-            logger.warning("TLS handshake with %s on %s failed: %s%s", handshake.peer, handshake.listener, reason, more)
+        if self._failure_lines.take():
+            logger.warning(
+                "TLS handshake with %s on %s failed: %s (%d failed so far)",
+                handshake.peer,
+                handshake.listener,
+                reason,
+                self._metrics.failed_handshakes.total(),
+            )
         self._on_failed(handshake.connection, f"the TLS handshake failed: {reason}")

@@ -29,6 +29,7 @@ from ottla.config.sasl_settings import SaslListener
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer
 from ottla.handlers.catalog import CATALOG
+from ottla.log_lines import LineLimit, quoted
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
@@ -50,8 +51,6 @@ LOGIN_MS_MAX: Final = 30_000
 RENEWAL_INTERVAL_MS_MIN: Final = 1_000
 VERSIONS_QUESTIONS_MAX: Final = 3
 """Of one connection before its login; a client asks in its newest version, and again in one that the answer names."""
-_LOG_INTERVAL_MS: Final = 1_000
-_SHOWN_CHARACTERS: Final = 64
 _NONCE_BITS: Final = 192
 _HEADER_START: Final = struct.Struct(">hh")
 _VERSION_WITH_SOFTWARE: Final = 3
@@ -130,7 +129,7 @@ class Authentication:
         self._pending: dict[ConnectionId, ConnectionLogin] = {}
         """Logins that are not complete yet, oldest first."""
         self._sentences: deque[_Sentence] = deque()
-        self._silent_until_ms = 0
+        self._failure_lines = LineLimit(clock)
         self.counters: dict[tuple[str, str], LoginCounters] = {}
         self.expired_sessions = 0
         self.timed_out = 0
@@ -185,16 +184,13 @@ class Authentication:
         return sentence.answer
 
     def log_failure(self, connection: Connection, user: str | None, mechanism: str, reason: str) -> None:
-        """At most once a second, so that a flood of logins is not a flood of lines."""
-        now_ms = self.clock.monotonic_ms()
-        if now_ms < self._silent_until_ms:
+        if not self._failure_lines.take():
             return
-        self._silent_until_ms = now_ms + _LOG_INTERVAL_MS
         logger.warning(
             "a login from %s on %s%s%s failed: %s (%d failed so far)",
             connection.info.peer,
             connection.info.listener,
-            f" as {user[:_SHOWN_CHARACTERS]!r}" if user else "",
+            f" as {quoted(user)}" if user else "",
             f" with {mechanism}" if mechanism else "",
             reason,
             sum(each.failures for each in self.counters.values()),
@@ -359,8 +355,7 @@ class ConnectionLogin:
             self._connection.guard = self
         if mechanism not in offered:
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=offered)
-            shown = mechanism[:_SHOWN_CHARACTERS]
-            return self._fail(response, f"it asked for {shown!r}; {', '.join(offered)} are offered here")
+            return self._fail(response, f"it asked for {quoted(mechanism)}; {', '.join(offered)} are offered here")
         self._wrong_mechanism = mechanism if self._is_renewal and mechanism != self._mechanism else None
         if self._wrong_mechanism is None:
             self._mechanism = mechanism

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
+from ottla.log_lines import LineLimit
 from ottla.ports import ConnectionId, KeySource, Network
 from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 _SCRATCH_BYTES = 256 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
-_REFUSALS_LOG_INTERVAL_MS = 1_000
-_CLOSINGS_LOG_INTERVAL_MS = 1_000
 _SLOW_CHECK_INTERVAL_MS = 1_000
 _WAITS_LOG_INTERVAL_MS = 60_000
 _LOGIN_MEMORY_BYTES = 32 * 1024 * 1024
@@ -102,7 +101,7 @@ class Gateway:
         }
         self._is_memory_awaited = False
         self._next_slow_check_ms = 0
-        self._waits_silent_until_ms = 0
+        self._wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self.closed_for_slow_frames = 0
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._condemned = Muting(on_over=self._end)
@@ -113,8 +112,8 @@ class Gateway:
         self._per_ip: Counter[str] = Counter()
         self.open_by_listener: Counter[str] = Counter()
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
-        self._refusals_silent_until_ms = 0
-        self._closings_silent_until_ms = 0
+        self._refusal_lines = LineLimit(services.clock)
+        self._closing_lines = LineLimit(services.clock)
         self.refused = 0
         self.closed_for_protocol_errors = 0
         self.accepted_total = 0
@@ -321,9 +320,7 @@ class Gateway:
         for memory, slow_frames in self._slow_frames.items():
             if memory.waiter_count == 1 and state.is_bounded_by(memory):
                 slow_frames.forget_all()
-        now_ms = self._services.clock.monotonic_ms()
-        if now_ms >= self._waits_silent_until_ms and state.is_bounded_by(self.memory):
-            self._waits_silent_until_ms = now_ms + _WAITS_LOG_INTERVAL_MS
+        if state.is_bounded_by(self.memory) and self._wait_lines.take():
             logger.warning(
                 "a request from %s on %s waits for memory: requests of %d connections hold %d bytes of "
                 "queued.max.request.bytes=%d, %d wait; requests had to wait %d times so far",
@@ -357,11 +354,8 @@ class Gateway:
                 self._end(state)
 
     def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:
-        """Count a refusal; log at most one a second, so that a flood of connections is not a flood of lines."""
         self.refused += 1
-        now_ms = self._services.clock.monotonic_ms()
-        if now_ms >= self._refusals_silent_until_ms:
-            self._refusals_silent_until_ms = now_ms + _REFUSALS_LOG_INTERVAL_MS
+        if self._refusal_lines.take():
             logger.warning(
                 "refused a connection from %s on %s: %d open in all (max.connections=%d), %d from there "
                 "(max.connections.per.ip=%d); %d refused so far",
@@ -375,16 +369,12 @@ class Gateway:
             )
 
     def _close(self, state: Connection, reason: str) -> None:
-        """End a connection that broke the rules; one line says whose and why, at most once a second as a warning."""
+        """End a connection that broke the rules; a line says whose and why, a warning unless there are many."""
         if state.is_closed:
             return
         self.closed_for_protocol_errors += 1
-        level, now_ms = logging.DEBUG, self._services.clock.monotonic_ms()
-        if now_ms >= self._closings_silent_until_ms:
-            self._closings_silent_until_ms = now_ms + _CLOSINGS_LOG_INTERVAL_MS
-            level = logging.WARNING
         logger.log(
-            level,
+            logging.WARNING if self._closing_lines.take() else logging.DEBUG,
             "closing connection from %s on %s: %s (%d closed for such reasons so far)",
             state.info.peer,
             state.info.listener,

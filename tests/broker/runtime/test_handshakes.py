@@ -254,8 +254,7 @@ def test_failures_within_a_second_share_a_line(
     world.handshakes.turn()
 
     assert [record.message for record in caplog.records] == [
-        "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake",
-        "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake; "
-        "2 others failed since the last line",
+        "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake (1 failed so far)",
+        "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake (4 failed so far)",
     ]
     assert world.metrics.failed_handshakes["SSL"] == 4

@@ -10,6 +10,7 @@ Source: ClientQuotaManager and ClientQuotaMetadataManager of Apache Kafka 4.3.
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.log_lines import quoted
 from ottla.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -27,7 +28,7 @@ from ottla.security.quotas.connection_rates import ConnectionRates
 from ottla.security.quotas.limits import Limits
 from ottla.security.quotas.measurements import Measurements
 from ottla.security.quotas.mutations import Mutations, TokenBucket
-from ottla.security.quotas.throttles import Throttles, shown
+from ottla.security.quotas.throttles import Throttles
 from ottla.wire.messages.registry import ApiKey
 
 _RATES: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
@@ -130,7 +131,7 @@ class ClientQuotas:
         return Mutations(bucket, self.clock, rate=limit.rate, burst_s=burst_s, is_strict=is_strict)
 
     def note(self, kind: str, throttle_ms: int, user: str, client_id: str) -> None:
-        self.throttles.note(kind, throttle_ms, f"client {shown(client_id)} of user {shown(user)}")
+        self.throttles.note(kind, throttle_ms, f"client {quoted(client_id)} of user {quoted(user)}")
 
     def forget_idle(self, now_ms: int) -> None:
         """Forget what nobody has used for an hour."""

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.log_lines import LineLimit
 from ottla.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -24,8 +25,6 @@ _KINDS: Final = (
     CONNECTION_CREATION_RATE,
     BROKER_CONNECTION_RATE,
 )
-_LOG_INTERVAL_MS: Final = 1_000
-_SHOWN_MAX: Final = 100
 
 
 @dataclass(slots=True)
@@ -41,20 +40,12 @@ class Throttles:
 
     def __init__(self, clock: Clock) -> None:
         self.by_kind = {kind: ThrottleCounters() for kind in _KINDS}
-        self._clock = clock
-        self._silent_until_ms = 0
+        self._lines = LineLimit(clock)
 
     def note(self, kind: str, throttle_ms: int, whom: str) -> None:
-        """Take note that ``whom`` is held back. Names in it are what clients send: they are shown quoted and cut."""
+        """Take note that ``whom`` is held back; names in it are to be `quoted`."""
         counters = self.by_kind[kind]
         counters.count += 1
         counters.time_ms += throttle_ms
-        now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._silent_until_ms:
-            self._silent_until_ms = now_ms + _LOG_INTERVAL_MS
+        if self._lines.take():
             logger.info("%s is held back for %d ms by %s; %d times so far", whom, throttle_ms, kind, counters.count)
-
-
-def shown(name: str) -> str:
-    """Return what a client sent as it may be logged."""
-    return ascii(name if len(name) <= _SHOWN_MAX else f"{name[:_SHOWN_MAX]}...")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.security.quotas.throttles import Throttles, shown
+from ottla.security.quotas.throttles import Throttles
 from ottla.simulator.clock import SimulatedClock
 
 
@@ -21,8 +21,3 @@ def test_one_line_a_second_and_every_one_counted(caplog: pytest.LogCaptureFixtur
     assert "client 'c' is held back for 40 ms by producer_byte_rate; 6 times so far" in caplog.messages[1]
     assert throttles.by_kind["producer_byte_rate"].count == 6
     assert throttles.by_kind["producer_byte_rate"].time_ms == 240
-
-
-def test_what_a_client_sent_is_shown_on_one_line_and_cut() -> None:
-    assert shown("a\nb") == "'a\\nb'"
-    assert len(shown("x" * 1_000)) < 110
