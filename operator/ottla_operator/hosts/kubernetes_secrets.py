@@ -1,4 +1,4 @@
-"""Secrets of users as Kubernetes keeps them. Bytes that are no UTF-8 are kept as what no password may have."""
+"""Secrets as Kubernetes keeps them. Bytes that are no UTF-8 are kept as what no password may have."""
 
 import base64
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.hosts.kubernetes import ObjectStore
 from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import SECRET_TYPE, USER_ANNOTATION, AccessSecret
+from ottla_operator.model.secret import OPAQUE, Secret, ownership
 
 
 class KubernetesSecrets:
@@ -18,21 +18,20 @@ class KubernetesSecrets:
         self._api = api
         self._namespace = namespace
 
-    async def read(self, name: str) -> AccessSecret | None:
+    async def read(self, name: str) -> Secret | None:
         found = await self._api.get("Secret", self._namespace, name)
-        return None if found is None else access_secret_of(found)
+        return None if found is None else secret_of(found)
 
-    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+    async def write(self, secret: Secret, owner: Metadata) -> None:
         identity = {"name": secret.name, "namespace": self._namespace}
-        document: Document = {"apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE}
+        document: Document = {"apiVersion": "v1", "kind": "Secret", "type": secret.type}
         data = {key: base64.b64encode(value.encode()).decode() for key, value in secret.entries.items()}
         with _discreet(secret.name):
             version = secret.version
             if not version:
                 # An apply would take over what somebody makes in this moment. Only what always stays is created: what
                 # a creation names, no apply removes.
-                mark = {USER_ANNOTATION: secret.name}
-                made = await self._api.create({**document, "metadata": {**identity, "annotations": mark}})
+                made = await self._api.create({**document, "metadata": {**identity, "annotations": ownership(owner)}})
                 version = made["metadata"]["resourceVersion"]
             metadata = {
                 **identity,
@@ -55,11 +54,12 @@ class KubernetesSecrets:
         return name
 
 
-def access_secret_of(document: Document) -> AccessSecret:
+def secret_of(document: Document) -> Secret:
     """Return what a Secret of the API says."""
     metadata = document["metadata"]
-    return AccessSecret(
+    return Secret(
         name=metadata["name"],
+        type=document.get("type", OPAQUE),
         entries={key: _text(value) for key, value in (document.get("data") or {}).items()},
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},

@@ -1,4 +1,4 @@
-"""Secrets of users as folders of a state directory: a file for each entry, for nobody but their owner.
+"""Secrets as folders of a state directory: a file for each entry, for nobody but their owner.
 
 ``secrets/<name>`` is a link to a folder that is written as a whole and never changed: who reads finds the old entries
 or the new ones, never some of each. A folder that somebody made there is a Secret of theirs.
@@ -13,7 +13,7 @@ from pathlib import Path
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 
 _METADATA = ".metadata.json"
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
@@ -25,7 +25,7 @@ class LocalSecrets:
     def __init__(self, directory: StateDirectory) -> None:
         self._folder = directory.path / "secrets"
 
-    async def read(self, name: str) -> AccessSecret | None:
+    async def read(self, name: str) -> Secret | None:
         path = self._folder / name
         if not path.is_dir():
             return None
@@ -35,14 +35,14 @@ class LocalSecrets:
             metadata = {}
         except ValueError as error:
             raise HostError("SecretDamaged", f"{path} is damaged; remove it") from error
-        return AccessSecret(
+        return Secret(
             name=name,
             entries={file.name: _text(file) for file in sorted(path.iterdir()) if not file.name.startswith(".")},
             labels=metadata.get("labels", {}),
             annotations=metadata.get("annotations", {}),
         )
 
-    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+    async def write(self, secret: Secret, owner: Metadata) -> None:
         self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         new = self._folder / f".{secret.name}.{uuid.uuid4().hex}"
         new.mkdir(mode=_FOLDER_MODE)

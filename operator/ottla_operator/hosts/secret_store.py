@@ -1,9 +1,9 @@
-"""The port to the Secrets of users."""
+"""The port to Secrets: those of users, and those of clusters with TLS."""
 
 from typing import Protocol
 
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 
 
 class SecretStore(Protocol):
@@ -13,10 +13,10 @@ class SecretStore(Protocol):
     message says what is in a Secret.
     """
 
-    async def read(self, name: str) -> AccessSecret | None:
+    async def read(self, name: str) -> Secret | None:
         """Return the Secret, whoever wrote it; None when there is none."""
 
-    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+    async def write(self, secret: Secret, owner: Metadata) -> None:
         """Make it so, as a whole, unless there is another than that of its ``version``; it goes when ``owner`` does."""
 
     async def delete(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 ======================================  =========================================
 ``objects/<kind>/<name>.yaml``          the object, in the shape ``kubectl get -o yaml`` prints
-``secrets/<name>/``                     the Secrets of users; see `hosts.local_secrets`
+``secrets/<name>/``                     Secrets; see `hosts.local_secrets`
 ``nodes/<node>/``                       what `hosts.local` keeps of a node
 ``.lock``                               held while a command changes anything
 ======================================  =========================================

@@ -17,7 +17,6 @@ password: brokers never show a password, but they show that number, so whoever s
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ottla.sasl.scram import ScramMechanism
@@ -25,39 +24,15 @@ from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.document import Document
 from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user import User
 
 SECRET_TYPE = "servicebinding.io/kafka"  # noqa: S105 - a type
-USER_ANNOTATION = "ottla.dev/user"
 CREDENTIAL_ANNOTATION = "ottla.dev/credential"
 TEMPLATE_ANNOTATION = "ottla.dev/template"
 _JAAS = "sasl.jaas.config"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH = "OAUTHBEARER"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessSecret:
-    """A Secret as it is or shall be. Never prints its entries."""
-
-    name: str
-    entries: Mapping[str, str] = field(repr=False)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    version: str = field(default="", compare=False)
-    """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
-
-    @property
-    def is_ours(self) -> bool:
-        return self.annotations.get(USER_ANNOTATION) == self.name
-
-    def covers(self, wanted: "AccessSecret") -> bool:
-        """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""
-        return (
-            self.entries == wanted.entries
-            and self.labels.items() >= wanted.labels.items()
-            and self.annotations.items() >= wanted.annotations.items()
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +59,7 @@ class Credential:
         return replace(self, previous_iterations=0, previous_until="") if is_over else self
 
 
-def access_secret(user: User, access: ClientAccess, credential: Credential | None) -> AccessSecret:
+def access_secret(user: User, access: ClientAccess, credential: Credential | None) -> Secret:
     """Return the Secret of ``user``; ``credential`` is None where it has no password."""
     if credential is not None:
         access = replace(access, mechanism=credential.mechanism.mechanism_name)
@@ -92,19 +67,20 @@ def access_secret(user: User, access: ClientAccess, credential: Credential | Non
         access = replace(access, mechanism=_OAUTH)
     annotations = {
         **user.secret_annotations,
-        USER_ANNOTATION: user.metadata.name,
+        **ownership(user.metadata),
         TEMPLATE_ANNOTATION: _digest(user),
         **({} if credential is None else {CREDENTIAL_ANNOTATION: _described(credential)}),
     }
-    return AccessSecret(
+    return Secret(
         name=user.metadata.name,
+        type=SECRET_TYPE,
         entries=_entries(user, access, credential),
         labels={**user.secret_labels, MANAGED_BY_LABEL: MANAGER},
         annotations=annotations,
     )
 
 
-def credential_of(secret: AccessSecret | None) -> Credential | None:
+def credential_of(secret: Secret | None) -> Credential | None:
     """Return the credential that ``secret`` holds; None when it holds none that can be used."""
     if secret is None:
         return None
@@ -124,7 +100,7 @@ def credential_of(secret: AccessSecret | None) -> Credential | None:
     return found if found.password and found.password.isprintable() else None
 
 
-def is_untouched(user: User, secret: AccessSecret | None) -> bool:
+def is_untouched(user: User, secret: Secret | None) -> bool:
     """Tell whether the password of ``secret`` is the one that was written: it is in another entry as well."""
     password = None if secret is None else secret.entries.get("password")
     return secret is not None and password is not None and secret.entries.get(_JAAS) == _jaas(user.name, password)

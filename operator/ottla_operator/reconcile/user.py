@@ -10,8 +10,9 @@ from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
-from ottla_operator.model.user_secret import AccessSecret, Credential, access_secret, credential_of, is_untouched
+from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
 from ottla_operator.reconcile.steps import Plan
 from ottla_operator.reconcile.user_steps import (
     AlterQuotas,
@@ -39,7 +40,7 @@ class ObservedUser:
     """A user as brokers describe it, and its Secret as it is."""
 
     description: UserDescription
-    secret: AccessSecret | None = None
+    secret: Secret | None = None
     given_password: str | None = field(default=None, repr=False)
     """What the Secret holds that the spec refers to; None where it refers to none, or that is not there."""
 
@@ -92,7 +93,7 @@ def plan_user_deletion(user: User, observed: ObservedUser, *, heir: ObjectKey | 
             steps.append(DeleteAcls(name, tuple(sorted(known.acls))))
         if known.quotas:
             steps.append(AlterQuotas(name, dict.fromkeys(sorted(known.quotas))))
-    if observed.secret is not None and observed.secret.is_ours:
+    if observed.secret is not None and observed.secret.belongs_to(user.metadata):
         steps.append(DeleteSecret(observed.secret.name))
     return Plan(tuple(steps))
 
@@ -140,7 +141,7 @@ def _refusal(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -
 def _what_keeps_the_secret(user: User, observed: ObservedUser) -> Waiting | Refused | None:
     """Return why the Secret cannot be written."""
     found, given = observed.secret, observed.given_password
-    if found is not None and not found.is_ours:
+    if found is not None and not found.belongs_to(user.metadata):
         message = f"Secret {found.name} is somebody else's; remove it, or give this User another metadata.name"
         return Refused("SecretTaken", message)
     if user.password_from is not None and given is None:

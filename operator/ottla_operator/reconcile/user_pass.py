@@ -75,7 +75,7 @@ async def delete_user_secret(user: User, secrets: SecretStore, reason: Reached) 
         secret = await secrets.read(user.metadata.name)
     except EXPECTED_ERRORS as error:
         return Pass(verdict_of(error, f"read secret {user.metadata.name}"), {})
-    if secret is None or not secret.is_ours:
+    if secret is None or not secret.belongs_to(user.metadata):
         return Pass(reason, {})
     step = DeleteSecret(secret.name)
     try:

@@ -1,4 +1,4 @@
-"""The steps of a User; none of them prints a secret."""
+"""The steps of a User, and of Secrets; none of them prints a secret."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from ottla.client.admin_security import ScramSecret
 from ottla.sasl.scram import ScramMechanism
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 
 _SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSecret:
-    """Write the user's Secret; before the password, so that none is lost on its way to the brokers."""
+    """Write a Secret. That of a user comes before the password, so that none is lost on its way to the brokers."""
 
-    secret: AccessSecret
+    secret: Secret
     owner: Metadata
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.view import ClusterView
 from ottla_operator.simulation.host import node_id_of
@@ -146,10 +146,10 @@ class WatchedSecrets:
         self._secrets = secrets
         self._steps = steps
 
-    async def read(self, name: str) -> AccessSecret | None:
+    async def read(self, name: str) -> Secret | None:
         return await self._secrets.read(name)
 
-    async def write(self, secret: AccessSecret, owner: Metadata) -> None:
+    async def write(self, secret: Secret, owner: Metadata) -> None:
         step = StepTaken(Kind.SECRET, -1, f"{secret.name}: write")
         await self._steps.take(step, lambda: self._secrets.write(secret, owner))
 

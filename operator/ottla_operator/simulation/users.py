@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ottla.metadata.image import MetadataImage
 from ottla.sasl.scram import ScramCredential, credential, salted_password
-from ottla_operator.hosts.kubernetes_secrets import access_secret_of
+from ottla_operator.hosts.kubernetes_secrets import secret_of
 from ottla_operator.model.user_secret import credential_of
 from ottla_operator.simulation.scenarios import Scenario
 from ottla_operator.simulation.store import Store
@@ -32,7 +32,7 @@ def user_differences(scenario: Scenario, image: MetadataImage, store: Store) -> 
 
 def _is_let_in(secret_name: str, user: str, kept: dict[tuple[str, int], ScramCredential], store: Store) -> bool:
     secret = store.secret(secret_name)
-    known = None if secret is None else credential_of(access_secret_of(secret))
+    known = None if secret is None else credential_of(secret_of(secret))
     there = None if known is None else kept.get((user, int(known.mechanism)))
     if known is None or there is None or there.iterations != known.iterations:
         return False

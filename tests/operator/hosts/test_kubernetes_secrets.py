@@ -11,10 +11,10 @@ import pytest
 from ottla_operator.errors import ApiError
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 
 OWNER = Metadata(kind="User", name="alice", namespace="kafka", uid="u")
-SECRET = AccessSecret(
+SECRET = Secret(
     name="alice",
     entries={"password": 'é\n"x', "type": "kafka"},
     labels={"a": "b"},
@@ -47,7 +47,7 @@ def test_secret_of_somebody_else_is_known_as_such(secrets: KubernetesSecrets, ap
     found = asyncio.run(secrets.read("alice"))
 
     assert found is not None
-    assert not found.is_ours
+    assert not found.belongs_to(OWNER)
 
 
 @pytest.mark.parametrize("version", ["", "1"], ids=["made-meanwhile", "changed-meanwhile"])

@@ -11,10 +11,10 @@ from ottla_operator.errors import HostError
 from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.manifest import Metadata
-from ottla_operator.model.user_secret import AccessSecret
+from ottla_operator.model.secret import Secret
 
 OWNER = Metadata(kind="User", name="alice")
-SECRET = AccessSecret(
+SECRET = Secret(
     name="alice",
     entries={"password": 'é\r\n"x', "type": "kafka"},
     labels={"a": "b"},
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "state" / "secrets"
 
 
-def write(secrets: LocalSecrets, secret: AccessSecret = SECRET) -> None:
+def write(secrets: LocalSecrets, secret: Secret = SECRET) -> None:
     asyncio.run(secrets.write(secret, OWNER))
 
 
@@ -88,7 +88,7 @@ def test_folder_that_somebody_made_is_theirs(secrets: LocalSecrets, folder: Path
     found = asyncio.run(secrets.read("mine"))
 
     assert found is not None
-    assert not found.is_ours
+    assert not found.belongs_to(OWNER)
     assert asyncio.run(secrets.value("mine", "pw")) == "open sesame"
     assert asyncio.run(secrets.value("mine", "other")) is None
 

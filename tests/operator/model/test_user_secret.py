@@ -84,7 +84,7 @@ def test_template_and_own_marks_are_on_the_secret(alice: User) -> None:
 
     assert secret.labels == {"team": "x", "app.kubernetes.io/managed-by": "ottla-operator"}
     assert secret.annotations["a"] == "b"
-    assert secret.is_ours
+    assert secret.belongs_to(alice.metadata)
 
 
 def test_credential_is_read_back_from_its_secret(alice: User) -> None:

@@ -16,8 +16,9 @@ from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
-from ottla_operator.model.user_secret import AccessSecret, access_secret, credential_of
+from ottla_operator.model.user_secret import access_secret, credential_of
 from ottla_operator.reconcile.steps import Plan
 from ottla_operator.reconcile.user import (
     PASSWORD_SIZE,
@@ -47,7 +48,7 @@ WRITE = READ._replace(operation=Operation.WRITE)
 
 
 def observed(
-    secret: AccessSecret | None = None,
+    secret: Secret | None = None,
     scram: Mapping[int, int] | None = None,
     acls: frozenset[Acl] | None = frozenset(),
     quotas: Mapping[str, float] | None = None,
@@ -404,7 +405,7 @@ def test_whoever_is_no_super_user_can_be_one(user_manifest: Builder, spec: Docum
 
 
 def test_secret_of_somebody_else_is_left_alone(alice: User) -> None:
-    foreign = AccessSecret(name="alice", entries={"password": "x"})
+    foreign = Secret(name="alice", entries={"password": "x"})
 
     seen = observed(secret=foreign, acls=frozenset({READ, WRITE}))
     made = plan(alice, seen)

@@ -1,0 +1,41 @@
+"""A Secret as a value: entries, and whose it is. The same on every host; see `hosts.secret_store`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla_operator.model.manifest import Metadata
+
+OPAQUE = "Opaque"
+OWNER_ANNOTATIONS: Mapping[str, str] = {"User": "ottla.dev/user", "Cluster": "ottla.dev/cluster"}
+"""The annotation that names the object whose Secret it is, by the object's kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A Secret as it is or shall be. Never prints its entries."""
+
+    name: str
+    entries: Mapping[str, str] = field(repr=False)
+    type: str = field(default=OPAQUE, compare=False)
+    """Kubernetes' type of what is written first; a laptop has none."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    version: str = field(default="", compare=False)
+    """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
+
+    def belongs_to(self, owner: Metadata) -> bool:
+        """Tell whether it was written for ``owner``; others' Secrets are left alone."""
+        return self.annotations.get(OWNER_ANNOTATIONS[owner.kind]) == owner.name
+
+    def covers(self, wanted: "Secret") -> bool:
+        """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""
+        return (
+            self.entries == wanted.entries
+            and self.labels.items() >= wanted.labels.items()
+            and self.annotations.items() >= wanted.annotations.items()
+        )
+
+
+def ownership(owner: Metadata) -> dict[str, str]:
+    """Return the annotation of Secrets that belong to ``owner``."""
+    return {OWNER_ANNOTATIONS[owner.kind]: owner.name}

@@ -1,0 +1,25 @@
+"""Secrets as values: whose they are, and that they never print what they hold."""
+
+from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.secret import Secret, ownership
+
+CLUSTER, USER = Metadata(kind="Cluster", name="demo"), Metadata(kind="User", name="demo")
+SECRET = Secret(name="demo-nodes", entries={"node.pem": "hidden"}, annotations=ownership(CLUSTER))
+
+
+def test_secret_is_of_the_object_that_its_annotation_names() -> None:
+    assert SECRET.belongs_to(CLUSTER)
+    assert not SECRET.belongs_to(USER)
+    assert not Secret(name="demo-nodes", entries={}).belongs_to(CLUSTER)
+
+
+def test_what_others_added_does_not_matter() -> None:
+    found = Secret(name="demo-nodes", entries={"node.pem": "hidden"}, annotations={**ownership(CLUSTER), "x": "y"})
+
+    assert found.covers(SECRET)
+    assert not SECRET.covers(found)
+    assert not found.covers(Secret(name="demo-nodes", entries={}))
+
+
+def test_entries_are_not_printed() -> None:
+    assert "hidden" not in repr(SECRET)
