@@ -385,10 +385,12 @@ def user_manifest() -> Callable[..., Document]:
 
 @pytest.fixture
 def cluster_manifest() -> Callable[..., Document]:
-    """Return a builder: ``cluster_manifest(name="demo", config={...}, **pool)``."""
+    """Return a builder: ``cluster_manifest(name="demo", config={...}, spec={...}, **pool)``."""
 
-    def build(name: str = "demo", config: Mapping[str, str] | None = None, **pool: Any) -> Document:
-        spec: Document = {"pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}, **pool}]}
+    def build(
+        name: str = "demo", config: Mapping[str, str] | None = None, spec: Mapping[str, Any] | None = None, **pool: Any
+    ) -> Document:
+        spec = {**(spec or {}), "pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}, **pool}]}
         if config is not None:
             spec["config"] = dict(config)
         return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}

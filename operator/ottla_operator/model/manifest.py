@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.types import Uuid, format_uuid
+from ottla_operator.model.cluster_tls import NODE_PRINCIPAL, OPERATOR_PRINCIPAL, ClusterTls
 from ottla_operator.model.document import Document, Json
+from ottla_operator.model.listeners import PLAINTEXT, Listener
 
 TOPIC_FINALIZER = "ottla.dev/topic"
 """On a Topic whose deletion must delete the topic too; on no other object."""
@@ -131,6 +133,14 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Authorization:
+    """``spec.authorization``: clients may do what access control entries allow."""
+
+    super_users: frozenset[str] = frozenset()
+    """Principals whom nothing is forbidden, besides nodes and the operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A Cluster manifest, admitted."""
 
@@ -143,6 +153,12 @@ class Cluster:
     """The id that the cluster was given before (``status.clusterId``)."""
     known_initial_controllers: tuple[int, ...] | None = None
     """``status.initialControllers``; None where nobody has written it."""
+    tls: ClusterTls | None = None
+    """None: nodes talk to each other in the clear."""
+    listeners: tuple[Listener, ...] = (PLAINTEXT,)
+    """Where clients come in; at least one."""
+    authorization: Authorization | None = None
+    """None: everybody may do everything, unless ``config`` says otherwise."""
 
     @property
     def name(self) -> str:
@@ -163,7 +179,9 @@ class Cluster:
     @property
     def super_users(self) -> frozenset[str]:
         """The principals whom the cluster's authorizer asks nothing (``super.users``)."""
-        return frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
+        given = frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
+        given |= self.authorization.super_users if self.authorization is not None else frozenset()
+        return given if self.tls is None else given | {NODE_PRINCIPAL, OPERATOR_PRINCIPAL}
 
     @property
     def initial_controllers(self) -> tuple[int, ...]:
@@ -190,6 +208,7 @@ class Cluster:
     def parse(cls, document: Document) -> "Cluster":
         spec, status = document["spec"], document.get("status", {})
         initial = status.get("initialControllers")
+        tls, authorization = spec.get("tls"), spec.get("authorization")
         return cls(
             metadata=Metadata.of(document),
             image=spec.get("image"),
@@ -210,4 +229,9 @@ class Cluster:
             annotations=document["metadata"].get("annotations") or {},
             known_cluster_id=status.get("clusterId"),
             known_initial_controllers=None if initial is None else tuple(initial),
+            tls=None if tls is None else ClusterTls.parse(tls),
+            listeners=tuple(map(Listener.parse, spec.get("listeners", ()))) or (PLAINTEXT,),
+            authorization=None
+            if authorization is None
+            else Authorization(super_users=frozenset(authorization.get("superUsers", ()))),
         )

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
+_TEXT_END = r"\Z"
+"""What ``$`` is to the API server; Python's lets a line end follow. No pattern of ours has one inside."""
+
 _PASSWORD = "password"  # noqa: S105 - the name of a field
 
 
@@ -70,7 +73,7 @@ def admit(document: Document, stored: Document | None = None) -> Document:
     _fill_defaults(admitted, schema)
     if stored is not None and "status" in stored:
         admitted["status"] = copy.deepcopy(stored["status"])
-    violations = list(rules.violations(admitted, stored, schema))
+    violations = [*_duplicates(admitted, schema), *rules.violations(admitted, stored, schema)]
     if violations:
         raise ManifestError(subject, tuple(violations))
     return admitted
@@ -145,6 +148,8 @@ def _closed(schema: Schema) -> Schema:
     closed = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "format"}
     if schema.get("x-kubernetes-int-or-string"):
         closed.pop("type", None)
+    if "pattern" in schema:
+        closed["pattern"] = schema["pattern"].replace("$", _TEXT_END)
     if "properties" in schema:
         closed["properties"] = {name: _closed(child) for name, child in schema["properties"].items()}
         if not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -169,6 +174,23 @@ def _fill_defaults(value: Json, schema: Schema) -> None:
     elif isinstance(value, list) and "items" in schema:
         for element in value:
             _fill_defaults(element, schema["items"])
+
+
+def _duplicates(value: Json, schema: Schema, *path: str | int) -> Iterator[Violation]:
+    """Yield what is twice in lists of the types ``map`` and ``set``, whose entries are told apart by their keys."""
+    if isinstance(value, dict):
+        for name, child in schema.get("properties", {}).items():
+            if name in value:
+                yield from _duplicates(value[name], child, *path, name)
+    elif isinstance(value, list):
+        keys, seen = schema.get("x-kubernetes-list-map-keys", []), []
+        for index, element in enumerate(value):
+            yield from _duplicates(element, schema["items"], *path, index)
+            same = {key: element.get(key) for key in keys} if keys else element
+            if schema.get("x-kubernetes-list-type") in ("map", "set") and same in seen:
+                said = ", ".join(f"{key} {text}" for key, text in same.items()) if keys else repr(element)
+                yield Violation(_path(*path, index), f"the list has {said} already")
+            seen.append(same)
 
 
 def _path(*parts: str | int) -> str:
@@ -206,6 +228,6 @@ def _explain(error: "ValidationError") -> str:
         case "enum":
             return f"is {value!r}; it must be one of {', '.join(map(str, limit))}"
         case "pattern":
-            return f"is {value!r}; it must match {limit}"
+            return f"is {value!r}; it must match {limit.replace(_TEXT_END, '$')}"
         case _:
             return str(error.message)

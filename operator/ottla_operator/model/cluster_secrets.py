@@ -1,0 +1,48 @@
+"""The Secrets of a Cluster with TLS: their names, and those of their entries.
+
+===================================  =======================================================  ===================
+Secret                               entries                                                  read by
+===================================  =======================================================  ===================
+``<cluster>-cluster-ca``             `CA_CERTIFICATE`, `CA_KEY`, `CA_TRUSTED`                 the operator
+``<cluster>-clients-ca``             the same                                                 the operator
+``<cluster>-nodes``                  `NODE_PEM`, `CLUSTER_CA`, `CLIENTS_CA`, `listener_pem`   every node
+``<cluster>-operator``               `CLIENT_PROPERTIES` and its parts                        the operator
+===================================  =======================================================  ===================
+"""
+
+from ottla_operator.model.listeners import Listener
+
+CA_CERTIFICATE = "ca.crt"
+CA_KEY = "ca.key"
+CA_TRUSTED = "trusted.crt"
+"""All that is trusted now, the present authority first."""
+
+NODE_PEM = "node.pem"
+"""Key and chain of the certificate that all nodes have."""
+CLUSTER_CA = "cluster-ca.crt"
+"""Whom nodes trust among themselves."""
+CLIENTS_CA = "clients-ca.crt"
+"""Whom listeners of the type tls trust."""
+
+CLIENT_PROPERTIES = "client.properties"
+
+
+def listener_pem(listener: Listener) -> str:
+    """Return the entry with key and chain of a listener whose certificate is not the nodes'."""
+    return f"listener-{listener.name}.pem"
+
+
+def cluster_ca_secret(cluster: str) -> str:
+    return f"{cluster}-cluster-ca"
+
+
+def clients_ca_secret(cluster: str) -> str:
+    return f"{cluster}-clients-ca"
+
+
+def nodes_secret(cluster: str) -> str:
+    return f"{cluster}-nodes"
+
+
+def operator_secret(cluster: str) -> str:
+    return f"{cluster}-operator"

@@ -1,0 +1,57 @@
+"""What a Cluster says of its own certificates: the two authorities, and how long everything counts."""
+
+from dataclasses import dataclass
+
+from ottla_operator.model.document import Json
+
+_VALIDITY_DAYS = 1_825
+_RENEWAL_DAYS = 30
+
+NODE_PRINCIPAL = "User:ottla:node"
+OPERATOR_PRINCIPAL = "User:ottla:operator"
+NODE_COMMON_NAME = "node"
+OPERATOR_COMMON_NAME = "operator"
+"""Of certificates by the cluster's authority: the listener of nodes takes them for the two principals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """One who signs certificates: a key, and the certificate of that."""
+
+    validity_days: int = _VALIDITY_DAYS
+    renewal_days: int = _RENEWAL_DAYS
+    """So long before they end, certificates are replaced."""
+    rotation: str = ""
+    """Another text asks for another key."""
+    overlap_s: int = 0
+    """How long the old key is trusted after all certificates are by the new one."""
+    secret_name: str | None = None
+    """A Secret of the user's that holds it (``ca.crt``, ``ca.key``); None: the operator makes it."""
+
+    @classmethod
+    def parse(cls, spec: Json) -> "Authority":
+        rotation = spec.get("rotation", {})
+        return cls(
+            validity_days=spec.get("validityDays", _VALIDITY_DAYS),
+            renewal_days=spec.get("renewalDays", _RENEWAL_DAYS),
+            rotation=rotation.get("revision", ""),
+            overlap_s=rotation.get("overlapSeconds", 0),
+            secret_name=spec.get("secretName"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTls:
+    """``spec.tls``: nodes talk TLS among themselves."""
+
+    cluster_ca: Authority = Authority()
+    """Signs nodes and the operator."""
+    clients_ca: Authority = Authority()
+    """Signs Users of the type tls."""
+
+    @classmethod
+    def parse(cls, spec: Json) -> "ClusterTls":
+        return cls(
+            cluster_ca=Authority.parse(spec.get("clusterCa", {})),
+            clients_ca=Authority.parse(spec.get("clientsCa", {})),
+        )
