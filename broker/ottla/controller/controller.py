@@ -154,6 +154,7 @@ class Controller:
         self._directories = DirectoryControl(self.state, leadership)
         self._members = QuorumMemberControl(self.state)
         self._acls = AclControl(self.state, random=random)
+        self._scram = ScramControl(self.state, random=random)
         self._client_quotas = ClientQuotaControl(self.state)
         self._periodic = self._make_periodic_elections(leadership)
         self._start_offset: Offset | None = None
@@ -199,7 +200,7 @@ class Controller:
             AlterConfigsRequest: partial(alter_configs, self._configs.alter_fully),
             AlterPartitionReassignmentsRequest: self._reassignments.alter,
             AlterPartitionRequest: self._partitions.alter_partition,
-            AlterUserScramCredentialsRequest: ScramControl(self.state).alter,
+            AlterUserScramCredentialsRequest: self._scram.alter,
             AssignReplicasToDirsRequest: self._directories.assign,
             BrokerHeartbeatRequest: heartbeat,
             BrokerRegistrationRequest: register,
@@ -348,6 +349,9 @@ class Controller:
             self._carry_out(ControllerResult(None, [MetadataRecord(aborted, 0)]))
         if METADATA_VERSION not in self.state.image.features.levels:
             self._carry_out(ControllerResult(None, self._bootstrap_records()))
+        secret = self._scram.missing_secret()
+        if secret:
+            self._carry_out(ControllerResult(None, secret))
         self._fence_previous_incarnation()
         registration = self._registration_record()
         if registration is not None:

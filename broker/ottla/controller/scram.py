@@ -1,7 +1,8 @@
 """`ScramControl`: setting and removing users' SCRAM credentials.
 
 The salted password comes from whoever sets it (Kafka's tools make it); what is kept of it here is less, see
-`ottla.sasl.scram`. Each user may be named once in a request, whatever the mechanism.
+`ottla.sasl.scram`. Each user may be named once in a request, whatever the mechanism. With the first credential comes
+the secret that users who are not there are made up with.
 Source: ScramControlManager of Apache Kafka 4.3, whose error texts these are; KIP-554, KIP-900.
 """
 
@@ -10,7 +11,8 @@ from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.metadata_version import SCRAM_METADATA_VERSION
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.scram import ScramUser, scram_record
+from ottla.metadata.scram import ScramUser, new_decoy_secret, scram_record
+from ottla.ports import Random
 from ottla.sasl.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism, credential
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -19,14 +21,15 @@ from ottla.wire.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord
+from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
 class ScramControl:
     """Decides on the newest state; changes nothing itself."""
 
-    def __init__(self, state: ControllerState) -> None:
+    def __init__(self, state: ControllerState, *, random: Random) -> None:
         self._state = state
+        self._random = random
 
     def alter(self, request: AlterUserScramCredentialsRequest) -> ControllerResult[AlterUserScramCredentialsResponse]:
         """Carry out what may be; say of each other user why not.
@@ -49,9 +52,20 @@ class ScramControl:
             except KafkaError as error:
                 refused[change.name] = error
         records = list(accepted.values())
+        if any(isinstance(each.message, UserScramCredentialRecord) for each in records):
+            records = [*self._secret(), *records]
         check_record_count(records)
         results = [_result(name, refused.get(name)) for name in dict.fromkeys(change.name for change in changes)]
         return ControllerResult(AlterUserScramCredentialsResponse(results=results), records)
+
+    def missing_secret(self) -> list[MetadataRecord]:
+        """Return the secret's record where credentials came without it: from Kafka, or an older release."""
+        return self._secret() if self._state.image.scram.credentials else []
+
+    def _secret(self) -> list[MetadataRecord]:
+        if self._state.image.scram.decoy_secret is not None:
+            return []
+        return [new_decoy_secret(self._random.randrange)]
 
     def _record(self, change: ScramCredentialDeletion | ScramCredentialUpsertion) -> MetadataRecord:
         if self._state.image.features.metadata_version < SCRAM_METADATA_VERSION:

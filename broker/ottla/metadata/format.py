@@ -18,6 +18,7 @@ from ottla.metadata.metadata_version import (
     SCRAM_METADATA_VERSION,
 )
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.metadata.scram import new_decoy_secret
 from ottla.metadata.scram_arguments import scram_records
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.metadata_log import METADATA_PARTITION
@@ -108,6 +109,9 @@ def format_storage(disk: Disk, clock: Clock, random: Random, options: FormatOpti
         raise ConfigurationError("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
     records += scram_records(options.scram, random.randrange)
     lines = [f"Bootstrap metadata: {_describe(records, options.metadata_version)}"]
+    if options.scram:
+        # The first active controller's counts; until a node has read it, its own does. Kafka's lines do not know it.
+        records.append(new_decoy_secret(random.randrange))
     for directory in unformatted:
         lines.append(_format_directory(disk, clock, random, options, directory, records))
     return lines

@@ -1,14 +1,18 @@
-"""SCRAM credentials: what the cluster knows of users' passwords.
+"""SCRAM credentials: what the cluster knows of users' passwords, and the secret for those who have none.
+
+The secret (`ottla.sasl.scram_decoys`) is kept as the credential of a user without a name, which nobody can have or log
+in as: a record that Kafka's tools can read, in every snapshot and on every node.
 
 Source: ScramImage, ScramDelta and ScramCredentialData of Apache Kafka 4.3; KIP-900.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.metadata.records import MetadataRecord
-from ottla.sasl.scram import ScramCredential, ScramMechanism
+from ottla.sasl.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from ottla.sasl.scram_decoys import CredentialForm, count_forms, decoy
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
@@ -17,6 +21,10 @@ class ScramUser(NamedTuple):
 
     mechanism: ScramMechanism
     name: str
+
+
+_NOBODY: Final = ScramUser(ScramMechanism.SCRAM_SHA_512, "")
+_DECOY_SECRET_BITS: Final = 256
 
 
 def scram_record(user: ScramUser, credential: ScramCredential) -> MetadataRecord:
@@ -32,16 +40,40 @@ def scram_record(user: ScramUser, credential: ScramCredential) -> MetadataRecord
     return MetadataRecord(record, 0)
 
 
+def new_decoy_secret(randrange: Callable[[int], int]) -> MetadataRecord:
+    """Return the record that sets the cluster's secret for users that are not there."""
+    return _decoy_secret_record(randrange(1 << _DECOY_SECRET_BITS).to_bytes(_DECOY_SECRET_BITS // 8, "big"))
+
+
+def _decoy_secret_record(secret: bytes) -> MetadataRecord:
+    return scram_record(_NOBODY, ScramCredential(b"", secret, b"", ITERATIONS_MIN))
+
+
 @dataclass(frozen=True, slots=True)
 class ScramImage:
-    """Every credential."""
+    """Every credential, and the secret of decoys; None where the log has none, as Kafka's."""
 
     credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=dict)
+    decoy_secret: bytes | None = field(default=None, repr=False)
+    _forms: Mapping[ScramMechanism, Mapping[CredentialForm, int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        forms = {
+            mechanism: count_forms(each for user, each in self.credentials.items() if user.mechanism is mechanism)
+            for mechanism in ScramMechanism
+        }
+        object.__setattr__(self, "_forms", forms)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.credentials.get(ScramUser(mechanism, user))
 
+    def decoy(self, mechanism: ScramMechanism, user: str, *, default_secret: bytes) -> ScramCredential:
+        """Return what is shown of a user without a credential; ``default_secret`` counts where the cluster has none."""
+        return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self._forms[mechanism])
+
     def records(self) -> Iterator[MetadataRecord]:
+        if self.decoy_secret is not None:
+            yield _decoy_secret_record(self.decoy_secret)
         for user, credential in sorted(self.credentials.items(), key=lambda each: each[0]):
             yield scram_record(user, credential)
 
@@ -73,14 +105,18 @@ class ScramDelta:
 
     def finish_snapshot(self) -> None:
         """Note as gone what the snapshot did not name."""
-        for user in self.image.credentials:
+        for user in (_NOBODY, *self.image.credentials):
             self.changes.setdefault(user, None)
 
     def apply(self) -> ScramImage:
         if not self.changes:
             return self.image
         merged = {**self.image.credentials, **self.changes}
-        return ScramImage({user: credential for user, credential in merged.items() if credential is not None})
+        secret = self.image.decoy_secret
+        if _NOBODY in merged:
+            keeper = merged.pop(_NOBODY)
+            secret = None if keeper is None else keeper.stored_key
+        return ScramImage({user: credential for user, credential in merged.items() if credential is not None}, secret)
 
 
 def first_credentials(records: Iterable[MetadataRecord]) -> ScramImage:

@@ -11,8 +11,8 @@ client-final    client                                                ``c=HEADER
 server-final    server                                                ``v=SIGNATURE``
 =============== ===================================================== ==================================================
 
-Where a user is not there, the server plays on with a made-up credential, which costs as much, stays the same for one
-name and fails in the end as a wrong password does. Passwords are taken as they are, in UTF-8, as Kafka does: there is
+Where a user is not there, the server plays on with a made-up credential (`ottla.sasl.scram_decoys`), which costs as
+much and fails in the end as a wrong password does. Passwords are taken as they are, in UTF-8, as Kafka does: there is
 no SASLprep. Channel binding is not offered; delegation tokens are not served.
 Source: ScramSaslServer, ScramSaslClient, ScramFormatter and ScramMessages of Apache Kafka 4.3.
 """
@@ -33,6 +33,8 @@ ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
 _SALT_BITS: Final = 130
 _SALT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+TOOLS_SALT: Final = re.compile(rb"[0-9a-z]{1,26}")
+"""The form of the salts that Kafka's tools make, and `new_salt`."""
 
 
 class ScramMechanism(IntEnum):
@@ -118,13 +120,13 @@ class ScramServer:
     Args of the constructor:
         credential_of: asked once, when the client has said who it is.
         nonce: this login's own, printable and without a comma.
-        decoy_key: a secret of this process; made-up credentials come from it.
+        decoy_of: returns the credential to play on with where a user has none.
     """
 
     __slots__ = (
         "_credential",
         "_credential_of",
-        "_decoy_key",
+        "_decoy_of",
         "_first",
         "_is_known",
         "_mechanism",
@@ -135,11 +137,18 @@ class ScramServer:
         "user",
     )
 
-    def __init__(self, mechanism: ScramMechanism, *, credential_of: CredentialOf, nonce: str, decoy_key: bytes) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        *,
+        credential_of: CredentialOf,
+        nonce: str,
+        decoy_of: Callable[[str], ScramCredential],
+    ) -> None:
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
-        self._decoy_key = decoy_key
+        self._decoy_of = decoy_of
         self._first: re.Match[str] | None = None
         self._server_first = ""
         self._credential: ScramCredential | None = None
@@ -162,8 +171,10 @@ class ScramServer:
         self._first = first
         self.user = _unescape(first["name"])
         found = self._credential_of(self.user)
+        # Made for those who are there as well: the time that it takes must not tell them apart.
+        decoy = self._decoy_of(self.user)
         self._is_known = found is not None
-        self._credential = found or self._decoy(self.user)
+        self._credential = found or decoy
         if first["authzid"] is not None and _unescape(first["authzid"]) != self.user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailedError(told, told=told)
@@ -193,12 +204,6 @@ class ScramServer:
             raise AuthenticationFailedError("wrong password")
         self.is_complete = True
         return b"v=" + base64.b64encode(server_signature)
-
-    def _decoy(self, user: str) -> ScramCredential:
-        seed = hmac.digest(self._decoy_key, user.encode(), "sha512")
-        salt = _base_36(int.from_bytes(seed, "big") % (1 << _SALT_BITS))
-        size = hashlib.new(self._mechanism.hash_name).digest_size
-        return ScramCredential(salt, seed[:size], seed[:size], ITERATIONS_MIN)
 
 
 class ScramSecret:

@@ -30,13 +30,14 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer
 from ottla.handlers.catalog import CATALOG
 from ottla.log_lines import LineLimit, quoted
+from ottla.metadata.scram import ScramImage
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
 from ottla.sasl.oauth_client import OAUTHBEARER
 from ottla.sasl.oauthbearer import OauthServer
 from ottla.sasl.plain import PLAIN, PlainServer
-from ottla.sasl.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism, ScramServer
+from ottla.sasl.scram import SCRAM_MECHANISMS, ScramServer
 from ottla.server.connection import Connection
 from ottla.server.signing_keys import IssuerKeys
 from ottla.wire.codec import Message
@@ -54,8 +55,6 @@ VERSIONS_QUESTIONS_MAX: Final = 3
 _NONCE_BITS: Final = 192
 _HEADER_START: Final = struct.Struct(">hh")
 _VERSION_WITH_SOFTWARE: Final = 3
-
-CredentialOf = Callable[[ScramMechanism, str], ScramCredential | None]
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ class Authentication:
         listeners: the doors with SASL.
         failure_delay_ms: connection.failed.authentication.delay.ms.
         key_source: fetches what tokens are checked with; None where OAUTHBEARER is offered nowhere.
-        credential_of: looks up a user's SCRAM credential.
+        scram: returns the SCRAM credentials that count now.
         on_logged_in: told of a connection whose first login is complete.
         on_close: closes a connection that broke the rules, with a line that says why.
         on_end: closes a connection without a line.
@@ -109,7 +108,7 @@ class Authentication:
         random: Random,
         network: Network,
         key_source: KeySource | None,
-        credential_of: CredentialOf,
+        scram: Callable[[], ScramImage],
         on_logged_in: Callable[[Connection], None],
         on_close: Callable[[Connection, str], None],
         on_end: Callable[[Connection], None],
@@ -121,11 +120,12 @@ class Authentication:
         self.on_end = on_end
         self._failure_delay_ms = failure_delay_ms
         self._random = random
-        self._credential_of = credential_of
+        self._scram = scram
         self._key_source = key_source
         self._issuers: dict[str, IssuerKeys] = {}
         self.use(listeners)
-        self._decoy_key = self._new_nonce().encode()
+        self._decoy_secret = self._new_nonce().encode()
+        """For as long as no user has a credential: the cluster's own comes with the first."""
         self._pending: dict[ConnectionId, ConnectionLogin] = {}
         """Logins that are not complete yet, oldest first."""
         self._sentences: deque[_Sentence] = deque()
@@ -166,12 +166,12 @@ class Authentication:
             return PlainServer(self.listeners[listener_name].plain_users.get)
         if mechanism == OAUTHBEARER:
             return OauthServer(self._issuers[listener_name].validate)
-        scram = SCRAM_MECHANISMS[mechanism]
+        kind = SCRAM_MECHANISMS[mechanism]
         return ScramServer(
-            scram,
-            credential_of=lambda user: self._credential_of(scram, user),
+            kind,
+            credential_of=lambda user: self._scram().credential(kind, user),
             nonce=self._new_nonce(),
-            decoy_key=self._decoy_key,
+            decoy_of=lambda user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
         )
 
     def count(self, listener: str, mechanism: str) -> LoginCounters:

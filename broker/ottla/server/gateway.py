@@ -15,10 +15,10 @@ from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
+from ottla.metadata.scram import ScramImage
 from ottla.ports import ConnectionId, KeySource, Network
-from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
-from ottla.server.authentication import Authentication, CredentialOf
+from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.muting import Muting
@@ -60,7 +60,7 @@ class Gateway:
 
     Args of the constructor:
         roles: of each listener, whether brokers' or controllers' APIs are served there.
-        credential_of: looks up a user's SCRAM credential; None: in the newest metadata.
+        scram: returns the SCRAM credentials that count now; None: those of the newest metadata.
         principal_mappings: of the listeners whose clients are who their certificate says.
         key_source: fetches what tokens are checked with.
         on_heartbeats_ended: told of a broker, by id and epoch, whose heartbeats came over a connection that has ended.
@@ -78,7 +78,7 @@ class Gateway:
         principal_mappings: Mapping[str, PrincipalMapping],
         on_heartbeats_ended: Callable[[NodeId, Offset], None],
         on_follower_ended: Callable[[NodeId], None],
-        credential_of: CredentialOf | None = None,
+        scram: Callable[[], ScramImage] | None = None,
         key_source: KeySource | None = None,
     ) -> None:
         self._services = services
@@ -95,7 +95,7 @@ class Gateway:
         self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
         self._login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
         self._privileged_login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
-        self.authentication = self._new_authentication(credential_of or self._credential_of, key_source)
+        self.authentication = self._new_authentication(scram or self._newest_scram, key_source)
         self._slow_frames = {
             memory: SlowFrames() for memory in (self.memory, self._login_memory, self._privileged_login_memory)
         }
@@ -271,10 +271,10 @@ class Gateway:
 
     # --- logins ------------------------------------------------------------------------------------------------------
 
-    def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        return self._services.metadata.image.scram.credential(mechanism, user)
+    def _newest_scram(self) -> ScramImage:
+        return self._services.metadata.image.scram
 
-    def _new_authentication(self, credential_of: CredentialOf, key_source: KeySource | None) -> Authentication:
+    def _new_authentication(self, scram: Callable[[], ScramImage], key_source: KeySource | None) -> Authentication:
         services = self._services
         return Authentication(
             listeners=services.config.sasl.listeners,
@@ -283,7 +283,7 @@ class Gateway:
             random=services.random,
             network=self._network,
             key_source=key_source,
-            credential_of=credential_of,
+            scram=scram,
             on_logged_in=lambda state: state.move_to(
                 self._memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
             ),

@@ -26,7 +26,7 @@ from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader, MetadataPublisher
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
-from ottla.metadata.scram import first_credentials
+from ottla.metadata.scram import ScramImage, first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
@@ -37,7 +37,6 @@ from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.security.authorizer import AclAuthorizer
 from ottla.security.denials import Denials
 from ottla.security.quotas.client_quotas import ClientQuotas
@@ -287,19 +286,18 @@ class Node:
             principal_mappings=settings.principal_mappings(config),
             on_heartbeats_ended=self._on_heartbeats_ended,
             on_follower_ended=self.replicas.lost_leaders.suspect,
-            credential_of=self._credential_of,
+            scram=self._scram,
             key_source=self._key_source,
         )
 
-    def _credential_of(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """Look a SCRAM credential up in the newest metadata, until there is any in what the storage was formatted with.
+    def _scram(self) -> ScramImage:
+        """Return the SCRAM credentials of the newest metadata; until there is any, what the storage was formatted with.
 
         Otherwise controllers that are to elect a leader with SCRAM could never begin.
         """
         image = self.metadata.image
         # A log may begin with records of the quorum alone: the cluster's own come in one transaction with its levels.
-        known = image.scram if image.features.levels else self._first_credentials
-        return known.credential(mechanism, user)
+        return image.scram if image.features.levels else self._first_credentials
 
     # --- starting and stopping -----------------------------------------------------------------------------------
 

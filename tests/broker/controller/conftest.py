@@ -427,6 +427,7 @@ class ControllerCluster(Asking):
         static: dict[str, str] | None = None,
         features: dict[str, int] | None = None,
         metadata_version: int = 30,
+        first_records: Sequence[MetadataRecord] = (),
         probe: Any = None,
         racks: dict[int, str] | None = None,
         seed: int = 1,
@@ -447,7 +448,7 @@ class ControllerCluster(Asking):
                 random=self.random,
                 node_id=node_id,
                 cluster_id=CLUSTER_ID,
-                bootstrap=bootstrap_records(metadata_version, features),
+                bootstrap=[*bootstrap_records(metadata_version, features), *first_records],
                 has_broker=False,
                 config=ControllerConfig(
                     listeners={"CONTROLLER": Listener("127.0.0.1", 9093, 0)},

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.metadata.scram import ScramUser
-from ottla.sasl.scram import ScramMechanism, salted_password
+from ottla.metadata.scram import ScramUser, scram_record
+from ottla.sasl.scram import ScramCredential, ScramMechanism, salted_password
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -112,3 +112,36 @@ def test_the_log_may_hold_credentials_from_3_5_iv2_on(
 
     refused = ("bob", ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
     assert answer == [("bob", ErrorCode.NONE, None) if is_supported else refused]
+
+
+def test_the_secret_of_decoys_comes_with_the_first_credential_and_stays(node: Any) -> None:
+    assert node.image.scram.decoy_secret is None
+    alter(node, upsert("", 1), delete("bob"))
+    assert node.image.scram.decoy_secret is None
+
+    alter(node, upsert())
+    secret = node.image.scram.decoy_secret
+    alter(node, upsert("alice"), delete("bob"))
+    alter(node, delete("alice"))
+
+    assert len(secret) == 32
+    assert node.image.scram.decoy_secret == secret
+    assert users(node) == set()
+
+
+def test_every_controller_makes_up_the_same_and_the_next_one_goes_on_with_it(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(1, controllers=2)
+    alter(cluster, upsert())
+    secret = cluster.image.scram.decoy_secret
+    cluster.elect(102)
+    alter(cluster, upsert("alice"))
+
+    assert secret
+    assert cluster.image.scram.decoy_secret == secret
+
+
+def test_credentials_that_came_without_a_secret_get_one(new_cluster: Callable[..., Any]) -> None:
+    old = scram_record(ScramUser(ScramMechanism.SCRAM_SHA_512, "old"), ScramCredential(b"1", b"2", b"3", 4096))
+    cluster = new_cluster(1, first_records=[old])
+
+    assert cluster.image.scram.decoy_secret

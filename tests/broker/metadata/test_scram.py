@@ -4,8 +4,9 @@ import pytest
 
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
-from ottla.metadata.scram import ScramUser, first_credentials, scram_record
+from ottla.metadata.scram import ScramUser, first_credentials, new_decoy_secret, scram_record
 from ottla.sasl.scram import ScramCredential, ScramMechanism
+from ottla.simulator.chance import SeededRandom
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 BOB = ScramUser(ScramMechanism.SCRAM_SHA_512, "bob")
@@ -56,3 +57,40 @@ def test_what_the_storage_was_formatted_with_counts_until_there_is_metadata() ->
 def test_a_mechanism_of_a_later_release_is_not_dropped_silently() -> None:
     with pytest.raises(ValueError, match="3"):
         MetadataDelta(EMPTY_IMAGE).replay(UserScramCredentialRecord(name="bob", mechanism=3))
+
+
+def test_the_secret_of_decoys_is_no_user_and_lasts_over_a_snapshot() -> None:
+    delta = MetadataDelta(image_of(BOB))
+    delta.replay(new_decoy_secret(SeededRandom(1).randrange).message)
+    image = delta.apply(Provenance(2, 1, 1))
+    again = MetadataDelta(EMPTY_IMAGE)
+    for record in image.records():
+        again.replay(record.message)
+
+    assert set(image.scram.credentials) == {BOB}
+    assert image.scram.decoy_secret is not None
+    assert again.apply(Provenance(2, 1, 1)).scram == image.scram
+    assert image.scram.decoy_secret.hex() not in repr(image)
+
+
+def test_a_snapshot_without_a_secret_takes_it_away() -> None:
+    with_secret = MetadataDelta(EMPTY_IMAGE)
+    with_secret.replay(new_decoy_secret(SeededRandom(1).randrange).message)
+    delta = MetadataDelta(with_secret.apply(Provenance(1, 1, 1)))
+    delta.finish_snapshot()
+
+    assert delta.apply(Provenance(2, 1, 1)).scram.decoy_secret is None
+
+
+def test_decoys_have_the_iterations_of_the_mechanism_s_users_and_come_from_the_secret() -> None:
+    delta = MetadataDelta(EMPTY_IMAGE)
+    delta.replay(scram_record(BOB, ScramCredential(b"salt", b"stored", b"server", 8192)).message)
+    without = delta.apply(Provenance(1, 1, 1)).scram
+    delta.replay(new_decoy_secret(SeededRandom(1).randrange).message)
+    scram = delta.apply(Provenance(2, 1, 1)).scram
+
+    shown = [scram.decoy(BOB.mechanism, "eve", default_secret=each) for each in (b"one", b"two")]
+    assert shown[0] == shown[1]
+    assert shown[0].iterations == 8192
+    assert scram.decoy(ALICE.mechanism, "eve", default_secret=b"one").iterations == 4096
+    assert without.decoy(BOB.mechanism, "eve", default_secret=b"one") != shown[0]

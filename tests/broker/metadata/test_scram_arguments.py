@@ -5,6 +5,7 @@ import pytest
 from ottla.errors import ConfigurationError
 from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.format import FormatOptions, format_storage
+from ottla.metadata.scram import first_credentials
 from ottla.metadata.scram_arguments import scram_records
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
@@ -117,8 +118,18 @@ def test_formatting_puts_them_behind_the_features_and_prints_no_key() -> None:
     disk = SimulatedDisk()
     line = formatted(disk, 11)[0]
 
-    assert read_bootstrap(disk, "/a")[-1].message == records(ALICE)[0]
+    assert read_bootstrap(disk, "/a")[-2].message == records(ALICE)[0]
     assert "UserScramCredentialRecord(name='alice', mechanism=1, salt=[hidden], storedKey=[hidden]" in line
+
+
+def test_formatting_with_users_makes_the_secret_for_those_who_are_not_there() -> None:
+    disk = SimulatedDisk()
+    line = formatted(disk, 11)[0]
+    scram = first_credentials(read_bootstrap(disk, "/a"))
+
+    assert scram.decoy_secret
+    assert [user.name for user in scram.credentials] == ["alice"]
+    assert line.count("UserScramCredentialRecord") == 1, "Kafka's line has none for it"
 
 
 def test_an_older_metadata_version_has_no_room_for_them() -> None:

@@ -441,7 +441,7 @@ def guarded(mechanism: str = "PLAIN", password: str = "secret") -> Asker:
 def server_exchange(mechanism: str) -> ServerExchange:
     if mechanism == "PLAIN":
         return PlainServer({"node": "secret"}.get)
-    return ScramServer(SCRAM, credential_of={"node": NODE}.get, nonce="server", decoy_key=b"decoy")
+    return ScramServer(SCRAM, credential_of={"node": NODE}.get, nonce="server", decoy_of=lambda _: NODE)
 
 
 def let_in(asker: Asker, connection: ConnectionId, *, lifetime_ms: int = 0, offered: str = "PLAIN") -> int:

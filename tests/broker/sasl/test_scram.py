@@ -21,11 +21,11 @@ from ottla.sasl.scram import (
     new_salt,
     salted_password,
 )
+from ottla.sasl.scram_decoys import decoy
 from ottla.simulator.chance import SeededRandom
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 SHA_512 = ScramMechanism.SCRAM_SHA_512
-DECOY_KEY = b"a secret of this process"
 
 
 def known(mechanism: ScramMechanism, password: str, salt: bytes = b"salt", iterations: int = 4096) -> ScramCredential:
@@ -35,11 +35,15 @@ def known(mechanism: ScramMechanism, password: str, salt: bytes = b"salt", itera
 BOB = {mechanism: known(mechanism, "pencil") for mechanism in ScramMechanism}
 
 
+def decoys(mechanism: ScramMechanism) -> Callable[[str], ScramCredential]:
+    return lambda user: decoy(mechanism, user, secret=b"the cluster's", forms={})
+
+
 def server_of(
     mechanism: ScramMechanism = SHA_256, credential_of: Callable[[str], ScramCredential | None] | None = None
 ) -> ScramServer:
     lookup = credential_of or {"bob": BOB[mechanism]}.get
-    return ScramServer(mechanism, credential_of=lookup, nonce="server", decoy_key=DECOY_KEY)
+    return ScramServer(mechanism, credential_of=lookup, nonce="server", decoy_of=decoys(mechanism))
 
 
 def log_in(server: ScramServer, client: ScramClient) -> None:
@@ -65,7 +69,7 @@ def test_the_rfc_s_exchange_is_reproduced(
     mechanism: ScramMechanism, salt: str, nonces: tuple[str, str], proof: str, signature: str
 ) -> None:
     stored = known(mechanism, "pencil", base64.b64decode(salt))
-    server = ScramServer(mechanism, credential_of={"user": stored}.get, nonce=nonces[1], decoy_key=DECOY_KEY)
+    server = ScramServer(mechanism, credential_of={"user": stored}.get, nonce=nonces[1], decoy_of=decoys(mechanism))
     client = ScramClient(ScramSecret(mechanism, "user", "pencil"), nonce=nonces[0])
 
     assert client.first() == f"n,,n=user,r={nonces[0]}".encode()

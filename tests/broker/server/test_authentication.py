@@ -104,11 +104,13 @@ def is_served(client: Client) -> bool:
     return client.ask(EVERYTHING, MetadataResponse, 9).cluster_id is not None
 
 
-def set_credential(running: RunningNode, mechanism: ScramMechanism, user: str, password: str) -> None:
+def set_credential(
+    running: RunningNode, mechanism: ScramMechanism, user: str, password: str, iterations: int = 4096
+) -> None:
     salt = new_salt(SeededRandom(2).randrange)
-    salted = salted_password(mechanism, password, salt, 4096)
+    salted = salted_password(mechanism, password, salt, iterations)
     upsertion = ScramCredentialUpsertion(
-        name=user, mechanism=mechanism, iterations=4096, salt=salt, salted_password=salted
+        name=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted
     )
     request = AlterUserScramCredentialsRequest(upsertions=[upsertion])
     answer = running.connect().ask(request, AlterUserScramCredentialsResponse, 0)
@@ -568,6 +570,24 @@ def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: Run
     assert log_in(locked.connect(DOOR)).error_code == ErrorCode.NONE
 
 
+def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others_do(world: World) -> None:
+    def shown(running: RunningNode, user: str) -> list[str]:
+        client = running.connect(DOOR)
+        handshake(client, "SCRAM-SHA-512")
+        answer = send_token(client, f"n,,n={user},r=nonce".encode())
+        return bytes(answer.auth_bytes).decode().split(",")[1:]
+
+    first = start(world)
+    set_credential(first, ScramMechanism.SCRAM_SHA_512, "bob", "pencil", 8192)
+    before = {user: shown(first, user) for user in ("bob", "eve", "mallory")}
+    first.node.close()
+    again = start(world)
+
+    assert {user: shown(again, user) for user in before} == before
+    assert {iterations for _, iterations in before.values()} == {"i=8192"}
+    assert len({salt for salt, _ in before.values()}) == 3
+
+
 # --- what is seen of it ----------------------------------------------------------------------------------------------
 
 
@@ -618,7 +638,7 @@ def test_credentials_of_the_format_hold_until_the_metadata_begins() -> None:
     kept = node.metadata.image
 
     node.metadata.image = replace(EMPTY_IMAGE, provenance=Provenance(0, 1, 0))
-    assert node._credential_of(ScramMechanism.SCRAM_SHA_512, "node") is not None
+    assert node._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is not None
 
     node.metadata.image = replace(kept, scram=EMPTY_IMAGE.scram)
-    assert node._credential_of(ScramMechanism.SCRAM_SHA_512, "node") is None
+    assert node._scram().credential(ScramMechanism.SCRAM_SHA_512, "node") is None

@@ -1,0 +1,67 @@
+"""What SCRAM shows of a user that is not there: a made-up credential that looks like those of the others.
+
+Whoever reaches a port may begin a login under any name, and sees a salt and a number of iterations. A made-up answer
+must not be told from a real one: it has to be the same on every node, after every start, and of a form that users have.
+So it follows from the name and a secret that the cluster keeps in its metadata log (`ottla.metadata.scram`).
+
+The secret is random, and follows from nothing else, because its answers are shown to everybody: made from a password
+(a node's own, or users' credentials) they would let anybody try passwords at leisure, and made from the cluster's id
+they would be known to every client that was once let in.
+
+The form, iterations and salt, is drawn by the name's digest from those of the mechanism's users, each as often as it is
+there. Where users change, a few names change their form with them; with one form, which is the rule, none does.
+"""
+
+import hashlib
+import hmac
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.sasl.scram import ITERATIONS_MIN, TOOLS_SALT, ScramCredential, ScramMechanism, new_salt
+
+_DRAW_BITS: Final = 64
+
+
+class CredentialForm(NamedTuple):
+    """What a login shows of a credential, but for the salt; ``salt_bytes`` is 0 for a salt as Kafka's tools make it."""
+
+    iterations: int = ITERATIONS_MIN
+    salt_bytes: int = 0
+
+
+def count_forms(credentials: Iterable[ScramCredential]) -> Mapping[CredentialForm, int]:
+    """Return how many credentials have which form, in an order that is the same on every node."""
+    forms = Counter(
+        CredentialForm(each.iterations, 0 if re.fullmatch(TOOLS_SALT, each.salt) else len(each.salt))
+        for each in credentials
+    )
+    return dict(sorted(forms.items()))
+
+
+def decoy(
+    mechanism: ScramMechanism, user: str, *, secret: bytes, forms: Mapping[CredentialForm, int]
+) -> ScramCredential:
+    """Return the credential that ``user`` might have; no password fits it.
+
+    ``secret`` is the cluster's, ``forms`` are those of the mechanism's credentials; without any, Kafka's default is.
+    """
+    key = hmac.digest(secret, mechanism.mechanism_name.encode() + b"\0" + user.encode(), "sha512")
+    form = _draw(int.from_bytes(key[:8], "big"), forms)
+    if form.salt_bytes:
+        salt = hashlib.shake_256(key).digest(form.salt_bytes)
+    else:
+        salt = new_salt(lambda stop: int.from_bytes(key, "big") % stop)
+    keys = hmac.digest(key, b"keys", mechanism.hash_name)
+    return ScramCredential(salt, keys, keys, form.iterations)
+
+
+def _draw(number: int, forms: Mapping[CredentialForm, int]) -> CredentialForm:
+    """Return one of ``forms``; ``number``, of 64 bits, says which. Few draws change when the counts change a little."""
+    place = number * sum(forms.values()) >> _DRAW_BITS
+    for form, count in forms.items():
+        if place < count:
+            return form
+        place -= count
+    return CredentialForm()
