@@ -301,6 +301,7 @@ class GroupNode:
             controller=self.controller,
             groups=self.groups,
             authorizer=AllowEveryone(),
+            topics_in_flight=set(),
         )
 
 

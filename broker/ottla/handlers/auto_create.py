@@ -1,29 +1,99 @@
-"""Creating a topic because a client asked about it (auto.create.topics.enable).
+"""Creating a topic because a client asked about it (auto.create.topics.enable), or a group needs ``__consumer_offsets``.
 
-Source: AutoTopicCreationManager of Apache Kafka 4.3.
+Nobody waits for the answer: the topics come with the metadata, and clients ask again. A topic whose creation has no
+answer yet is not asked for again, however many clients ask about it. What a client's Metadata request creates, the
+controller decides as if the client had asked for it: by its permissions, and within its controller_mutation_rate.
+Source: DefaultAutoTopicCreationManager, GroupCoordinatorService.groupMetadataTopicConfigs of Apache Kafka 4.3.
 """
 
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla.config.node_config import NodeConfig
+from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext
-from ottla.handlers.internal_topics import create_consumer_offsets
+from ottla.handlers.create_topics import create_topics
+from ottla.handlers.services import Services
+from ottla.purgatory import Delayed
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.codec import Message
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+log = logging.getLogger(__name__)
 
 _BROKER_DEFAULT = -1
 
 
 def create_missing_topics(context: RequestContext, names: list[str]) -> None:
-    """Ask the controller for topics of these (legal) names, with the broker's defaults.
+    """Ask the controller, in the client's name, for topics of these (legal) names, with the broker's defaults.
 
-    Nobody waits for the answer: the topics come with the metadata, and clients ask again. Asking for one that is on
-    its way is no harm. ``__transaction_state`` belongs to a coordinator that this release does not have.
+    ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
-    if CONSUMER_OFFSETS_TOPIC in names:
-        create_consumer_offsets(context.services)
-    ordinary = [name for name in names if name not in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)]
-    if ordinary:
-        topics = [
-            CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
-            for name in ordinary
-        ]
-        request = CreateTopicsRequest(topics=topics, timeout_ms=context.services.config.request_timeout_ms)
-        context.services.controller.send(request)
+    creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
+    config = context.services.config
+    topics = [_topic(config, name) for name in names if name != TRANSACTION_STATE_TOPIC]
+    _ask_once(context.services, topics, lambda request: create_topics(creation, request))
+
+
+def create_consumer_offsets(services: Services) -> None:
+    """Ask the controller for the groups' topic, in this node's own name."""
+    _ask_once(services, [_topic(services.config, CONSUMER_OFFSETS_TOPIC)], services.controller.send)
+
+
+def _ask_once(
+    services: Services, topics: list[CreatableTopic], ask: Callable[[CreateTopicsRequest], Delayed[Message]]
+) -> None:
+    in_flight = services.topics_in_flight
+    topics = [topic for topic in topics if topic.name not in in_flight]
+    if not topics:
+        return
+    names = {topic.name for topic in topics}
+
+    def finish(response: Message) -> None:
+        assert isinstance(response, CreateTopicsResponse), response
+        in_flight.difference_update(names)
+        _report(response)
+
+    in_flight.update(names)
+    ask(CreateTopicsRequest(topics=topics, timeout_ms=services.config.request_timeout_ms)).on_complete(finish)
+
+
+def _topic(config: NodeConfig, name: str) -> CreatableTopic:
+    if name != CONSUMER_OFFSETS_TOPIC:
+        return CreatableTopic(name=name, num_partitions=_BROKER_DEFAULT, replication_factor=_BROKER_DEFAULT)
+    # Compaction and fast loading ask for settings of its own.
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+    return CreatableTopic(
+        name=name,
+        num_partitions=config.offsets_topic_num_partitions,
+        replication_factor=config.offsets_topic_replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+    )
+
+
+def _report(response: CreateTopicsResponse) -> None:
+    for topic in response.topics:
+        error = ErrorCode(topic.error_code)
+        if topic.name != CONSUMER_OFFSETS_TOPIC:
+            log.debug("topic %s, which a client asked about: %s %s", topic.name, error.name, topic.error_message)
+        elif error is ErrorCode.INVALID_REPLICATION_FACTOR:
+            log.warning(
+                "%s cannot be created, so no group can be served: %s. Start more brokers, or set "
+                "offsets.topic.replication.factor to at most the number of brokers.",
+                topic.name,
+                topic.error_message,
+            )
+        elif error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER):
+            log.warning(
+                "%s was not created: %s (%s); the next request tries again", topic.name, error.name, topic.error_message
+            )

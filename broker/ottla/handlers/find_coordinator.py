@@ -10,7 +10,7 @@ Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.internal_topics import create_consumer_offsets
+from ottla.handlers.auto_create import create_consumer_offsets
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -1,7 +1,7 @@
 """The parts of a node that handlers ask. One object per node, made by `server.node`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.ports import Clock, Random
@@ -41,5 +41,7 @@ class Services:
     authorizer: "Authorizer"
     denials: "Denials"
     quotas: "ClientQuotas"
+    topics_in_flight: set[str] = field(default_factory=set)
+    """Topics that the controller was asked to create because a client asked about them, and has not answered for."""
     check_tls: Callable[[Mapping[str, str]], None] = lambda _: None
     """Raises ConfigurationError where the certificates that these properties name cannot be used here."""

@@ -5,13 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.controller.channel import AnswerHere, Origin
 from ottla.controller.lifecycle import BrokerState
 from ottla.errors import ErrorCode
 from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
+from ottla.purgatory import Delayed
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.single_node import Client
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.types import TopicPartition
+from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -89,6 +92,50 @@ def test_a_topic_is_created_through_any_node(cluster: Cluster, through_the_leade
     node_id = leader if through_the_leader else others(cluster, leader)[0]
     create_topic(cluster.connect(node_id), "t", replicas=3)
     cluster.run_until(lambda: all(place.node.metadata.topic("t") is not None for place in cluster.nodes.values()))
+
+
+def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluster) -> None:
+    leader = cluster.leader_id()
+    assert leader is not None
+    node_id = others(cluster, leader)[0]
+    node = cluster.nodes[node_id].node
+    passed_on: list[list[str]] = []
+    forward = node.services.controller.forward
+
+    def note(request: Message, origin: Origin, here: AnswerHere | None = None) -> Delayed[Message]:
+        assert isinstance(request, CreateTopicsRequest)
+        passed_on.append([topic.name for topic in request.topics])
+        return forward(request, origin, here)
+
+    node.services.controller.forward = note  # type: ignore[method-assign]
+    crowd = [cluster.connect(node_id) for _ in range(20)]
+    for client in crowd:
+        names = [MetadataRequestTopic(name=name) for name in ("t", "u" if client is crowd[-1] else "t")]
+        client.send(MetadataRequest(topics=names, allow_auto_topic_creation=True), 9)
+    cluster.run_until(lambda: all(node.metadata.topic(name) is not None for name in ("t", "u")))
+
+    assert passed_on == [["t"], ["u"]]
+    assert not node.services.topics_in_flight
+
+
+def test_a_topic_that_could_not_be_created_is_asked_for_again(cluster: Cluster) -> None:
+    leader = cluster.leader_id()
+    assert leader is not None
+    node_id, *lost = [*others(cluster, leader), leader]
+    node = cluster.nodes[node_id].node
+    for each in lost:
+        cluster.kill(each)
+    ask_about = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=True)
+    cluster.connect(node_id).send(ask_about, 9)
+    cluster.run(100)
+    assert node.services.topics_in_flight == {"t"}
+    cluster.run(node.config.request_timeout_ms)
+    assert not node.services.topics_in_flight
+    cluster.start(*lost)
+    cluster.run_until_ready()
+    cluster.connect(node_id).send(ask_about, 9)
+
+    cluster.run_until(lambda: node.metadata.topic("t") is not None)
 
 
 def test_the_controllers_listener_serves_clients_where_it_is_active_and_else_says_so(cluster: Cluster) -> None:

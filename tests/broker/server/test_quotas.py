@@ -22,7 +22,7 @@ from ottla.wire.messages.create_partitions import CreatePartitionsRequest, Creat
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.fetch import FetchResponse
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.wire.messages.registry import ApiKey, response_type
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -286,6 +286,26 @@ def test_topics_that_are_refused_first_take_nothing_from_the_quota(limited: Runn
         assert answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
     assert ask(limited.connect(), create("n", 1), 7).topics[0].error_code == ErrorCode.NONE
+
+
+def ask_about(client: Client, name: str) -> int:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    code: int = client.ask(request, MetadataResponse, 9).topics[0].error_code
+    return code
+
+
+def test_topics_that_come_because_a_client_asks_about_them_are_held_against_it(limited: RunningNode) -> None:
+    set_limit(limited, {"client_id": "test"}, controller_mutation_rate=1)
+    ask(limited.connect(), create("many", 20), 7)
+
+    assert ask_about(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    limited.run(1_000)
+    assert ask_about(limited.connect(), "asked") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    limited.run(12_000)
+    ask_about(limited.connect(), "asked")
+    limited.run(1_000)
+
+    assert ask_about(limited.connect(), "asked") == ErrorCode.NONE, "the bucket has tokens again"
 
 
 def accept(running: RunningNode, host: str, listener: str = "PLAINTEXT") -> Client:
