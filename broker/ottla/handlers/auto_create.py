@@ -1,4 +1,4 @@
-"""Creating a topic because a client asked about it (auto.create.topics.enable), or a group needs ``__consumer_offsets``.
+"""Creating a topic because a client asked about it (auto.create.topics.enable), or because groups need theirs.
 
 Nobody waits for the answer: the topics come with the metadata, and clients ask again. A topic whose creation has no
 answer yet is not asked for again, however many clients ask about it. What a client's Metadata request creates, the
