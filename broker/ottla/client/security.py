@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from ottla.config.jaas import LoginModule, parse_jaas
-from ottla.config.listeners import SECURITY_PROTOCOLS
+from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
+from ottla.config.listeners import SASL_PROTOCOLS, SECURITY_PROTOCOLS, TLS_PROTOCOLS
 from ottla.config.properties import parse_properties
-from ottla.config.tls_settings import TLS_PROTOCOLS, TlsSettings, read_client_tls_settings
+from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
 from ottla.errors import ConfigurationError
 from ottla.sasl.client_login import CLIENT_MECHANISMS, ClientLogin, Login
 from ottla.sasl.exchange import AuthenticationFailedError
@@ -31,16 +31,9 @@ if TYPE_CHECKING:
 
     from ottla.tls.contexts import Contexts
 
-SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 MECHANISMS: Final = (*CLIENT_MECHANISMS, OAUTHBEARER)
 _JAAS: Final = "sasl.jaas.config"
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
-_MODULES: Final = {
-    "PLAIN": "plain.PlainLoginModule",
-    "SCRAM-SHA-256": "scram.ScramLoginModule",
-    "SCRAM-SHA-512": "scram.ScramLoginModule",
-    OAUTHBEARER: "oauthbearer.OAuthBearerLoginModule",
-}
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -120,20 +113,17 @@ def _login(properties: Mapping[str, str]) -> Login:
             f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(MECHANISMS)}"
             + ("" if "sasl.mechanism" in properties else " (GSSAPI is what it is unless it is set)")
         )
-    form = f"org.apache.kafka.common.security.{_MODULES[mechanism]} required"
+    form = f"{LOGIN_MODULES[mechanism]} required"
     example = f"{form};" if mechanism == OAUTHBEARER else f'{form} username="..." password="...";'
     text = properties.get(_JAAS)
     if text is None:
         raise ConfigurationError(f"{_JAAS} is missing: {mechanism} needs `{example}`")
     module = parse_jaas(_JAAS, text)
-    if not module.is_called(_MODULES[mechanism].partition(".")[2]):
+    if not module.is_for(mechanism):
         raise ConfigurationError(f"{_JAAS} has another login module than sasl.mechanism={mechanism} needs: `{example}`")
     if mechanism == OAUTHBEARER:
         return TokenLogin(_token_source(properties, module))
-    missing = [name for name in ("username", "password") if not module.options.get(name)]
-    if missing:
-        raise ConfigurationError(f"{_JAAS} has no {' and no '.join(missing)}; it is to be `{example}`")
-    return ClientLogin(mechanism, module.options["username"], module.options["password"])
+    return ClientLogin(mechanism, *module.name_and_password(_JAAS, f"; it is to be `{example}`"))
 
 
 def _token_source(properties: Mapping[str, str], module: LoginModule) -> Callable[[], str]:

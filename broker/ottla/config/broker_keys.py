@@ -3,7 +3,7 @@
 `BROKER_KEYS` holds all of them by name. Source: KafkaConfig, DynamicBrokerConfig (which keys change at run time).
 """
 
-from ottla.config.key import ConfigKey
+from ottla.config.key import ConfigKey, ConfigValue, InvalidConfigError, parse_value
 from ottla.config.table import read_table
 from ottla.config.tables import (
     groups,
@@ -17,6 +17,7 @@ from ottla.config.tables import (
     tiered_storage,
     transactions,
 )
+from ottla.errors import ConfigurationError
 
 OTTLA_ROWS = """
 ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
@@ -63,3 +64,16 @@ BROKER_KEYS: dict[str, ConfigKey] = {key: row for area in _AREAS for key, row in
 AUTHORIZER_KEYS: dict[str, ConfigKey] = read_table(AUTHORIZER_ROWS)
 OAUTH_KEYS: dict[str, ConfigKey] = read_table(OAUTH_ROWS)
 BROKER_KEYS |= OTTLA_KEYS | AUTHORIZER_KEYS | OAUTH_KEYS
+
+
+def parse_broker_value(key: str, text: str | None) -> ConfigValue:
+    """Return the value that ``text`` means for ``key``, None its default.
+
+    Raises:
+        ConfigurationError: ``text`` is nothing that the key takes.
+    """
+    row = BROKER_KEYS[key]
+    try:
+        return parse_value(row, row.default if text is None else text)
+    except InvalidConfigError as error:
+        raise ConfigurationError(error.message or "") from error

@@ -14,6 +14,13 @@ from typing import Final, NamedTuple
 
 from ottla.errors import ConfigurationError
 
+LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+}
+"""By mechanism, the Java class that its entry names."""
 CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 _TOKENS: Final = re.compile(
@@ -31,9 +38,20 @@ class LoginModule:
     name: str
     options: Mapping[str, str]
 
-    def is_called(self, simple_name: str) -> bool:
-        """Return whether the class has this name, in whatever package."""
-        return self.name.rpartition(".")[2] == simple_name
+    def is_for(self, mechanism: str) -> bool:
+        """Return whether the class is the mechanism's, in whatever package."""
+        return self.name.rpartition(".")[2] == LOGIN_MODULES[mechanism].rpartition(".")[2]
+
+    def name_and_password(self, key: str, hint: str) -> tuple[str, str]:
+        """Return whom the entry logs in, and with what.
+
+        Raises:
+            ConfigurationError: names ``key`` and what is missing, and goes on with ``hint``.
+        """
+        missing = [name for name in ("username", "password") if not self.options.get(name)]
+        if missing:
+            raise ConfigurationError(f"{key} has no {' and no '.join(missing)}{hint}")
+        return self.options["username"], self.options["password"]
 
 
 class _Token(NamedTuple):

@@ -11,6 +11,8 @@ from ottla.errors import ConfigurationError
 from ottla.types import Endpoint, NodeId
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 PORT_MAX = 65535
 
 # Compiled on first use: these modules are imported by every command.

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from ottla.config.broker_keys import BROKER_KEYS
-from ottla.config.key import InvalidConfigError, parse_value
+from ottla.config.broker_keys import parse_broker_value
 from ottla.config.listener_overrides import mechanism_text
 from ottla.errors import ConfigurationError
 from ottla.ports import KeyFetch
@@ -56,15 +55,15 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
         return mechanism_text(originals, listener, "OAUTHBEARER", key)
 
     def number(key: str, default: int = 0) -> int:
-        value = _parse(key, text(key))
+        value = parse_broker_value(key, text(key))
         return default if value is None else int(str(value))
 
-    audiences = _parse("sasl.oauthbearer.expected.audience", text("sasl.oauthbearer.expected.audience"))
+    audiences = parse_broker_value("sasl.oauthbearer.expected.audience", text("sasl.oauthbearer.expected.audience"))
     jwks = "sasl.oauthbearer.jwks.endpoint"
     return OauthSettings(
         fetch=KeyFetch(
             url=_url(originals, listener, text(_URL)),
-            allows_private_addresses=bool(_parse(PRIVATE_ADDRESSES, originals.get(PRIVATE_ADDRESSES))),
+            allows_private_addresses=bool(parse_broker_value(PRIVATE_ADDRESSES, originals.get(PRIVATE_ADDRESSES))),
             connect_timeout_ms=number("sasl.login.connect.timeout.ms", _TIMEOUT_MS),
             read_timeout_ms=number("sasl.login.read.timeout.ms", _TIMEOUT_MS),
         ),
@@ -77,14 +76,6 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
         retry_backoff_ms=number(f"{jwks}.retry.backoff.ms"),
         retry_backoff_max_ms=number(f"{jwks}.retry.backoff.max.ms"),
     )
-
-
-def _parse(key: str, text: str | None) -> object:
-    row = BROKER_KEYS[key]
-    try:
-        return parse_value(row, row.default if text is None else text)
-    except InvalidConfigError as error:
-        raise ConfigurationError(error.message or "") from error
 
 
 def _url(originals: Mapping[str, str], listener: str, text: str | None) -> str:

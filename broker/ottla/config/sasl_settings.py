@@ -10,25 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.config.broker_keys import BROKER_KEYS
-from ottla.config.jaas import LoginModule, parse_jaas
-from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
+from ottla.config.broker_keys import parse_broker_value
+from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
 from ottla.config.layers import LISTENER_PREFIX
 from ottla.config.listener_overrides import listener_text, mechanism_text
-from ottla.config.listeners import Listener
+from ottla.config.listeners import SASL_PROTOCOLS, Listener
 from ottla.config.oauth_settings import OauthSettings, read_oauth_settings
 from ottla.errors import ConfigurationError
 
 LOGIN_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """What nodes log in at each other with."""
 SERVED_MECHANISMS: Final = (*LOGIN_MECHANISMS, "OAUTHBEARER")
-_MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-}
 _USER_OPTION: Final = "user_"
-_MODULE_PACKAGE: Final = {"PlainLoginModule": "plain", "ScramLoginModule": "scram"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -116,7 +109,7 @@ def read_sasl_listeners(
 
 
 def _has_sasl(protocols: Mapping[str, str], listener: str) -> bool:
-    return protocols.get(listener, "").startswith("SASL_")
+    return protocols.get(listener) in SASL_PROTOCOLS
 
 
 class _Reader:
@@ -141,24 +134,20 @@ class _Reader:
 
     def login(self, listener: str, key: str) -> NodeLogin:
         """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
-        mechanism = str(_parse(key, listener_text(self._originals, listener, key)))
+        mechanism = str(parse_broker_value(key, listener_text(self._originals, listener, key)))
         _require_served(mechanism, f"{key} for listener {listener}", LOGIN_MECHANISMS)
         jaas_key, module = self._module(listener, mechanism)
         if module is None:
             raise ConfigurationError(
                 f"{jaas_key} is missing: this node logs in with {mechanism} on {listener} ({key}). Set it to "
-                f"`{_class_name(mechanism)} required username=... password=...;`"
+                f"`{LOGIN_MODULES[mechanism]} required username=... password=...;`"
             )
-        missing = [name for name in ("username", "password") if not module.options.get(name)]
-        if missing:
-            raise ConfigurationError(
-                f"{jaas_key} has no {' and no '.join(missing)}, with which this node logs in on {listener} ({key})"
-            )
-        return NodeLogin(mechanism=mechanism, user=module.options["username"], password=module.options["password"])
+        user, password = module.name_and_password(jaas_key, f", with which this node logs in on {listener} ({key})")
+        return NodeLogin(mechanism=mechanism, user=user, password=password)
 
     def _mechanisms(self, listener: str) -> tuple[str, ...]:
         key = "sasl.enabled.mechanisms"
-        value = _parse(key, listener_text(self._originals, listener, key))
+        value = parse_broker_value(key, listener_text(self._originals, listener, key))
         assert isinstance(value, tuple)
         if not value:
             raise ConfigurationError(f"{key} for listener {listener} is empty: nobody could log in there")
@@ -171,7 +160,7 @@ class _Reader:
         if module is None:
             raise ConfigurationError(
                 f"{key} is missing: PLAIN on listener {listener} has no users without it. Set it to "
-                f"`{_class_name('PLAIN')} required user_NAME=PASSWORD ...;`"
+                f"`{LOGIN_MODULES['PLAIN']} required user_NAME=PASSWORD ...;`"
             )
         return {
             option.removeprefix(_USER_OPTION): password
@@ -186,25 +175,19 @@ class _Reader:
         if text is None:
             return key, None
         module = parse_jaas(key, text)
-        if not module.is_called(_MODULES[mechanism]):
-            raise ConfigurationError(f"{key} has another login module than {mechanism} needs: {_class_name(mechanism)}")
+        if not module.is_for(mechanism):
+            raise ConfigurationError(
+                f"{key} has another login module than {mechanism} needs: {LOGIN_MODULES[mechanism]}"
+            )
         return key, module
 
     def _number(self, listener: str, key: str) -> int:
         return self._parsed_number(key, listener_text(self._originals, listener, key))
 
     def _parsed_number(self, key: str, text: str | None) -> int:
-        value = _parse(key, text)
+        value = parse_broker_value(key, text)
         assert isinstance(value, int)
         return value
-
-
-def _parse(key: str, text: str | None) -> ConfigValue:
-    row = BROKER_KEYS[key]
-    try:
-        return parse_value(row, row.default if text is None else text)
-    except InvalidConfigError as error:
-        raise ConfigurationError(error.message or "") from error
 
 
 def _require_served(mechanism: str, where: str, served: tuple[str, ...] = SERVED_MECHANISMS) -> None:
@@ -212,8 +195,3 @@ def _require_served(mechanism: str, where: str, served: tuple[str, ...] = SERVED
         raise ConfigurationError(
             f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(served)}"
         )
-
-
-def _class_name(mechanism: str) -> str:
-    module = _MODULES[mechanism]
-    return f"org.apache.kafka.common.security.{_MODULE_PACKAGE[module]}.{module}"

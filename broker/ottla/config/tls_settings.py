@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ottla.config.broker_keys import BROKER_KEYS
-from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
+from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
+from ottla.config.key import ConfigValue
 from ottla.config.listener_overrides import listener_text
+from ottla.config.listeners import TLS_PROTOCOLS
 from ottla.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ottla.config.node_config import NodeConfig
 
-TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
-"""The security protocols that TLS is part of."""
 SERVED_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 
@@ -123,12 +122,10 @@ def _place(listener: str) -> str:
 
 
 def _parse(properties: Mapping[str, str], listener: str, key: str) -> ConfigValue:
-    row = BROKER_KEYS[key]
-    text = listener_text(properties, listener, key)
     try:
-        return parse_value(row, row.default if text is None else text)
-    except InvalidConfigError as error:
-        raise ConfigurationError(f"{_place(listener)}: {error.message}") from error
+        return parse_broker_value(key, listener_text(properties, listener, key))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{_place(listener)}: {error}") from error
 
 
 def _text(value: ConfigValue) -> str | None:

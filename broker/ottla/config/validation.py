@@ -7,7 +7,7 @@ QuorumConfig (Kafka 4.3).
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
 from ottla.config.cordon import cordoned_directories
 from ottla.config.key import ConfigValue, InvalidConfigError, Standing, parse_value
 from ottla.config.layers import find_broker_key
@@ -65,14 +65,7 @@ def _with_node_id(originals: dict[str, str]) -> dict[str, str]:
 
 
 def _parse_all(originals: Mapping[str, str]) -> dict[str, ConfigValue]:
-    values: dict[str, ConfigValue] = {}
-    for name, key in BROKER_KEYS.items():
-        text = originals.get(name, key.default)
-        try:
-            values[name] = parse_value(key, text)
-        except InvalidConfigError as error:
-            raise ConfigurationError(error.message or "") from error
-    return values
+    return {name: parse_broker_value(name, originals.get(name)) for name in BROKER_KEYS}
 
 
 def _require(values: Mapping[str, ConfigValue], name: str, allowed: str) -> None:

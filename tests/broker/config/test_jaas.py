@@ -29,7 +29,7 @@ def test_an_entry_is_read(text: str, options: dict[str, str]) -> None:
     module = parse_jaas("key", text)
 
     assert module.options == options
-    assert module.is_called("PlainLoginModule")
+    assert module.is_for("PLAIN")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_any_text_is_an_entry_or_one_error(text: str) -> None:
         module = parse_jaas("key", f"{PLAIN} required {text}")
     except ConfigurationError:
         return
-    assert module.is_called("PlainLoginModule")
+    assert module.is_for("PLAIN")
 
 
 def test_an_entry_does_not_print_itself() -> None:

@@ -2,7 +2,7 @@
 
 from ottla.cli.doctor_checks.finding import Finding, Verdict
 from ottla.cli.doctor_checks.greeting import Speaks
-from ottla.config.tls_settings import TLS_PROTOCOLS
+from ottla.config.listeners import TLS_PROTOCOLS
 from ottla.types import Endpoint
 
 
