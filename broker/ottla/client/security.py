@@ -22,9 +22,9 @@ from ottla.config.listeners import SASL_PROTOCOLS, SECURITY_PROTOCOLS, TLS_PROTO
 from ottla.config.properties import parse_properties
 from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
 from ottla.errors import ConfigurationError
-from ottla.sasl.client_login import CLIENT_MECHANISMS, ClientLogin, Login
+from ottla.sasl.client_login import CLIENT_MECHANISMS, ClientLogin, Login, TokenLogin
 from ottla.sasl.exchange import AuthenticationFailedError
-from ottla.sasl.oauth_client import OAUTHBEARER, TokenLogin
+from ottla.sasl.oauthbearer import OAUTHBEARER
 
 if TYPE_CHECKING:
     import ssl

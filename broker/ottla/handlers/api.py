@@ -51,8 +51,8 @@ class Login(Protocol):
     def choose(self, mechanism: str, *, version: int) -> Answer:
         """Return the answer to a SaslHandshake of ``version``."""
 
-    def authenticate(self, token: bytes, *, version: int) -> Answer:
-        """Return the answer to a SaslAuthenticate of ``version``."""
+    def authenticate(self, token: bytes) -> Answer:
+        """Return the answer to a SaslAuthenticate."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,4 +17,4 @@ def sasl_authenticate(context: RequestContext, request: SaslAuthenticateRequest)
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",
         )
-    return context.connection.login.authenticate(bytes(request.auth_bytes), version=context.api_version)
+    return context.connection.login.authenticate(bytes(request.auth_bytes))

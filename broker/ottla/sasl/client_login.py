@@ -1,18 +1,18 @@
-"""`Login`, `ClientLogin`: what one needs to log in elsewhere, and the exchange that does it."""
+"""`Login`: what one needs to log in elsewhere, a password or a token, and the exchange that does it."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from ottla.sasl.exchange import ClientExchange
+from ottla.sasl.oauthbearer import OAUTHBEARER, OauthClient
 from ottla.sasl.plain import PLAIN, PlainClient
-from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret
+from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret, new_nonce
 
 CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
-_NONCE_BITS: Final = 192
 
 
 class Login(Protocol):
-    """Whatever one can log in with: a `ClientLogin`, or a token.
+    """Whatever one can log in with: a `ClientLogin` or a `TokenLogin`.
 
     Attributes:
         user: whom it names, for logs; empty where it does not say.
@@ -47,4 +47,24 @@ class ClientLogin:
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
         if self._scram is None:
             return PlainClient(self.user, self._password)
-        return ScramClient(self._scram, nonce=f"{randrange(1 << _NONCE_BITS):x}")
+        return ScramClient(self._scram, nonce=new_nonce(randrange))
+
+
+class TokenLogin:
+    """A token, which ``current_token`` is asked for at every login. Never prints itself."""
+
+    __slots__ = ("_current_token",)
+
+    def __init__(self, current_token: Callable[[], str]) -> None:
+        self._current_token = current_token
+
+    @property
+    def mechanism(self) -> str:
+        return OAUTHBEARER
+
+    @property
+    def user(self) -> str:
+        return ""
+
+    def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
+        return OauthClient(self._current_token().strip())

@@ -13,6 +13,9 @@ from ottla.errors import OttlaError
 TOKEN_BYTES_MAX: Final = 1 << 20
 """Longer tokens are refused unread by either side; servers have a lower limit, ``sasl.server.max.receive.size``."""
 
+SASL_NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
+"""A name within a message of SCRAM or OAUTHBEARER, as a pattern: RFC 5802's saslname."""
+
 
 class AuthenticationFailedError(OttlaError):
     """The other side did not prove who it is, or did not speak the mechanism.
@@ -76,3 +79,13 @@ def decode_text(token: bytes, mechanism: str) -> str:
         return token.decode("utf-8")
     except UnicodeDecodeError:
         raise AuthenticationFailedError(f"a {mechanism} token that is no UTF-8") from None
+
+
+def escape_name(name: str) -> str:
+    """Return a name as a `SASL_NAME`."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescape_name(text: str) -> str:
+    """Return the name that a `SASL_NAME` stands for."""
+    return text.replace("=2C", ",").replace("=3D", "=")

@@ -3,26 +3,28 @@
 The only token of a login is ``n,[a=AUTHZID],^A auth=Bearer TOKEN ^A [NAME=VALUE ^A ...] ^A``, where ``^A`` is a byte 1.
 A token that is not valid is answered with ``{"status":"invalid_token"}``; the client acknowledges that with a byte 1,
 and then the login has failed.
-Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse and OAuthBearerValidatorCallbackHandler of Kafka 4.3.
+Source: OAuthBearerSaslServer, OAuthBearerSaslClient, OAuthBearerClientInitialResponse and
+OAuthBearerValidatorCallbackHandler of Apache Kafka 4.3.
 """
 
 import re
 from collections.abc import Callable
 from typing import Final
 
-from ottla.sasl.exchange import AuthenticationFailedError, decode_text
-from ottla.sasl.oauth_client import OAUTHBEARER
+from ottla.sasl.exchange import SASL_NAME, AuthenticationFailedError, decode_text, unescape_name
 from ottla.sasl.tokens import InvalidTokenError, ValidToken
 
+OAUTHBEARER: Final = "OAUTHBEARER"
 _REFUSAL: Final = '{"status":"invalid_token"}'
 _ACKNOWLEDGED: Final = b"\x01"
 _TOLD_CHARS_MAX: Final = 64
 """Of a name in an answer, whose text has to stay short."""
 
-_NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 _PAIR = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01"
-_FIRST: Final = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:{_PAIR})*)\x01")
+_FIRST: Final = re.compile(rf"n,(?:a=(?P<authzid>{SASL_NAME}))?,\x01(?P<pairs>(?:{_PAIR})*)\x01")
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)")
+_SENT_TOKEN: Final = re.compile(r"[-_.A-Za-z0-9~+/=]+")
+_REFUSAL_CHARS_MAX: Final = 200
 
 ValidateToken = Callable[[str], ValidToken]
 """Returns what a token says; raises InvalidTokenError."""
@@ -64,6 +66,36 @@ class OauthServer:
         return b""
 
 
+class OauthClient:
+    """See `exchange.ClientExchange`.
+
+    Raises of the constructor:
+        AuthenticationFailedError: ``token`` has characters that no bearer token has.
+    """
+
+    __slots__ = ("_refusal", "_token", "is_complete")
+
+    def __init__(self, token: str) -> None:
+        if _SENT_TOKEN.fullmatch(token) is None:
+            raise AuthenticationFailedError("there is no token to show, or one with characters that no token has")
+        self._token = token
+        self._refusal: str | None = None
+        self.is_complete = False
+
+    def first(self) -> bytes:
+        return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
+
+    def evaluate(self, challenge: bytes) -> bytes | None:
+        """Take the server's consent, which is empty; acknowledge a refusal, and report it once that is answered."""
+        if self._refusal is not None:
+            raise AuthenticationFailedError(f"the server refuses the token: {self._refusal}")
+        if challenge:
+            self._refusal = challenge.decode("utf-8", errors="replace")[:_REFUSAL_CHARS_MAX]
+            return _ACKNOWLEDGED
+        self.is_complete = True
+        return None
+
+
 def _read_first(text: str) -> tuple[str, str]:
     """Return the authorization id, "" where there is none, and the bearer token."""
     first = _FIRST.fullmatch(text)
@@ -73,4 +105,4 @@ def _read_first(text: str) -> tuple[str, str]:
     auth = _AUTH.fullmatch(pairs.get("auth", ""))
     if auth is None or auth["scheme"].lower() != "bearer":
         raise AuthenticationFailedError("an OAUTHBEARER client first message without a bearer token")
-    return (first["authzid"] or "").replace("=2C", ",").replace("=3D", "="), auth["token"]
+    return unescape_name(first["authzid"] or ""), auth["token"]

@@ -27,11 +27,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ottla.sasl.exchange import AuthenticationFailedError, decode_text
+from ottla.sasl.exchange import SASL_NAME, AuthenticationFailedError, decode_text, escape_name, unescape_name
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
 _SALT_BITS: Final = 130
+_NONCE_BITS: Final = 192
 _SALT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 TOOLS_SALT: Final = re.compile(rb"[0-9a-z]{1,26}")
 """The form of the salts that Kafka's tools make, and `new_salt`."""
@@ -88,6 +89,11 @@ def new_salt(randrange: Callable[[int], int]) -> bytes:
     return _base_36(randrange(1 << _SALT_BITS))
 
 
+def new_nonce(randrange: Callable[[int], int]) -> str:
+    """Return what makes one login unlike any other: printable, without a comma."""
+    return f"{randrange(1 << _NONCE_BITS):x}"
+
+
 def _base_36(number: int) -> bytes:
     digits = ""
     while True:
@@ -97,12 +103,11 @@ def _base_36(number: int) -> bytes:
             return digits.encode()
 
 
-_SASL_NAME = r"(?:[^\x00=,]|=2C|=3D)+"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^\x00,]+)*"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = r"[A-Za-z0-9/+]*={0,2}"
 _CLIENT_FIRST: Final = re.compile(
-    rf"(?P<header>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"(?P<header>n,(?:a=(?P<authzid>{SASL_NAME}))?,)(?P<bare>n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})"
     rf"(?P<extensions>{_EXTENSIONS}))"
 )
 _CLIENT_FINAL: Final = re.compile(
@@ -119,7 +124,7 @@ class ScramServer:
 
     Args of the constructor:
         credential_of: asked once, when the client has said who it is.
-        nonce: this login's own, printable and without a comma.
+        nonce: a `new_nonce`.
         decoy_of: returns the credential to play on with where a user has none.
     """
 
@@ -169,13 +174,13 @@ class ScramServer:
         if "tokenauth=true" in first["extensions"].lower().split(","):
             raise AuthenticationFailedError("a delegation token, which this release does not serve")
         self._first = first
-        self.user = _unescape(first["name"])
+        self.user = unescape_name(first["name"])
         found = self._credential_of(self.user)
         # Made for those who are there as well: the time that it takes must not tell them apart.
         decoy = self._decoy_of(self.user)
         self._is_known = found is not None
         self._credential = found or decoy
-        if first["authzid"] is not None and _unescape(first["authzid"]) != self.user:
+        if first["authzid"] is not None and unescape_name(first["authzid"]) != self.user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailedError(told, told=told)
         salt = base64.b64encode(self._credential.salt).decode()
@@ -226,14 +231,14 @@ class ScramSecret:
 
 
 class ScramClient:
-    """See `exchange.ClientExchange`. ``nonce`` is this login's own, printable and without a comma."""
+    """See `exchange.ClientExchange`. ``nonce`` is a `new_nonce`."""
 
     __slots__ = ("_bare", "_nonce", "_secret", "_server_signature", "is_complete")
 
     def __init__(self, secret: ScramSecret, *, nonce: str) -> None:
         self._secret = secret
         self._nonce = nonce
-        self._bare = f"n={_escape(secret.user)},r={nonce}"
+        self._bare = f"n={escape_name(secret.user)},r={nonce}"
         self._server_signature: bytes | None = None
         self.is_complete = False
 
@@ -273,14 +278,6 @@ class ScramClient:
         self._server_signature = hmac.digest(known.server_key, messages, name)
         proof = _xor(hmac.digest(salted, b"Client Key", name), hmac.digest(known.stored_key, messages, name))
         return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
-
-
-def _escape(name: str) -> str:
-    return name.replace("=", "=3D").replace(",", "=2C")
-
-
-def _unescape(name: str) -> str:
-    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def _decode(text: str) -> bytes:

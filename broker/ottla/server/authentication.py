@@ -34,10 +34,9 @@ from ottla.metadata.scram import ScramImage
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
-from ottla.sasl.oauth_client import OAUTHBEARER
-from ottla.sasl.oauthbearer import OauthServer
+from ottla.sasl.oauthbearer import OAUTHBEARER, OauthServer
 from ottla.sasl.plain import PLAIN, PlainServer
-from ottla.sasl.scram import SCRAM_MECHANISMS, ScramServer
+from ottla.sasl.scram import SCRAM_MECHANISMS, ScramServer, new_nonce
 from ottla.server.connection import Connection
 from ottla.server.signing_keys import IssuerKeys
 from ottla.wire.codec import Message
@@ -52,7 +51,6 @@ LOGIN_MS_MAX: Final = 30_000
 RENEWAL_INTERVAL_MS_MIN: Final = 1_000
 VERSIONS_QUESTIONS_MAX: Final = 3
 """Of one connection before its login; a client asks in its newest version, and again in one that the answer names."""
-_NONCE_BITS: Final = 192
 _HEADER_START: Final = struct.Struct(">hh")
 _VERSION_WITH_SOFTWARE: Final = 3
 
@@ -124,7 +122,7 @@ class Authentication:
         self._key_source = key_source
         self._issuers: dict[str, IssuerKeys] = {}
         self.use(listeners)
-        self._decoy_secret = self._new_nonce().encode()
+        self._decoy_secret = new_nonce(random.randrange).encode()
         """For as long as no user has a credential: the cluster's own comes with the first."""
         self._pending: dict[ConnectionId, ConnectionLogin] = {}
         """Logins that are not complete yet, oldest first."""
@@ -170,7 +168,7 @@ class Authentication:
         return ScramServer(
             kind,
             credential_of=lambda user: self._scram().credential(kind, user),
-            nonce=self._new_nonce(),
+            nonce=new_nonce(self._random.randrange),
             decoy_of=lambda user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
         )
 
@@ -223,9 +221,6 @@ class Authentication:
             sentence.answer.complete(sentence.response)
         if not sentence.connection.is_closed:
             self.on_end(sentence.connection)
-
-    def _new_nonce(self) -> str:
-        return f"{self._random.randrange(1 << _NONCE_BITS):x}"
 
 
 class ConnectionLogin:
@@ -363,7 +358,7 @@ class ConnectionLogin:
         self._state = _State.TOKENS if version > 0 else _State.BARE_TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 
-    def authenticate(self, token: bytes, *, version: int) -> Answer:
+    def authenticate(self, token: bytes) -> Answer:
         """See `handlers.api.Login.authenticate`."""
         if self._state is not _State.TOKENS:
             return SaslAuthenticateResponse(

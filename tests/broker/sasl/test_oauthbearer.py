@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.sasl.client_login import TokenLogin
 from ottla.sasl.exchange import AuthenticationFailedError
-from ottla.sasl.oauth_client import OauthClient, TokenLogin
+from ottla.sasl.oauthbearer import OauthClient
 
 TOKEN = "aaa.bbb-_.ccc"
 
