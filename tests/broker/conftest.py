@@ -14,7 +14,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
+from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
@@ -24,8 +24,8 @@ from ottla.purgatory import Delayed
 from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import RunningNode, World
-from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Endpoint, Uuid
+from ottla.simulator.single_node import RunningNode, World, client_at_the_open_door
+from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
@@ -53,14 +53,7 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
         api_version=version,
         correlation_id=1,
         client_id=client_id,
-        connection=ConnectionInfo(
-            connection=1,
-            peer=Endpoint("127.0.0.1", 40000),
-            listener="PLAINTEXT",
-            role=ListenerRole.BROKER,
-            security_protocol="PLAINTEXT",
-            dialled=Endpoint("localhost", 9092),
-        ),
+        connection=client_at_the_open_door(),
         services=services,
         received_at_ms=services.clock.monotonic_ms(),
     )

@@ -5,10 +5,11 @@ messages over a simulated connection.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from ottla.config.node_config import NodeConfig
+from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock
 from ottla.server.node import Node
@@ -41,6 +42,19 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
+DIALLED = Endpoint("localhost", 9092)
+
+
+def client_at_the_open_door() -> ConnectionInfo:
+    """Return what a node knows of a client, for parts of the node that are tried without it."""
+    return ConnectionInfo(
+        connection=1,
+        peer=Endpoint("127.0.0.1", 40000),
+        listener="PLAINTEXT",
+        role=ListenerRole.BROKER,
+        security_protocol="PLAINTEXT",
+        dialled=DIALLED,
+    )
 
 
 class Place(Protocol):
@@ -179,15 +193,14 @@ class RunningNode:
         return self._accept(self.network.open(), listener)
 
     def _accept(self, peer: Peer, listener: str) -> bool:
-        return self.node.accepted(
-            peer.connection, listener=listener, peer=Endpoint("10.0.0.7", 5000), dialled=Endpoint("localhost", 9092)
-        )
+        return self.node.accepted(peer.connection, listener=listener, peer=Endpoint("10.0.0.7", 5000), dialled=DIALLED)
 
 
 class World:
     """A formatted disk, a clock and chance: what outlives a node."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, *, scram: Sequence[str] = ()) -> None:
+        """``scram`` are the arguments of `ottla format --add-scram`."""
         self.clock = SimulatedClock()
         self.random = SeededRandom(seed)
         self.disk = SimulatedDisk()
@@ -204,6 +217,7 @@ class World:
                 is_controller=True,
                 standalone=True,
                 listeners={"CONTROLLER": Endpoint("localhost", 9093)},
+                scram=scram,
             ),
         )
 

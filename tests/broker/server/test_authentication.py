@@ -8,14 +8,12 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.single_node import DIRECTORY, PROPERTIES, Client, RunningNode, World
-from ottla.types import Endpoint
+from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -62,9 +60,7 @@ EVERYTHING = MetadataRequest(topics=[])
 
 
 def start(world: World, **changes: str) -> RunningNode:
-    running = RunningNode(world.disk, world.clock, world.random, **(LOCKED | changes))
-    running.run_until(lambda: running.is_ready)
-    return running
+    return world.start_node(**(LOCKED | changes))
 
 
 @pytest.fixture
@@ -415,29 +411,27 @@ def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> N
     assert send_token(client, b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_a_session_ends_at_the_request_after_its_time(world: World) -> None:
-    locked = start(world, **{"connections.max.reauth.ms": "5000"})
-    client = locked.connect(DOOR)
+def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
     assert log_in(client).session_lifetime_ms == 5_000
-    locked.run(5_000)
+    renewable.run(5_000)
     assert is_served(client)
-    locked.run(10)
+    renewable.run(10)
     client.send(EVERYTHING, 9)
 
     assert client.is_closed
-    assert locked.node.gateway.authentication.expired_sessions == 1
+    assert renewable.node.gateway.authentication.expired_sessions == 1
 
 
-def test_a_renewal_begins_a_session_anew(world: World) -> None:
-    locked = start(world, **{"connections.max.reauth.ms": "5000"})
-    client = locked.connect(DOOR)
+def test_a_renewal_begins_a_session_anew(renewable: RunningNode) -> None:
+    client = renewable.connect(DOOR)
     log_in(client)
     for _ in range(3):
-        locked.run(5_010)
+        renewable.run(5_010)
         assert log_in(client).session_lifetime_ms == 5_000
         assert is_served(client)
 
-    assert locked.node.gateway.authentication.counters[DOOR, "PLAIN"].renewals == 3
+    assert renewable.node.gateway.authentication.counters[DOOR, "PLAIN"].renewals == 3
 
 
 def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
@@ -616,25 +610,7 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
 
 def test_credentials_of_the_format_hold_until_the_metadata_begins() -> None:
     """The log may begin with records of the quorum alone: until the cluster's own are there, nobody is unknown."""
-    world = World()
-    world.disk.remove_tree(DIRECTORY)
-    world.disk.make_directory(DIRECTORY)
-    format_storage(
-        world.disk,
-        world.clock,
-        world.random,
-        FormatOptions(
-            cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
-            node_id=1,
-            log_directories=[DIRECTORY],
-            metadata_log_directory=DIRECTORY,
-            is_controller=True,
-            standalone=True,
-            listeners={"CONTROLLER": Endpoint("localhost", 9093)},
-            scram=["SCRAM-SHA-512=[name=node,password=node-secret]"],
-        ),
-    )
-    node = start(world).node
+    node = start(World(scram=["SCRAM-SHA-512=[name=node,password=node-secret]"])).node
     kept = node.metadata.image
 
     node.metadata.image = replace(EMPTY_IMAGE, provenance=Provenance(0, 1, 0))

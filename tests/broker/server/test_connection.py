@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import ProtocolError
-from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
-from ottla.types import Endpoint
+from ottla.simulator.single_node import client_at_the_open_door
 
 SCRATCH_BYTES = 256
 LIMIT_BYTES = 200_000
@@ -51,14 +50,7 @@ class Peer:
         self.block_on: set[int] = set()
         self.close_on: set[int] = set()
         self.connection = Connection(
-            ConnectionInfo(
-                connection=1,
-                peer=Endpoint("192.0.2.1", 50_000),
-                listener="PLAINTEXT",
-                role=ListenerRole.BROKER,
-                security_protocol="PLAINTEXT",
-                dialled=Endpoint("192.0.2.2", 9092),
-            ),
+            client_at_the_open_door(),
             scratch=scratch if scratch is not None else memoryview(bytearray(SCRATCH_BYTES)),
             pool=BufferPool(),
             memory=memory if memory is not None else request_memory(NO_LIMIT_BYTES),

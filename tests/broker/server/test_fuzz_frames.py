@@ -263,7 +263,7 @@ def frames_of(api_key: ApiKey, chance: Chance, versions: range) -> Iterator[tupl
             yield version, sound if number == 0 else header_of(api_key, version) + chance.mutated(body)
 
 
-@pytest.mark.parametrize(
+every_api_at_every_door = pytest.mark.parametrize(
     ("api_key", "role"),
     [
         pytest.param(api_key, role, id=f"{api_key.name.lower()}-{role.value}")
@@ -272,6 +272,9 @@ def frames_of(api_key: ApiKey, chance: Chance, versions: range) -> Iterator[tupl
         if is_served_to(role, api_key)
     ],
 )
+
+
+@every_api_at_every_door
 def test_every_frame_is_answered_kept_waiting_or_cut_off_with_a_reason(
     api_key: ApiKey, role: ListenerRole, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,15 +298,7 @@ def test_every_frame_is_answered_kept_waiting_or_cut_off_with_a_reason(
     check_nothing_is_left(target)
 
 
-@pytest.mark.parametrize(
-    ("api_key", "role"),
-    [
-        pytest.param(api_key, role, id=f"{api_key.name.lower()}-{role.value}")
-        for api_key in sorted(CATALOG)
-        for role in ListenerRole
-        if is_served_to(role, api_key)
-    ],
-)
+@every_api_at_every_door
 def test_who_may_do_nothing_changes_nothing(
     api_key: ApiKey, role: ListenerRole, caplog: pytest.LogCaptureFixture
 ) -> None:

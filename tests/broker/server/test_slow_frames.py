@@ -2,12 +2,11 @@
 
 import pytest
 
-from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory
 from ottla.server.slow_frames import SlowFrames
-from ottla.types import Endpoint
+from ottla.simulator.single_node import client_at_the_open_door
 
 MIB = 1024 * 1024
 
@@ -17,14 +16,7 @@ class Holder:
 
     def __init__(self, *, is_blocked: bool = False) -> None:
         self.connection = Connection(
-            ConnectionInfo(
-                connection=1,
-                peer=Endpoint("192.0.2.1", 50_000),
-                listener="PLAINTEXT",
-                role=ListenerRole.BROKER,
-                security_protocol="PLAINTEXT",
-                dialled=Endpoint("192.0.2.2", 9092),
-            ),
+            client_at_the_open_door(),
             scratch=memoryview(bytearray(256 * 1024)),
             pool=BufferPool(),
             memory=RequestMemory(
