@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
-from permission_catalog import NO_SUCH_ID, ROWS, Row, request_of
+from permission_catalog import ROWS
+from permission_row import NO_SUCH_ID, Row, request_of
 
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, CONTROLLER_ONLY_APIS, is_served_to

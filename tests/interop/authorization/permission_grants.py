@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from permission_catalog import DOOMED, NEW, ORDERS, READERS, TXN
+from permission_row import DOOMED, NEW, ORDERS, READERS, TXN
 
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from permission_catalog import AUTO, EXISTING, OTHER, READERS, Row, acl_filter, build, request_of
+from permission_requests import acl_filter
+from permission_row import AUTO, EXISTING, OTHER, READERS, Row, build, request_of
 
 from ottla.errors import ErrorCode
 from ottla.types import Uuid
