@@ -92,7 +92,7 @@ class ReassignmentControl:
         """Take out the replicas that were being added, and keep those that were being removed."""
         partition = topic.partitions[partition_id]
         if not partition.is_reassigning:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         replicas = [replica for replica in partition.replicas if replica not in partition.adding_replicas]
         isr = [replica for replica in partition.isr if replica not in partition.adding_replicas]
         if not replicas:

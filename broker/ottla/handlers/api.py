@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint, NodeId, Offset
@@ -126,7 +126,10 @@ class RequestContext:
             KafkaError: CLUSTER_AUTHORIZATION_FAILED.
         """
         if not self.may_on_cluster(operation):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"Cluster authorization failed: {operation.name} permission is needed.",
+            )
 
     def require_on_group(self, operation: Operation, group_id: str) -> None:
         """Raise unless who asked is allowed to do this with the group.
@@ -135,7 +138,7 @@ class RequestContext:
             KafkaError: GROUP_AUTHORIZATION_FAILED.
         """
         if not self.may_on_group(operation, group_id):
-            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.GROUP_AUTHORIZATION_FAILED])
 
     def require_on_topic(self, operation: Operation, topic: str) -> None:
         """Raise unless who asked is allowed to do this with the topic.
@@ -144,7 +147,7 @@ class RequestContext:
             KafkaError: TOPIC_AUTHORIZATION_FAILED.
         """
         if not self.may_on_topic(operation, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.TOPIC_AUTHORIZATION_FAILED])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ delete.topic.enable is false. Source: DeleteTopicsRequest.json; ControllerApis.d
 from functools import partial
 
 from ottla.controller.error_response import error_response
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
+from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.delete_topics import (
@@ -57,17 +58,12 @@ def _may(context: RequestContext, topic: DeleteTopicState, refused: list[Deletab
     name = context.services.metadata.topic_name(topic.topic_id)
     if name is None:
         # The controller may know it already: nobody has asked then whether it may be deleted.
-        refused.append(DeletableTopicResult(name=None, topic_id=topic.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID))
+        refused.append(_refusal(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id))
         return False
     if context.may_on_topic(Operation.DELETE, name):
         return True
-    refused.append(
-        DeletableTopicResult(
-            name=name if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name) else None,
-            topic_id=topic.topic_id,
-            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        )
-    )
+    shown = name if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name) else None
+    refused.append(_refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, shown, topic.topic_id))
     return False
 
 
@@ -80,5 +76,9 @@ def _may_by_name(context: RequestContext, name: str, refused: list[DeletableTopi
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             context.may_on_topic(Operation.DELETE, name)  # that it is refused is to be noted
-    refused.append(DeletableTopicResult(name=name, error_code=code))
+    refused.append(_refusal(code, name))
     return False
+
+
+def _refusal(code: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=MESSAGES[code])

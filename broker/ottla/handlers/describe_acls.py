@@ -28,7 +28,6 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> Desc
     for _, acl in AclFilter.of(request).matching(context.services.metadata.image.acls):
         by_resource.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
     return DescribeAclsResponse(
-        error_message=None,
         resources=[
             DescribeAclsResource(
                 resource_type=resource_type,

@@ -33,11 +33,12 @@ def describe_client_quotas(
     context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """List what matches every component; ``strict`` leaves out entities that have more types than the filter."""
+    if not context.may_on_cluster(Operation.DESCRIBE_CONFIGS):
+        return _refuse(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     try:
-        context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
         components = _checked(request.components)
     except KafkaError as error:
-        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+        return _refuse(error)
     found = [
         EntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=_type_of)],
@@ -46,7 +47,11 @@ def describe_client_quotas(
         for entity, limits in context.services.metadata.image.client_quotas.entities.items()
         if _matches(entity, components) and (not request.strict or len(entity) == len(components))
     ]
-    return DescribeClientQuotasResponse(error_message=None, entries=found)
+    return DescribeClientQuotasResponse(entries=found)
+
+
+def _refuse(error: KafkaError) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
 
 
 def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:

@@ -3,7 +3,7 @@
 Source: DescribeProducersRequest.json; KIP-664; ReplicaManager.activeProducerState of Apache Kafka 4.3.
 """
 
-from ottla.errors import KafkaError
+from ottla.errors import MESSAGES, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_producers import (
@@ -30,7 +30,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
                 partition.require_leadership()
             except KafkaError as error:
                 answer.error_code = error.code
-                answer.error_message = error.message
+                answer.error_message = error.message or MESSAGES.get(error.code)
                 continue
             answer.active_producers = [
                 ProducerState(

@@ -36,8 +36,10 @@ def describe_user_scram_credentials(
 def _refuse(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
     """Refuse each user, whom Kafka does not name then."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    refused = [DescribeUserScramCredentialsResult(user="", error_code=code) for _ in request.users or ()]
-    return DescribeUserScramCredentialsResponse(error_code=code, results=refused)
+    refused = [
+        DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None) for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=refused)
 
 
 def _results(

@@ -7,7 +7,7 @@ transaction coordinator, and a share partition with INVALID_REQUEST, as by a Kaf
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
-from ottla.errors import ErrorCode
+from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.auto_create import create_consumer_offsets
@@ -19,10 +19,8 @@ _GROUP, _TRANSACTION, _SHARE = range(3)
 _FIRST_VERSION_WITH_KEYS = 4
 _NO_NODE = -1
 _MESSAGES = {
+    **MESSAGES,
     ErrorCode.NONE: "NONE",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     ErrorCode.INVALID_REQUEST: (
         "Coordinators are found for groups (key type 0) and transactional ids (1); the request asks for another type."
     ),

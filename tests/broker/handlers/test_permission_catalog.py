@@ -1,19 +1,26 @@
 """The permission matrix that is held against Kafka (tests/interop/authorization) leaves no API out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from permission_catalog import ROWS
 from permission_row import NO_SUCH_ID, Row, request_of
 
+from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, CONTROLLER_ONLY_APIS, is_served_to
+from ottla.simulator.single_node import RunningNode, World
 from ottla.types import Uuid
-from ottla.wire.messages.registry import ApiKey, request_type
+from ottla.wire.codec import Struct
+from ottla.wire.messages.registry import ApiKey, request_type, response_type
 
 NOT_SERVED_BY_KAFKAS_CONTROLLERS = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS}
 """They say that they do, and answer with UNKNOWN_SERVER_ERROR."""
 SAID_BEFORE_ANY_PERMISSION = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+CLIENTS_HAVE_THEIR_OWN_WORDS = {ApiKey.FIND_COORDINATOR}
+"""Kafka's brokers leave them empty, too."""
 
 
 @dataclass
@@ -49,3 +56,35 @@ def test_a_row_makes_requests_of_all_its_versions(row: Row) -> None:
         decoded, _ = request_type(row.api_key).decode_from(memoryview(request.encode(version)), version, 0)
 
         assert decoded.encode(version) == request.encode(version)
+
+
+@pytest.fixture(scope="module")
+def locked() -> RunningNode:
+    """A node at which clients may do nothing."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    return World().start_node(authorizer_class_name=authorizer, super_users="User:admin")
+
+
+def refusals(answer: Any) -> Iterator[Struct]:
+    """Yield every part of an answer that says that something is not allowed and has room for words."""
+    if isinstance(answer, Struct):
+        code = getattr(answer, "error_code", 0)
+        if "error_message" in answer.fields and ErrorCode(code).name.endswith("_AUTHORIZATION_FAILED"):
+            yield answer
+        for name in answer.fields:
+            yield from refusals(getattr(answer, name))
+    elif isinstance(answer, list):
+        for each in answer:
+            yield from refusals(each)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.api_key is not ApiKey.PRODUCE], ids=lambda row: row.title.replace(" ", "-")
+)
+def test_no_refusal_leaves_its_client_without_words(locked: RunningNode, row: Row) -> None:
+    """Null is none: a client says the words of the code then. Of empty ones it makes an error that says nothing."""
+    client, newest = locked.connect("CONTROLLER" if row.on_controller else "PLAINTEXT"), row.all_versions[-1]
+    answer = client.ask(request_of(row, Nothing(), newest), response_type(row.api_key), newest)
+    empty = [each for each in refusals(answer) if each.error_message == ""]  # type: ignore[attr-defined]
+
+    assert row.api_key in CLIENTS_HAVE_THEIR_OWN_WORDS or not empty
