@@ -43,9 +43,9 @@ def batch(values: list[bytes]) -> bytes:
     return struct.pack(">qiibI", 0, len(summed) + 9, -1, 2, crc32c(summed)) + summed
 
 
-def produce_request(topic: str, partition: int, records: bytes) -> bytes:
-    """Produce v7, acks=1."""
-    head = struct.pack(">hhii", -1, 1, 30_000, 1) + text(topic)
+def produce_request(topic: str, partition: int, records: bytes, *, acks: int = 1) -> bytes:
+    """Produce v7; ``acks``: -1 for all replicas in sync."""
+    head = struct.pack(">hhii", -1, acks, 30_000, 1) + text(topic)
     return frame(PRODUCE, 7, head + struct.pack(">iii", 1, partition, len(records)) + records)
 
 

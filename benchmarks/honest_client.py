@@ -1,0 +1,96 @@
+"""One well-behaved client in a process of its own: a record at a time at a modest rate, produced and fetched again.
+
+Acks=all, plain sockets, one request under way. What is remembered of each record is how long its Produce and its Fetch
+took. One that is sent late because the one before it took long waits from the moment when it was due; one that is
+sent late because this process was not woken in time does not.
+"""
+
+import multiprocessing
+import resource
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from benchmarks import frames
+
+RECORD = b"x" * 1_000
+FETCH_BYTES_MAX = 64 * 1024
+_CORRELATION_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One record; the moment is of ``time.perf_counter``."""
+
+    at_s: float
+    produce_ms: float
+    fetch_ms: float
+
+
+@dataclass(kw_only=True)
+class Honest:
+    """The running client; what it saw is known once it was stopped."""
+
+    process: BaseProcess
+    pipe: Connection
+
+    def stop(self) -> tuple[list[Sample], float]:
+        """Return what it saw, and the CPU seconds that it used."""
+        self.pipe.send("stop")
+        samples, cpu_s = self.pipe.recv()
+        self.process.join()
+        return samples, cpu_s
+
+
+@contextmanager
+def running(address: tuple[str, int], topic: str, rate_per_s: float) -> Iterator[Honest]:
+    """Produce and fetch from now on, on partition 0 of ``topic``; returns control when the first record was read."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(address, topic, rate_per_s, theirs))
+    process.start()
+    theirs.close()  # so that its end is noticed
+    ours.recv()
+    try:
+        yield Honest(process=process, pipe=ours)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _work(address: tuple[str, int], topic: str, rate_per_s: float, pipe: Connection) -> None:
+    producer, consumer = frames.connect(address), frames.connect(address)
+    request = frames.produce_request(topic, 0, frames.batch([RECORD]), acks=-1)
+    samples: list[Sample] = []
+    _exchange(producer, consumer, topic, request)
+    pipe.send("ready")
+    started, number, free_s = time.perf_counter(), 0, 0.0
+    while number % 16 or not pipe.poll():
+        due_s = started + number / rate_per_s
+        while (ahead_s := due_s - time.perf_counter()) > 0:
+            time.sleep(ahead_s)
+        began_s = due_s if free_s > due_s else time.perf_counter()
+        produced_s, fetched_s = _exchange(producer, consumer, topic, request)
+        samples.append(Sample(began_s, (produced_s - began_s) * 1000, (fetched_s - produced_s) * 1000))
+        number, free_s = number + 1, fetched_s
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    pipe.send((samples, usage.ru_utime + usage.ru_stime))
+
+
+def _exchange(
+    producer: frames.Connection, consumer: frames.Connection, topic: str, request: bytes
+) -> tuple[float, float]:
+    """Produce a record and fetch it; return when each was answered."""
+    answer = producer.exchange(request)
+    produced_s = time.perf_counter()
+    frames.check_produced(answer)
+    # Correlation id, one topic, its name, one partition, its number, the error: then the record's offset.
+    (offset,) = struct.unpack_from(">q", answer, _CORRELATION_BYTES + 4 + 2 + len(topic) + 4 + 4 + 2)
+    answer = consumer.exchange(frames.fetch_request(topic, {0: offset}, FETCH_BYTES_MAX))
+    if len(answer) < len(RECORD):
+        raise RuntimeError(f"the record at {offset} was not fetched")
+    return produced_s, time.perf_counter()
