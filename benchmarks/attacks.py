@@ -255,8 +255,9 @@ def details(outcomes: list[Outcome]) -> str:
 
 def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
     return f"""An honest client produces a record of 1,000 bytes with acks=all and fetches it,
-{arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of quiet again; attackers run as idle work
-(SCHED_IDLE). Node, client and attackers share {compare.machine()}.
+{arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of
+quiet again; attackers run as idle work (SCHED_IDLE). Node, client and attackers share
+{compare.machine()}.
 "times" is the worse of the two p99. Made by `python -m benchmarks.attacks`.
 
 {table(outcomes)}
