@@ -64,12 +64,7 @@ def acl() -> None:
 def list_(*, principal: str | None, output: str, bootstrap: str, timeout_s: float, **named: Any) -> None:  # noqa: ANN401
     """List entries; with a resource all that speak of it, prefixes and '*' too."""
     filters = _filters(named, principal=principal)
-
-    async def conversation(admin: "AdminClient") -> "list[Acl]":
-        found = [await admin.describe_acls(one) for one in filters]
-        return sorted({entry for entries in found for entry in entries})
-
-    entries = ask_brokers(bootstrap, timeout_s, conversation)
+    entries = ask_brokers(bootstrap, timeout_s, lambda admin: _entries(admin, filters))
     emit_rows([_row(entry) for entry in entries], _COLUMNS, output, kind="entry")
 
 
@@ -148,12 +143,7 @@ def remove(
     if principal is None and operation is None and not _resources(named):
         raise click.UsageError("name what to remove: a resource, --principal or --operation")
     filters = _filters(named, principal=principal, operation=operation, exactly=True)
-
-    async def look(admin: "AdminClient") -> "list[Acl]":
-        found = [await admin.describe_acls(one) for one in filters]
-        return sorted({entry for entries in found for entry in entries})
-
-    entries = ask_brokers(bootstrap, timeout_s, look)
+    entries = ask_brokers(bootstrap, timeout_s, lambda admin: _entries(admin, filters))
     for entry in entries:
         talk(f"{'would be removed' if dry_run else 'to be removed'}: {_in_words(entry)}")
     if dry_run or not entries:
@@ -199,6 +189,12 @@ def _filters(
         )
         for resource_type, name, pattern in resources
     ]
+
+
+async def _entries(admin: "AdminClient", filters: "list[AclFilter]") -> "list[Acl]":
+    """Return what any of ``filters`` matches, once and in order."""
+    found = [await admin.describe_acls(one) for one in filters]
+    return sorted({entry for entries in found for entry in entries})
 
 
 def _row(entry: "Acl") -> dict[str, Any]:
