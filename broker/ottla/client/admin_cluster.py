@@ -8,7 +8,6 @@ from ottla.client.errors import UnsupportedApiError, kafka_error, raise_for
 from ottla.client.results import (
     BrokerDescription,
     ClusterDescription,
-    FeatureDescription,
     LogDirDescription,
     ReplicaInfo,
 )
@@ -119,21 +118,6 @@ class ClusterAdmin(AdminBase):
             return [_log_dir(result) for result in response.results]
 
         return await self._retry(attempt)
-
-    async def describe_features(self) -> list[FeatureDescription]:
-        """Return the features that the cluster supports, sorted by name."""
-        request = versions_request()
-        response = await self._retry(lambda: self._ask(request, ApiVersionsResponse))
-        finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
-        return [
-            FeatureDescription(
-                name=feature.name,
-                min_supported=feature.min_version,
-                max_supported=feature.max_version,
-                finalized=finalized.get(feature.name, 0),
-            )
-            for feature in sorted(response.supported_features, key=lambda feature: feature.name)
-        ]
 
 
 def _log_dir(result: DescribeLogDirsResult) -> LogDirDescription:

@@ -5,9 +5,9 @@ from enum import IntEnum
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import kafka_error, raise_for
-from ottla.client.results import PartitionDescription, Reassignment, TopicDescription
+from ottla.client.results import Reassignment, TopicDescription
 from ottla.errors import ErrorCode, KafkaError
-from ottla.types import NodeId, TopicPartition, format_uuid
+from ottla.types import NodeId, TopicPartition
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -18,8 +18,6 @@ from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
@@ -59,7 +57,7 @@ class PartitionAdmin(AdminBase):
                 if topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
                     continue
                 raise_for(topic.error_code, f"topic {topic.name}")
-                described = _describe(topic)
+                described = TopicDescription.of(topic)
                 known = found.get(described.name)
                 found[described.name] = described if known is None else known.with_more(described.partitions)
             if page.next_cursor is None:
@@ -182,27 +180,3 @@ class PartitionAdmin(AdminBase):
         for partition in elected:
             self.cluster.forget_topic(partition.topic)
         return elected
-
-
-def _describe(topic: DescribeTopicPartitionsResponseTopic) -> TopicDescription:
-    return TopicDescription(
-        name=topic.name or "",
-        topic_id=format_uuid(topic.topic_id),
-        is_internal=topic.is_internal,
-        partitions=tuple(
-            _partition(entry) for entry in sorted(topic.partitions, key=lambda entry: entry.partition_index)
-        ),
-    )
-
-
-def _partition(entry: DescribeTopicPartitionsResponsePartition) -> PartitionDescription:
-    return PartitionDescription(
-        partition=entry.partition_index,
-        leader=entry.leader_id,
-        leader_epoch=entry.leader_epoch,
-        replicas=tuple(entry.replica_nodes),
-        isr=tuple(entry.isr_nodes),
-        offline_replicas=tuple(entry.offline_replicas),
-        eligible_leader_replicas=tuple(entry.eligible_leader_replicas or ()),
-        last_known_elr=tuple(entry.last_known_elr or ()),
-    )

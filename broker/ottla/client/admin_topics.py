@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import kafka_error, raise_for
-from ottla.client.results import ListedOffset, PartitionDescription, TopicDescription
+from ottla.client.results import ListedOffset, TopicDescription
 from ottla.errors import ErrorCode, KafkaError
-from ottla.types import NodeId, Offset, TopicPartition, format_uuid
+from ottla.types import NodeId, Offset, TopicPartition
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -33,7 +33,6 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ottla.wire.messages.metadata import MetadataResponseTopic
 
 LATEST = -1
 EARLIEST = -2
@@ -52,7 +51,7 @@ class TopicAdmin(AdminBase):
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicDescription]:
         """Return every topic that this client may see, sorted by name."""
         response = await self._retry(lambda: self.cluster.metadata(None))
-        topics = [_describe(topic) for topic in response.topics if not topic.error_code]
+        topics = [TopicDescription.of(topic) for topic in response.topics if not topic.error_code]
         return sorted(
             (topic for topic in topics if include_internal or not topic.is_internal), key=lambda topic: topic.name
         )
@@ -71,7 +70,7 @@ class TopicAdmin(AdminBase):
             if topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
                 continue
             raise_for(topic.error_code, f"topic {topic.name}")
-            described[topic.name or ""] = _describe(topic)
+            described[topic.name or ""] = TopicDescription.of(topic)
         return described
 
     async def create_topic(
@@ -262,23 +261,3 @@ class TopicAdmin(AdminBase):
         for partition in partitions:
             by_leader.setdefault(await self.cluster.leader(partition), []).append(partition)
         return by_leader
-
-
-def _describe(topic: MetadataResponseTopic) -> TopicDescription:
-    partitions = (
-        PartitionDescription(
-            partition=entry.partition_index,
-            leader=entry.leader_id,
-            leader_epoch=entry.leader_epoch,
-            replicas=tuple(entry.replica_nodes),
-            isr=tuple(entry.isr_nodes),
-            offline_replicas=tuple(entry.offline_replicas),
-        )
-        for entry in topic.partitions
-    )
-    return TopicDescription(
-        name=topic.name or "",
-        topic_id=format_uuid(topic.topic_id),
-        is_internal=topic.is_internal,
-        partitions=tuple(sorted(partitions, key=lambda partition: partition.partition)),
-    )

@@ -1,8 +1,14 @@
 """What `AdminClient` returns: plain values, in Kafka's words."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition
+from ottla.types import Endpoint, LeaderEpoch, NodeId, Offset, TopicPartition, format_uuid
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +50,27 @@ class PartitionDescription:
     last_known_elr: tuple[NodeId, ...] = ()
     """Who had them before an unclean shutdown; told as ``eligible_leader_replicas`` is."""
 
+    @classmethod
+    def of(cls, entry: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition) -> "PartitionDescription":
+        eligible, last_known = (
+            (entry.eligible_leader_replicas, entry.last_known_elr)
+            if isinstance(entry, DescribeTopicPartitionsResponsePartition)
+            else (None, None)
+        )
+        return cls(
+            partition=entry.partition_index,
+            leader=entry.leader_id,
+            leader_epoch=entry.leader_epoch,
+            replicas=tuple(entry.replica_nodes),
+            isr=tuple(entry.isr_nodes),
+            offline_replicas=tuple(entry.offline_replicas),
+            eligible_leader_replicas=tuple(eligible or ()),
+            last_known_elr=tuple(last_known or ()),
+        )
+
     @property
     def is_under_replicated(self) -> bool:
         return len(self.isr) < len(self.replicas)
-
-    @property
-    def preferred_leader(self) -> NodeId:
-        return self.replicas[0] if self.replicas else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +95,17 @@ class TopicDescription:
     topic_id: str
     is_internal: bool
     partitions: tuple[PartitionDescription, ...]
+
+    @classmethod
+    def of(cls, topic: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic) -> "TopicDescription":
+        """Return what a broker answered of a topic that is there."""
+        entries: Iterable[MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = topic.partitions
+        return cls(
+            name=topic.name or "",
+            topic_id=format_uuid(topic.topic_id),
+            is_internal=topic.is_internal,
+            partitions=tuple(map(PartitionDescription.of, sorted(entries, key=lambda entry: entry.partition_index))),
+        )
 
     @property
     def partition_count(self) -> int:
@@ -203,13 +234,3 @@ class LogDirDescription:
     total_bytes: int
     usable_bytes: int
     replicas: dict[TopicPartition, ReplicaInfo] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureDescription:
-    """A feature's supported and finalized levels; finalized are 0 where it is not in use."""
-
-    name: str
-    min_supported: int
-    max_supported: int
-    finalized: int

@@ -75,7 +75,7 @@ class TestDescription:
         (partition,) = ask(broker, lambda admin: admin.describe_topic_partitions(["t"]))["t"].partitions
 
         assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (2,), (3,))
-        assert (partition.is_under_replicated, partition.preferred_leader) == (True, 1)
+        assert (partition.is_under_replicated, partition.replicas[0]) == (True, 1)
 
     def test_pages_become_one_topic(self, broker: Any) -> None:
         def answer(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
