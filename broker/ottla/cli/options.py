@@ -18,7 +18,6 @@ DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
 """How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
 ResultT = TypeVar("ResultT")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import Any, NamedTuple
 
-from ottla.config.broker_keys import BROKER_KEYS, OTTLA_KEYS
+from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.group_keys import CLIENT_METRICS_KEYS, GROUP_KEYS, GROUP_SYNONYMS
 from ottla.config.key import ConfigKey, ConfigType, ConfigValue, Dynamic, InvalidConfigError, format_value, parse_value
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
@@ -253,11 +253,6 @@ def find_broker_key(name: str) -> ConfigKey | None:
             if key is not None:
                 return key
     return key
-
-
-def is_ottla_key(name: str) -> bool:
-    """Return whether Kafka would not know the key."""
-    return name in OTTLA_KEYS
 
 
 def _shown(key: ConfigKey, synonyms: tuple[ConfigSynonym, ...]) -> str | None:

@@ -33,7 +33,6 @@ SWAP_SUFFIX = ".swap"
 
 DELETE_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
-FUTURE_DIRECTORY_SUFFIX = "-future"
 
 _DIRECTORY = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
 _MARKED_DIRECTORY = re.compile(r"^.+-\d+\.[0-9a-zA-Z_-]+-(?P<mark>delete|future|stray)$")

@@ -62,11 +62,6 @@ class IsrManager:
         """How many proposals the controller refused or did not get."""
         return self._alter_partition.failed_updates
 
-    @property
-    def under_replicated_count(self) -> int:
-        """How many led partitions have replicas out of sync."""
-        return len(self._incomplete)
-
     def lead(self, partition: Partition) -> None:
         """Look after a partition that this node leads, or that has changed while it does."""
         if len(partition.replicas) > 1:

@@ -10,7 +10,6 @@
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,10 +74,6 @@ class StateDirectory:
     def node_names(self) -> list[str]:
         folder = self.path / "nodes"
         return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-    def remove_all(self) -> None:
-        """Remove the directory with every object and every record in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def _file(self, kind: str, name: str) -> Path:
         return self.path / "objects" / kind.lower() / f"{name}.yaml"

@@ -59,11 +59,6 @@ def bootstrap_servers(cluster: Cluster) -> str:
     return f"{cluster.name}-bootstrap.{cluster.metadata.namespace}.svc:{CLIENT_PORT}"
 
 
-def volume_claim(node_name: str) -> str:
-    """Return the name of the PersistentVolumeClaim that the StatefulSet makes for a node."""
-    return f"data-{node_name}"
-
-
 def objects(desired: DesiredCluster, image: str) -> list[Document]:
     """Return every object of the cluster, in the order in which they are needed."""
     cluster = desired.cluster
