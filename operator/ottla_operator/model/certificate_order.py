@@ -1,0 +1,57 @@
+"""What cert-manager is asked for: its Certificate object, of which it makes and renews a Secret.
+
+Source: cert-manager.io/v1, Certificate.
+"""
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from ottla_operator.model.document import Document
+from ottla_operator.model.listeners import IssuerRef, Listener
+from ottla_operator.model.manifest import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateOrder:
+    """A certificate that somebody else makes."""
+
+    name: str
+    names: tuple[str, ...]
+    """Host names and IP addresses, sorted."""
+    issuer: IssuerRef
+
+    @property
+    def secret_name(self) -> str:
+        """Where it will be, as ``tls.crt``, ``tls.key`` and, with most issuers, ``ca.crt``."""
+        return self.name
+
+    @property
+    def spec(self) -> Document:
+        addresses = [name for name in self.names if _is_address(name)]
+        return {
+            "secretName": self.secret_name,
+            "dnsNames": [name for name in self.names if name not in addresses],
+            **({"ipAddresses": addresses} if addresses else {}),
+            "issuerRef": {"name": self.issuer.name, "kind": self.issuer.kind, "group": self.issuer.group},
+            "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+            "usages": ["digital signature", "server auth"],
+        }
+
+
+def certificate_order(cluster: Cluster, listener: Listener, names: frozenset[str]) -> CertificateOrder | None:
+    """Return what to ask cert-manager for; None where the listener's certificate is not from there."""
+    if listener.certificate is None or listener.certificate.issuer_ref is None:
+        return None
+    return CertificateOrder(
+        name=f"{cluster.name}-listener-{listener.name}",
+        names=tuple(sorted(names)),
+        issuer=listener.certificate.issuer_ref,
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,340 @@
+"""Keys and certificates: authorities that are made, certificates that they sign, and what somebody else's PEM says.
+
+Keys are ECDSA P-256. Import this module only where there is TLS: the library below takes its time to load.
+Source: RFC 5280 (extensions of authorities and of those whom they sign).
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ottla_operator.model.conditions import Refused
+
+CLOCK_SKEW: Final = timedelta(hours=1)
+"""So long before it is made a certificate begins: clocks differ."""
+_SIGNING_KEYS: Final = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SigningAuthority:
+    """Who signs certificates. It never prints itself."""
+
+    certificate: str
+    """PEM, of a root."""
+    key: str | None
+    """PEM, PKCS #8; None where it is lost, and nothing can be signed any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Leaf:
+    """A certificate that signs nobody, and its key. It never prints itself."""
+
+    certificate: str
+    key: str
+
+    @property
+    def pem(self) -> str:
+        """Key and certificate in one text, as nodes read it."""
+        return self.key + self.certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafRequest:
+    """Whom a certificate is for."""
+
+    common_name: str
+    names: frozenset[str] = frozenset()
+    """Host names and IP addresses; without any it is no server's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateFacts:
+    """What a certificate says."""
+
+    subject: str
+    """RFC 4514."""
+    names: frozenset[str]
+    not_before: datetime
+    not_after: datetime
+    fingerprint: str
+    """SHA-256 of the certificate in DER, lower-case hexadecimal."""
+
+
+class CertificateIssuer:
+    """Makes keys and signs certificates; the only place with chance in it."""
+
+    def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority:
+        """Return a new root; its name is unlike that of any other, or clients would take one for the other."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        name = _name(f"{what} {identifier.digest.hex()[:12]}", organization)
+        certificate = (
+            _builder(name, name, key, now, now + timedelta(days=days))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(identifier, critical=False)
+            .sign(key, SHA256())
+        )
+        return SigningAuthority(certificate=_pem(certificate), key=_key_pem(key))
+
+    def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf:
+        """Return a new key with a certificate by ``authority``, which never outlives that."""
+        assert authority.key is not None, "who signs has a key"
+        issuer, issuer_key = _one(authority.certificate), load_pem_private_key(authority.key.encode(), None)
+        assert isinstance(issuer_key, _SIGNING_KEYS), "authorities are checked before"
+        key = ec.generate_private_key(ec.SECP256R1())
+        end = min(now + timedelta(days=days), issuer.not_valid_after_utc)
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+        builder = (
+            _builder(_name(request.common_name), issuer.subject, key, now, end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(_purposes(request)), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(_issuer_identifier(issuer) or identifier, critical=False)
+        )
+        if request.names:
+            names = [_alternative_name(name) for name in sorted(request.names)]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return Leaf(certificate=_pem(builder.sign(issuer_key, SHA256())), key=_key_pem(key))
+
+
+def facts(pem: str) -> CertificateFacts:
+    """Return what the first certificate of ``pem`` says.
+
+    Raises:
+        ValueError: there is none.
+    """
+    certificate = _one(pem)
+    return CertificateFacts(
+        subject=certificate.subject.rfc4514_string(),
+        names=_alternative_names(certificate),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        fingerprint=certificate.fingerprint(SHA256()).hex(),
+    )
+
+
+def subject_of(request: LeafRequest) -> str:
+    """Return the subject of what is issued for ``request``, as `facts` says it."""
+    return _name(request.common_name).rfc4514_string()
+
+
+def certificates(pem: str) -> tuple[str, ...]:
+    """Return the certificates of ``pem``, each as the same text whoever wrote it; none where it is no PEM."""
+    try:
+        return tuple(_pem(it) for it in x509.load_pem_x509_certificates(pem.encode(errors="replace")))
+    except ValueError:
+        return ()
+
+
+def is_issued_by(pem: str, authority: str) -> bool:
+    """Tell whether the first certificate of ``pem`` is signed by the key of ``authority``'s first one."""
+    try:
+        _one(pem).verify_directly_issued_by(_one(authority))
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def leaf_of(pem: str | None) -> Leaf | None:
+    """Return key and certificate of one text; None unless both are there and belong together."""
+    key_end = "-----END PRIVATE KEY-----\n"
+    key, _, certificate = (pem or "").partition(key_end)
+    return leaf_of_parts(certificate, key + key_end)
+
+
+def leaf_of_parts(certificate: str | None, key: str | None) -> Leaf | None:
+    """Return key and certificate; None unless both are there and belong together."""
+    if certificate is None or key is None or not _belong_together(certificate, key):
+        return None
+    return Leaf(certificate=certificate, key=key)
+
+
+def made_authority(certificate: str | None, key: str | None) -> SigningAuthority | None:
+    """Return an authority of the operator's own Secret; without its key if that is damaged, None without both."""
+    found = certificates(certificate or "")
+    if not found:
+        return None
+    return SigningAuthority(
+        certificate=found[0], key=key if key is not None and _belong_together(found[0], key) else None
+    )
+
+
+def given_authority(
+    certificate: str | None, key: str | None, where: str, *, now: datetime
+) -> SigningAuthority | Refused:
+    """Return the authority that a user keeps in ``where`` (``Secret mine``), or why it cannot sign anything."""
+    if certificate is None or key is None:
+        return _unusable(where, f"has no entry {'ca.crt' if certificate is None else 'ca.key'}")
+    found = certificates(certificate)
+    if len(found) != 1:
+        return _unusable(where, f"has {len(found)} certificates in ca.crt; it is to be exactly one, of a root")
+    parsed = _one(found[0])
+    if (trouble := _key_trouble(key, parsed)) is not None:
+        return _unusable(where, f"has a ca.key that {trouble}")
+    if (trouble := _root_trouble(parsed, now)) is not None:
+        return _unusable(where, f"has a ca.crt that {trouble}")
+    loaded = load_pem_private_key(key.encode(), None)
+    if not isinstance(loaded, _SIGNING_KEYS):
+        return _unusable(where, "has a ca.key that is neither ECDSA nor RSA")
+    return SigningAuthority(certificate=found[0], key=_key_pem(loaded))
+
+
+def given_leaf(certificate: str | None, key: str | None, where: str, *, now: datetime) -> Leaf | Refused:
+    """Return key and chain that a user, or cert-manager, keeps in ``where``, or why nobody can show them."""
+    if certificate is None or key is None:
+        return _unusable(where, f"has no entry {'tls.crt' if certificate is None else 'tls.key'}")
+    chain = certificates(certificate)
+    if not chain:
+        return _unusable(where, "has no certificate in tls.crt")
+    parsed = _one(chain[0])
+    if (trouble := _key_trouble(key, parsed)) is not None:
+        return _unusable(where, f"has a tls.key that {trouble}")
+    if parsed.not_valid_after_utc <= now:
+        return _unusable(where, f"has a certificate that ended on {parsed.not_valid_after_utc:%Y-%m-%d}")
+    return Leaf(certificate="".join(chain), key=_key_pem(load_pem_private_key(key.encode(), None)))
+
+
+def _unusable(where: str, what: str) -> Refused:
+    return Refused("CertificateUnusable", f"{where} {what}; put a usable one there, or name another")
+
+
+def _key_trouble(key: str, certificate: x509.Certificate) -> str | None:
+    """Return what is wrong with a private key, as the end of a sentence."""
+    try:
+        found = load_pem_private_key(key.encode(errors="replace"), None)
+    except TypeError:
+        return "is encrypted; store it without a password (openssl pkey -in ... -out ...)"
+    except (ValueError, UnsupportedAlgorithm):
+        return "is no private key in PEM"
+    return None if _has_public_key(found, certificate) else "does not belong to its certificate"
+
+
+def _root_trouble(certificate: x509.Certificate, now: datetime) -> str | None:
+    """Return why ``certificate`` may not be the root of a cluster, as the end of a sentence."""
+    try:
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        is_authority = False
+    if not is_authority:
+        return "is no authority's: basicConstraints does not say CA:TRUE"
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except (x509.ExtensionNotFound, ValueError):
+        usage = None
+    if usage is not None and not usage.key_cert_sign:
+        return "may sign no certificates: keyUsage has no keyCertSign"
+    if not is_issued_by(_pem(certificate), _pem(certificate)):
+        # Whoever has any certificate of a root that others use as well would be taken for a node.
+        return "is signed by somebody else; a cluster needs a root of its own"
+    if certificate.not_valid_after_utc <= now:
+        return f"ended on {certificate.not_valid_after_utc:%Y-%m-%d}"
+    return None
+
+
+def _belong_together(certificate: str, key: str) -> bool:
+    try:
+        return _key_trouble(key, _one(certificate)) is None
+    except ValueError:
+        return False
+
+
+def _has_public_key(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
+    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(end)
+    )
+
+
+def _name(common_name: str, organization: str = "") -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _purposes(request: LeafRequest) -> list[x509.ObjectIdentifier]:
+    servers = [ExtendedKeyUsageOID.SERVER_AUTH] if request.names else []
+    return [*servers, ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def _issuer_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier | None:
+    """Return how ``issuer`` names its own key; others compute that in other ways."""
+    try:
+        found = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return None
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found)
+
+
+def _alternative_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return frozenset([*names.get_values_for_type(x509.DNSName), *map(str, addresses)])
+
+
+def _one(pem: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem.encode(errors="replace"))
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _key_pem(key: PrivateKeyTypes) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def instant(text: str) -> datetime:
+    """Return the time that ``text`` says: RFC 3339, UTC, whole seconds."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

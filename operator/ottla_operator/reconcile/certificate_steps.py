@@ -1,0 +1,21 @@
+"""The steps by which a Cluster gets its certificates; none of them prints a secret."""
+
+from dataclasses import dataclass
+
+from ottla_operator.model.certificate_order import CertificateOrder
+from ottla_operator.model.manifest import Metadata
+from ottla_operator.reconcile.user_steps import WriteSecret
+
+
+@dataclass(frozen=True, slots=True)
+class OrderCertificate:
+    """Ask cert-manager for a certificate."""
+
+    order: CertificateOrder
+    owner: Metadata
+
+    def __str__(self) -> str:
+        return f"ask {self.order.issuer.kind} {self.order.issuer.name} for certificate {self.order.name}"
+
+
+CertificateStep = WriteSecret | OrderCertificate

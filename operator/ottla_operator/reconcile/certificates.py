@@ -1,0 +1,402 @@
+"""What to do about the certificates of one Cluster, pure: from its spec and the Secrets as they are to what to write.
+
+The Secrets of the two authorities are written first, and everything else follows from them: who ends between any two
+writes finds what is left to do. Nodes get a fresh certificate whenever what they trust changes, so whichever
+certificate a node shows, it trusts what was written together with that.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from ottla_operator.model import certificates
+from ottla_operator.model.certificate_order import certificate_order
+from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
+from ottla_operator.model.cluster_secrets import (
+    CLIENT_PROPERTIES,
+    CLIENTS_CA,
+    CLUSTER_CA,
+    NODE_PEM,
+    clients_ca_secret,
+    cluster_ca_secret,
+    listener_pem,
+    nodes_secret,
+    operator_secret,
+)
+from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
+from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
+from ottla_operator.model.listeners import Listener
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.reconcile.authorities import (
+    BLIND,
+    SETTLE,
+    STATE_ANNOTATION,
+    AuthorityState,
+    Pauses,
+    advanced,
+    known_to_nodes,
+    renewal_begins,
+    state_of,
+)
+from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate
+from ottla_operator.reconcile.user_steps import WriteSecret
+
+LEAF_DAYS: Final = 365
+"""Certificates of nodes, the operator and Users count so long, or as long as their authority's, if that is less."""
+OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_WORTH_IT: Final = timedelta(days=1)
+"""A certificate that would not count longer than that is not replaced: its authority is next."""
+
+
+class Issuer(Protocol):
+    """Makes keys and signs; see `model.certificates.CertificateIssuer`."""
+
+    def authority(self, organization: str, what: str, *, now: datetime, days: int) -> SigningAuthority: ...
+    def leaf(self, authority: SigningAuthority, request: LeafRequest, *, now: datetime, days: int) -> Leaf: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCertificates:
+    """The Secrets of a cluster as they are, and what nodes show."""
+
+    cluster_ca: Secret | None = None
+    clients_ca: Secret | None = None
+    nodes: Secret | None = None
+    operator: Secret | None = None
+    own_cluster_ca: Secret | None = None
+    """What ``spec.tls.clusterCa.secretName`` names."""
+    own_clients_ca: Secret | None = None
+    listeners: Mapping[str, Secret | None] = field(default_factory=dict)
+    """By name of the listener, where its certificate is not the cluster's."""
+    ordered: frozenset[str] = frozenset()
+    """The listeners whose certificate cert-manager has been asked for, as the spec says now."""
+    users: tuple[Secret, ...] = ()
+    """Those of the cluster's Users; they matter while an authority changes (`is_changing`)."""
+    shown: Mapping[str, str | None] = field(default_factory=dict)
+    """The fingerprint of the certificate that each node shows, by the node's name, of all that run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificatePlan:
+    """Steps in order; what is refused or waited for; and whether nodes can be started with what there is then."""
+
+    steps: tuple[CertificateStep, ...] = ()
+    obstacle: Waiting | Refused | None = None
+    is_usable: bool = True
+    facts: Document = field(default_factory=dict)
+    """For the status."""
+
+
+def is_changing(observed: ObservedCertificates) -> bool:
+    """Tell whether a new authority is on its way in, so that the Secrets of Users have to be looked at."""
+    states = (state_of(observed.cluster_ca), state_of(observed.clients_ca))
+    return any(state is not None and state.is_changing for state in states)
+
+
+def plan_certificates(
+    cluster: Cluster,
+    observed: ObservedCertificates,
+    *,
+    names: frozenset[str],
+    bootstrap_servers: str,
+    now: str,
+    issuer: Issuer,
+) -> CertificatePlan:
+    """Return the steps towards certificates that count, for everything in them and for a while yet.
+
+    Args:
+        cluster: the manifest, which has TLS.
+        observed: what there is.
+        names: host names and addresses of nodes, and of all together.
+        bootstrap_servers: where the operator finds the nodes.
+        now: RFC 3339.
+        issuer: keys and signatures.
+    """
+    tls = cluster.tls
+    assert tls is not None, "a cluster without TLS has no certificates"
+    if (refused := _taken(cluster, observed)) is not None:
+        return CertificatePlan(obstacle=refused, is_usable=False)
+    given = {
+        "cluster": _given(tls.cluster_ca, observed.own_cluster_ca, now),
+        "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
+    }
+    return _Planner(cluster, tls, observed, names, bootstrap_servers, now, issuer, given).plan()
+
+
+def _taken(cluster: Cluster, observed: ObservedCertificates) -> Refused | None:
+    for secret in (observed.cluster_ca, observed.clients_ca, observed.nodes, observed.operator):
+        if secret is not None and not secret.belongs_to(cluster.metadata):
+            message = f"Secret {secret.name} is somebody else's; remove it, or give this Cluster another name"
+            return Refused("SecretTaken", message)
+    return None
+
+
+def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthority | Waiting | Refused | None:
+    """Return the user's own authority, why it cannot be used, or None where the operator makes one."""
+    if wanted.secret_name is None:
+        return None
+    if secret is None:
+        message = f"there is no Secret {wanted.secret_name}, which is to hold the authority (ca.crt, ca.key)"
+        return Waiting("AuthorityMissing", message)
+    entries, where = secret.entries, f"Secret {wanted.secret_name}"
+    return certificates.given_authority(entries.get("ca.crt"), entries.get("ca.key"), where, now=instant(now))
+
+
+@dataclass(slots=True)
+class _Planner:
+    """One plan in the making."""
+
+    _cluster: Cluster
+    _tls: ClusterTls
+    _observed: ObservedCertificates
+    _names: frozenset[str]
+    _bootstrap_servers: str
+    _now: str
+    _issuer: Issuer
+    _given: Mapping[str, SigningAuthority | Waiting | Refused | None]
+    _steps: list[CertificateStep] = field(default_factory=list)
+    _obstacles: list[Waiting | Refused] = field(default_factory=list)
+
+    def plan(self) -> CertificatePlan:
+        observed, name = self._observed, self._cluster.name
+        node_entries: Mapping[str, str] = {} if observed.nodes is None else observed.nodes.entries
+        now = instant(self._now)
+        known_cluster = known_to_nodes(state_of(observed.cluster_ca), node_entries.get(CLUSTER_CA), now=now)
+        known_clients = known_to_nodes(state_of(observed.clients_ca), node_entries.get(CLIENTS_CA), now=now)
+        unseen = self._unseen(known_cluster, known_clients, node_entries)
+        cluster_ca = self._next("cluster", known_cluster, unseen or self._users_without_trust(known_cluster))
+        clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
+        if cluster_ca is None or clients_ca is None:
+            return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
+        self._write(cluster_ca_secret(name), observed.cluster_ca, cluster_ca.entries, cluster_ca.annotation)
+        self._write(clients_ca_secret(name), observed.clients_ca, clients_ca.entries, clients_ca.annotation)
+        node = self._node_leaf(cluster_ca, clients_ca, node_entries)
+        operator = self._operator_leaf(cluster_ca)
+        listeners = dict(self._listener_pems(node_entries))
+        is_usable = node is not None and None not in listeners.values()
+        if node is not None:
+            trust = {CLUSTER_CA: cluster_ca.trusted, CLIENTS_CA: clients_ca.trusted}
+            pems = {entry: pem for entry, pem in listeners.items() if pem is not None}
+            self._write(nodes_secret(name), observed.nodes, {NODE_PEM: node.pem, **trust, **pems})
+        if operator is not None:
+            entries = _operator_entries(operator, cluster_ca.trusted, self._bootstrap_servers)
+            self._write(operator_secret(name), observed.operator, entries)
+        return CertificatePlan(
+            steps=tuple(self._steps),
+            obstacle=self._obstacle(),
+            is_usable=is_usable,
+            facts={"certificates": list(_described(cluster_ca, clients_ca, node, operator, listeners))},
+        )
+
+    def _obstacle(self) -> Waiting | Refused | None:
+        refused = (it for it in self._obstacles if isinstance(it, Refused))
+        return next(refused, self._obstacles[0] if self._obstacles else None)
+
+    def _next(self, which: str, known: AuthorityState | None, unseen: str | None) -> AuthorityState | None:
+        """Return what the authority is to be; None where there is none and none can be made."""
+        is_cluster = which == "cluster"
+        wanted, given = (self._tls.cluster_ca if is_cluster else self._tls.clients_ca), self._given[which]
+        if isinstance(given, Waiting | Refused):
+            # What there is goes on; the user's own has no part in it while it cannot be used.
+            self._obstacles.append(given)
+            if known is None or known.present.key is None:
+                return known
+            given = known.present
+        is_blind = known is not None and known.present.key is None
+        overlap = timedelta(seconds=wanted.overlap_s)
+        # Clients have to read that they may trust the new cluster CA before they meet it, and their new certificates
+        # before the old clients CA goes.
+        pauses = Pauses(trusted=max(BLIND if is_blind else SETTLE, overlap if is_cluster else SETTLE), replaced=SETTLE)
+        if not is_cluster:
+            pauses = Pauses(trusted=pauses.trusted, replaced=max(SETTLE, overlap))
+        found = advanced(
+            known,
+            wanted,
+            given,
+            is_seen=unseen is None,
+            pauses=pauses,
+            now=self._now,
+            make=lambda: self._issuer.authority(
+                self._cluster.name, f"{which} CA", now=instant(self._now), days=wanted.validity_days
+            ),
+        )
+        if is_cluster and found.following is not None and is_blind and self._found_leaf() is None:
+            # Nodes have no certificate, and nobody can sign one but the new authority: this cannot wait.
+            found = found.replaced()
+        if found.is_changing:
+            self._obstacles.append(_changing(which, found, unseen))
+        return found
+
+    def _unseen(
+        self, cluster_ca: AuthorityState | None, clients_ca: AuthorityState | None, entries: Mapping[str, str]
+    ) -> str | None:
+        """Return what keeps nodes from being known to have read the present look, in words; None when they have."""
+        if cluster_ca is None or clients_ca is None:
+            return "the first certificates"
+        leaf = self._found_leaf()
+        is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
+        if leaf is None or not is_written:
+            return "the Secrets of nodes and operator"
+        operator: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries
+        signed = [leaf.certificate, *filter(None, [operator.get(OPERATOR_CERTIFICATE)])]
+        is_signed = all(certificates.is_issued_by(it, cluster_ca.present.certificate) for it in signed)
+        # The operator's is written last: who was killed before that must not lock itself out with the next look.
+        if not is_signed or operator.get(OPERATOR_TRUST, cluster_ca.trusted) != cluster_ca.trusted:
+            return "the Secrets of nodes and operator"
+        if cluster_ca.present.key is None:
+            # Nobody can sign what would show that a node has read it: `BLIND` has to do.
+            return None
+        wanted = facts(leaf.certificate).fingerprint
+        late = [name for name, shown in sorted(self._observed.shown.items()) if shown != wanted]
+        return f"node {late[0]} to show its new certificate" if late else None
+
+    def _users_without_trust(self, state: AuthorityState | None) -> str | None:
+        """Return whose Secret does not say yet that the new cluster CA is trusted."""
+        if state is None or state.following is None:
+            return None
+        for secret in self._observed.users:
+            trusted = certificates.certificates(secret.entries.get("ca.crt", ""))
+            if state.present.certificate in trusted and state.following.certificate not in trusted:
+                return f"Secret {secret.name} of a User to trust the new authority"
+        return None
+
+    def _users_of_the_old(self, state: AuthorityState | None) -> str | None:
+        """Return whose certificate is still by an authority that goes."""
+        if state is None or state.following is not None:
+            return None
+        for secret in self._observed.users:
+            certificate = secret.entries.get("user.crt", "")
+            if any(certificates.is_issued_by(certificate, it) for it in state.previous):
+                return f"Secret {secret.name} of a User to hold a certificate by the new authority"
+        return None
+
+    def _found_leaf(self) -> Leaf | None:
+        nodes = self._observed.nodes
+        return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
+
+    def _node_leaf(
+        self, cluster_ca: AuthorityState, clients_ca: AuthorityState, entries: Mapping[str, str]
+    ) -> Leaf | None:
+        is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
+        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names)
+        return self._leaf(cluster_ca, self._found_leaf(), request, is_fresh_needed=not is_written)
+
+    def _operator_leaf(self, cluster_ca: AuthorityState) -> Leaf | None:
+        entries: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries
+        found = certificates.leaf_of_parts(entries.get(OPERATOR_CERTIFICATE), entries.get(OPERATOR_KEY))
+        return self._leaf(cluster_ca, found, LeafRequest(common_name=OPERATOR_COMMON_NAME))
+
+    def _leaf(
+        self, state: AuthorityState, found: Leaf | None, request: LeafRequest, *, is_fresh_needed: bool = False
+    ) -> Leaf | None:
+        """Return ``found`` if it is as it should be, or a new one; ``found`` too where nobody can sign another."""
+        if state.present.key is None:
+            return found
+        wanted, is_kept = self._tls.cluster_ca, found is not None and not is_fresh_needed
+        if found is not None and is_kept and is_current(state.present, found, request, wanted, self._now):
+            return found
+        days = min(LEAF_DAYS, wanted.validity_days)
+        return self._issuer.leaf(state.present, request, now=instant(self._now), days=days)
+
+    def _listener_pems(self, entries: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+        """Yield entry and text of each certificate that is not the cluster's; None where there is none yet."""
+        for listener in self._cluster.listeners:
+            if listener.certificate is None:
+                continue
+            entry, found = listener_pem(listener), self._listener_leaf(listener)
+            if isinstance(found, Leaf):
+                yield entry, found.pem
+            else:
+                self._obstacles.append(found)
+                yield entry, entries.get(entry)
+
+    def _listener_leaf(self, listener: Listener) -> Leaf | Waiting | Refused:
+        assert listener.certificate is not None, "asked for by the caller"
+        order = certificate_order(self._cluster, listener, self._names)
+        if order is not None and listener.name not in self._observed.ordered:
+            self._steps.append(OrderCertificate(order, self._cluster.metadata))
+        name = listener.certificate.secret_name if order is None else order.secret_name
+        secret = self._observed.listeners.get(listener.name)
+        if secret is None:
+            who = "" if order is None else f"; cert-manager makes it, see Certificate {order.name}"
+            message = f"there is no Secret {name} with the certificate of listener {listener.name}{who}"
+            return Waiting("CertificateMissing", message)
+        certificate, key = secret.entries.get("tls.crt"), secret.entries.get("tls.key")
+        return certificates.given_leaf(certificate, key, f"Secret {name}", now=instant(self._now))
+
+    def _write(self, name: str, found: Secret | None, entries: Mapping[str, str], state: str | None = None) -> None:
+        owner = self._cluster.metadata
+        wanted = Secret(
+            name=name,
+            entries=dict(sorted(entries.items())),
+            labels={MANAGED_BY_LABEL: MANAGER},
+            annotations={**ownership(owner), **({} if state is None else {STATE_ANNOTATION: state})},
+            version="" if found is None else found.version,
+        )
+        if found is None or not found.covers(wanted):
+            self._steps.append(WriteSecret(wanted, owner))
+
+
+def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, wanted: Authority, now: str) -> bool:
+    """Tell whether the certificate ``found`` is what would be issued, and for long enough."""
+    said, time = facts(found.certificate), instant(now)
+    if said.names != request.names or said.subject != certificates.subject_of(request):
+        return False
+    if not certificates.is_issued_by(found.certificate, authority.certificate):
+        return False
+    if time < renewal_begins(found.certificate, wanted.renewal_days):
+        return True
+    days = timedelta(days=min(LEAF_DAYS, wanted.validity_days))
+    return min(time + days, facts(authority.certificate).not_after) < said.not_after + _WORTH_IT
+
+
+def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
+    look = "the old one is still trusted" if state.following is None else "it is trusted beside the old one"
+    wait = f"waiting for {unseen}" if unseen is not None else "everybody has it; the next look comes after a while"
+    return Waiting("AuthorityChanging", f"the {which} CA has another key, and {look}: {wait}")
+
+
+def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[str, str]:
+    settings = {
+        "bootstrap.servers": bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": leaf.key,
+        "ssl.keystore.certificate.chain": leaf.certificate,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": trusted,
+    }
+    return {
+        CLIENT_PROPERTIES: render_properties(settings),
+        OPERATOR_CERTIFICATE: leaf.certificate,
+        OPERATOR_KEY: leaf.key,
+        OPERATOR_TRUST: trusted,
+    }
+
+
+def _described(
+    cluster_ca: AuthorityState,
+    clients_ca: AuthorityState,
+    node: Leaf | None,
+    operator: Leaf | None,
+    listeners: Mapping[str, str | None],
+) -> Iterator[Document]:
+    """Yield what the status says of each certificate."""
+    found: dict[str, str | None] = {
+        "cluster-ca": cluster_ca.present.certificate,
+        "clients-ca": clients_ca.present.certificate,
+        "nodes": None if node is None else node.certificate,
+        "operator": None if operator is None else operator.certificate,
+    }
+    for entry, pem in listeners.items():
+        leaf = certificates.leaf_of(pem)
+        found[entry.removesuffix(".pem")] = None if leaf is None else leaf.certificate
+    for name, pem in found.items():
+        if pem is not None:
+            yield {"name": name, "notAfter": facts(pem).not_after.strftime(_TIME)}
