@@ -14,16 +14,16 @@ from typing import Protocol, TypeAlias
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ApiError
 from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.kubernetes import ObjectStore
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
+from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
 from ottla_operator.reconcile.claims import heir, older_claim
+from ottla_operator.reconcile.doors import client_access, no_door, operator_access
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import (
     Pass,
@@ -204,15 +204,18 @@ class Controller:
             topic = member
             return await self._with_brokers(
                 topic,
-                lambda broker, cluster, _: reconcile_topic(
+                lambda broker, cluster: reconcile_topic(
                     topic, broker, claimed_by=claimed_by, brokers=cluster.broker_ids
                 ),
             )
         user, secret_store = member, self._secret_store(member.metadata.namespace)
 
-        async def work(broker: BrokerAdmin, cluster: Cluster, access: ClientAccess) -> Pass:
+        async def work(broker: BrokerAdmin, cluster: Cluster) -> Pass:
             if (refusal := reserved(user, cluster.super_users)) is not None:
                 return Pass(refusal, {})
+            access = await client_access(cluster, user.authentication, secret_store)
+            if access is None:
+                return Pass(no_door(cluster, user.authentication), {})
             if claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document["status"], "principal": user.principal}
@@ -246,22 +249,22 @@ class Controller:
         secret_store, inherits = self._secret_store(user.metadata.namespace), heir(user, self._members.values())
         return await self._with_brokers(user, lambda broker, *_: delete_user(user, broker, secret_store, heir=inherits))
 
-    async def _with_brokers(
-        self, member: Member, work: Callable[[BrokerAdmin, Cluster, ClientAccess], Awaitable[Pass]]
-    ) -> Pass:
+    async def _with_brokers(self, member: Member, work: Callable[[BrokerAdmin, Cluster], Awaitable[Pass]]) -> Pass:
         namespace, kind = member.metadata.namespace, member.metadata.kind
-        cluster = await self._api.get("Cluster", namespace, member.cluster)
-        if cluster is None or cluster["metadata"].get("deletionTimestamp"):
+        document = await self._api.get("Cluster", namespace, member.cluster)
+        if document is None or document["metadata"].get("deletionTimestamp"):
             message = f"there is no Cluster {member.cluster} in namespace {namespace}; make it, or delete this {kind}"
             return Pass(Waiting(_CLUSTER_MISSING, message), {})
-        bootstrap = cluster.get("status", {}).get("bootstrapServers")
-        if bootstrap is None:
-            return Pass(Waiting("ClusterNotReady", f"Cluster {member.cluster} has no address yet"), {})
+        cluster, address = Cluster.parse(document), f"Cluster {member.cluster}"
         try:
-            async with self._connect(bootstrap) as broker:
-                return await work(broker, Cluster.parse(cluster), ClientAccess(bootstrap_servers=bootstrap))
+            access = await operator_access(cluster, self._host(namespace))
+            if access is None:
+                return Pass(Waiting("ClusterNotReady", f"Cluster {member.cluster} has no address yet"), {})
+            address = access.bootstrap_servers
+            async with self._connect(address, access.properties) as broker:
+                return await work(broker, cluster)
         except EXPECTED_ERRORS as error:
-            return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
+            return Pass(verdict_of(error, f"reach the brokers at {address}"), {})
 
     async def _set_finalizer(self, document: Document, member: Member, *, present: bool) -> None:
         own = _finalizer(member)

@@ -113,7 +113,7 @@ class FakeBrokers(FakeUsers):
         self._created = 0
 
     @asynccontextmanager
-    async def connect(self, bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
+    async def connect(self, bootstrap_servers: str, _: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
         self.addresses.append(bootstrap_servers)
         if not self.is_reachable:
             raise BrokerUnreachableError(f"nobody answers at {bootstrap_servers}")

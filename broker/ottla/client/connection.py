@@ -117,6 +117,12 @@ class Connection:
     def is_open(self) -> bool:
         return self._failure is None
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The broker's certificate in DER; None without TLS."""
+        tls: ssl.SSLObject | None = self._writer.get_extra_info("ssl_object")
+        return None if tls is None else tls.getpeercert(binary_form=True)
+
     def version_for(self, request: type[Message], *, highest: int | None = None) -> int:
         """Return the highest version that both sides speak, at most ``highest``.
 

@@ -88,5 +88,6 @@ class BrokerAdmin(UserAdmin, Protocol):
     async def delete_topic(self, name: str) -> None: ...
 
 
-Connect = Callable[[str], AbstractAsyncContextManager[BrokerAdmin]]
-"""From bootstrap servers to a connected admin, closed at the end of the ``async with``."""
+Connect = Callable[[str, Mapping[str, str]], AbstractAsyncContextManager[BrokerAdmin]]
+"""From bootstrap servers and the properties of a client's security (empty: none) to a connected admin, closed at the
+end of the ``async with``."""

@@ -8,16 +8,17 @@ from ottla.client.admin_partitions import ElectionType
 from ottla.client.admin_security import AclFilter, QuotaEntity, ScramSecret
 from ottla.client.errors import ClientError
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
-from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.client.security import ClientSecurity
+from ottla.errors import ConfigurationError, ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.model.node_doors import CONTROLLER_LISTENER
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 CLIENT_ID = "ottla-operator"
-CONTROLLER_LISTENER = "CONTROLLER"
 CAUGHT_UP_WITHIN_MS = 5_000
 """A voter that had everything so short a time before the leader's answer is not behind."""
 _MIN_ISR = "min.insync.replicas"
@@ -30,8 +31,11 @@ def connector(request_timeout_s: float = REQUEST_TIMEOUT_S_MAX) -> Connect:
     """Return the way to brokers whose calls, with their retries, take no longer than ``request_timeout_s``."""
 
     @asynccontextmanager
-    async def connect(bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
-        async with AdminClient(bootstrap_servers, client_id=CLIENT_ID, request_timeout_s=request_timeout_s) as client:
+    async def connect(bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
+        client = AdminClient(
+            bootstrap_servers, client_id=CLIENT_ID, request_timeout_s=request_timeout_s, security=_security(properties)
+        )
+        async with client:
             yield OttlaAdmin(client)
 
     return connect
@@ -173,6 +177,13 @@ class OttlaAdmin:
             raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
 
 
+def _security(properties: Mapping[str, str]) -> ClientSecurity | None:
+    try:
+        return ClientSecurity.from_properties(properties) if properties else None
+    except ConfigurationError as error:
+        raise BrokerUnreachableError(f"the properties of the operator's client cannot be used: {error}") from error
+
+
 def _member(replica: QuorumReplica, now_ms: int) -> QuorumMember:
     return QuorumMember(
         node_id=replica.node_id,
@@ -210,6 +221,6 @@ def _unreachable() -> Iterator[None]:
     """Turn every failure that is no broker's refusal into the operator's own error."""
     try:
         yield
-    except (ClientError, ProtocolError) as error:
+    except (ClientError, ProtocolError, ConfigurationError) as error:
         # What follows is advice for somebody at a command line.
         raise BrokerUnreachableError(str(error).partition(";")[0]) from error

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from ottla_operator.hosts.operator_access import OperatorAccess
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.reconcile.cluster import ObservedCluster
@@ -23,8 +25,17 @@ class Host(Protocol):
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         """Return what is there of the cluster, nodes that are not desired any more included until they are removed."""
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        """Return where clients begin, as ``host:port[,host:port]``."""
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        """Return where clients of ``listener`` begin, as ``host:port[,host:port]``."""
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        """Return where clients of the nodes' own listener begin, of a cluster with TLS."""
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        """Return how the operator reaches the brokers; raises `BrokerUnreachableError` until it has a certificate."""
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        """Return the host names and addresses that the nodes' certificate has to be for."""
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         """Make configuration, endpoints and storage as desired; ``outdated`` is what `observe` named."""

@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from ottla_operator.errors import HostError
+from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
+from ottla_operator.hosts.object_store import ObjectStore
+from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
+from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.document import Document, Json
 from ottla_operator.model.kubernetes_objects import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL, REVISION_ANNOTATION
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
@@ -28,16 +32,6 @@ _FAILURES = frozenset(
 )
 
 
-class ObjectStore(Protocol):
-    """The calls of `clients.kubernetes_api.KubernetesApi` that hosts make."""
-
-    async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
-    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]: ...
-    async def create(self, document: Document) -> Document: ...
-    async def apply(self, document: Document) -> Document: ...
-    async def delete(self, kind: str, namespace: str, name: str) -> None: ...
-
-
 class KubernetesHost:
     """The `Host` port over the Kubernetes API, for the clusters of one namespace."""
 
@@ -45,6 +39,7 @@ class KubernetesHost:
         self._api = api
         self._namespace = namespace
         self._default_image = default_image
+        self._secret_store = KubernetesSecrets(api, namespace)
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         if cluster.known_cluster_id is None:
@@ -57,8 +52,20 @@ class KubernetesHost:
             leaving=leaving,
         )
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return kubernetes_objects.bootstrap_servers(desired.cluster)
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return kubernetes_objects.bootstrap_servers(desired.cluster, listener.port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return kubernetes_objects.bootstrap_servers(desired.cluster, kubernetes_objects.NODES_PORT)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        cluster = desired.cluster
+        is_plain = cluster.tls is None
+        begin = self.bootstrap_servers(desired, cluster.listeners[0]) if is_plain else self.nodes_servers(desired)
+        return await operator_access(cluster, begin, self._secret_store)
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return kubernetes_objects.certificate_names(cluster)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         outdated, names = [], [node.name for node in desired.nodes]
@@ -83,7 +90,8 @@ class KubernetesHost:
                     reason="PodMissing",
                     message="its StatefulSet has not made the pod yet",
                 )
-        return ObservedCluster(outdated=tuple(outdated), nodes=seen)
+        shown = await with_certificates(seen, desired, self._secret_store)
+        return ObservedCluster(outdated=tuple(outdated), nodes=shown)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         for document in self._objects(desired):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.kubernetes import ObjectStore
+from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import OPAQUE, Secret, ownership

@@ -3,8 +3,9 @@
 Per node, in ``nodes/<name>/``: ``server.properties``, ``data/`` (its log directory), ``node.log`` (its output) and,
 while it runs, ``process.json`` (process id, its birth, and the revision that it was started with).
 
-Node ``n`` of a cluster listens at ``port + 10 n`` for clients, and at the two ports above for controllers and for HTTP;
-``port`` is the annotation ``ottla.dev/local-port`` of the Cluster, 9092 when absent.
+Node ``n`` of a cluster listens at ``port + 10 n`` for clients of the first listener, and at the ports above for
+controllers, for HTTP, for other nodes (where there is TLS), and for clients of the other listeners; ``port`` is the
+annotation ``ottla.dev/local-port`` of the Cluster, 9092 when absent. Certificates are in ``secrets/<cluster>-nodes/``.
 """
 
 import asyncio
@@ -18,9 +19,15 @@ from pathlib import Path
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts import http_probe, processes
+from ottla_operator.hosts.local_secrets import LocalSecrets
+from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
+from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
+from ottla_operator.model.cluster_secrets import nodes_secret
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
@@ -28,6 +35,7 @@ PORT_ANNOTATION = "ottla.dev/local-port"
 DEFAULT_PORT = 9092
 
 _HOST = "localhost"
+_CERTIFICATE_NAMES = (_HOST, "127.0.0.1", "::1")
 _PORTS_PER_NODE = 10
 _ALIVE_TIMEOUT_S = 30.0
 _PROBE_TIMEOUT_S = 2.0
@@ -56,6 +64,7 @@ class LocalHost:
     def __init__(self, directory: StateDirectory, program: Sequence[str] = (sys.executable, "-m", "ottla")) -> None:
         self._directory = directory
         self._program = tuple(program)
+        self._secret_store = LocalSecrets(directory)
         self._started: set[str] = set()
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
@@ -69,21 +78,37 @@ class LocalHost:
                 client_port=first,
                 controller_port=first + 1,
                 admin_port=first + 2,
+                nodes_port=0 if cluster.tls is None else first + 3,
+                further_client_ports=tuple(range(first + 4, first + 3 + len(cluster.listeners))),
+                tls_directory=self._secret_store.location(nodes_secret(cluster.name)),
                 log_directory=str(self.node_directory(f"{cluster.name}-{pool.name}-{ordinal}") / "data"),
             )
 
         return desired_cluster(cluster, place, leaving=leaving)
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return desired.bootstrap_servers
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        index = desired.cluster.listeners.index(listener)
+        return desired.addresses(lambda place: place.client_ports[index])
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return desired.addresses(lambda place: place.nodes_port)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        cluster = desired.cluster
+        is_plain = cluster.tls is None
+        begin = self.bootstrap_servers(desired, cluster.listeners[0]) if is_plain else self.nodes_servers(desired)
+        return await operator_access(cluster, begin, self._secret_store)
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return _CERTIFICATE_NAMES
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in self._directory.node_names() if name.startswith(prefix) and self._is_known(name)]
-        seen = [await self._observe_node(name) for name in names]
+        seen = {name: await self._observe_node(name) for name in names}
         return ObservedCluster(
             outdated=tuple(_published_name(node) for node in desired.nodes if not self._is_published(node)),
-            nodes={node.name: node for node in seen},
+            nodes=await with_certificates(seen, desired, self._secret_store),
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -108,8 +133,9 @@ class LocalHost:
         if node.name in self._started:
             raise HostError("NodeExited", self._last_words(node.name))
         place = node.place
-        for port in (place.client_port, place.controller_port, place.admin_port):
-            _require_free(port)
+        for port in (*place.client_ports, place.controller_port, place.admin_port, place.nodes_port):
+            if port:
+                _require_free(port)
         directory = self.node_directory(node.name)
         arguments = [*self._program, "run", "--config", str(directory / "server.properties")]
         pid = processes.spawn(arguments, log=directory / "node.log")

@@ -211,7 +211,7 @@ async def _cluster_status(cluster: Cluster, host: LocalHost, connect: Connect | 
     leaving = leaving_nodes(cluster, observed.nodes, None)
     if leaving:
         desired = await host.desired(cluster, leaving)
-    view = await _view(desired, observed, connect) if connect is not None else None
+    view = await _view(host, desired, observed, connect) if connect is not None else None
     nodes = []
     for node in desired.nodes:
         seen = observed.nodes.get(node.name)
@@ -235,17 +235,20 @@ async def _cluster_status(cluster: Cluster, host: LocalHost, connect: Connect | 
     return ClusterStatus(
         name=cluster.name,
         cluster_id=cluster.cluster_id,
-        bootstrap_servers=host.bootstrap_servers(desired),
+        bootstrap_servers=host.bootstrap_servers(desired, cluster.listeners[0]),
         nodes=tuple(nodes),
     )
 
 
-async def _view(desired: DesiredCluster, observed: ObservedCluster, connect: Connect) -> ClusterView | None:
+async def _view(
+    host: LocalHost, desired: DesiredCluster, observed: ObservedCluster, connect: Connect
+) -> ClusterView | None:
     """Return what brokers say; None when none answers, which is no error of whoever asks how the nodes are."""
     if not observed.ready_nodes:
         return None
     try:
-        async with connect(desired.bootstrap_servers) as broker:
+        access = await host.operator_access(desired)
+        async with connect(access.bootstrap_servers, access.properties) as broker:
             return await broker.observe()
     except EXPECTED_ERRORS:
         return None

@@ -10,6 +10,7 @@ from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ManifestError, Violation
 from ottla_operator.hosts.local import LocalHost
 from ottla_operator.hosts.local_secrets import LocalSecrets
+from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
@@ -20,6 +21,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.user import User
 from ottla_operator.reconcile.claims import heir, older_claim
+from ottla_operator.reconcile.doors import client_access, no_door, operator_access
 from ottla_operator.reconcile.reconciler import (
     Pass,
     delete_topic,
@@ -123,7 +125,7 @@ class Session:
         topic = Topic.parse(document)
         claimed_by = older_claim(topic, map(Topic.parse, self._directory.objects("Topic")))
         return await self._with_brokers(
-            lambda broker, _: reconcile_topic(
+            lambda broker: reconcile_topic(
                 topic, broker, claimed_by=claimed_by, brokers=self._broker_ids(), dry_run=dry_run
             )
         )
@@ -132,9 +134,12 @@ class Session:
         user = User.parse(document)
         claimed_by = older_claim(user, self._users())
 
-        async def work(broker: BrokerAdmin, access: ClientAccess) -> Pass:
+        async def work(broker: BrokerAdmin) -> Pass:
             if (refusal := reserved(user, self._super_users())) is not None:
                 return Pass(refusal, {})
+            access = await self._client_access(user)
+            if isinstance(access, Refused):
+                return Pass(access, {})
             if not dry_run and claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document.get("status", {}), "principal": user.principal}
@@ -155,10 +160,10 @@ class Session:
     async def _user_deletion_pass(self, user: User) -> Pass:
         if (reason := never_let_in(user)) is not None:
             return await delete_user_secret(user, self._secrets, reason)
-        if self._bootstrap is None and self._local_bootstrap() is None:
+        if self._bootstrap is None and self._cluster() is None:
             return await delete_user_secret(user, self._secrets, Reached("Released", "its cluster is gone"))
         inherits = heir(user, self._users())
-        return await self._with_brokers(lambda broker, _: delete_user(user, broker, self._secrets, heir=inherits))
+        return await self._with_brokers(lambda broker: delete_user(user, broker, self._secrets, heir=inherits))
 
     async def _deletion_pass(self, document: Document) -> Pass:
         if document["kind"] == "User":
@@ -170,18 +175,34 @@ class Session:
         topic = Topic.parse(document)
         if (reason := retained(topic)) is not None:
             return Pass(reason, {})
-        return await self._with_brokers(lambda broker, _: delete_topic(topic, broker))
+        return await self._with_brokers(lambda broker: delete_topic(topic, broker))
 
-    async def _with_brokers(self, work: Callable[[BrokerAdmin, ClientAccess], Awaitable[Pass]]) -> Pass:
-        bootstrap = self._bootstrap or self._local_bootstrap()
-        if bootstrap is None:
-            message = "there is no cluster here: start one with `ottla up`, or name one with -b HOST:PORT"
-            return Pass(Refused("ClusterMissing", message), {})
+    async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
+        address = "the cluster here"
         try:
-            async with self._connect(bootstrap) as broker:
-                return await work(broker, ClientAccess(bootstrap_servers=bootstrap))
+            access = await self._operator_access()
+            if access is None:
+                message = "there is no cluster here: start one with `ottla up`, or name one with -b HOST:PORT"
+                return Pass(Refused("ClusterMissing", message), {})
+            address = access.bootstrap_servers
+            async with self._connect(address, access.properties) as broker:
+                return await work(broker)
         except EXPECTED_ERRORS as error:
-            return Pass(verdict_of(error, f"reach the brokers at {bootstrap}"), {})
+            return Pass(verdict_of(error, f"reach the brokers at {address}"), {})
+
+    async def _operator_access(self) -> OperatorAccess | None:
+        if self._bootstrap is not None:
+            return OperatorAccess(bootstrap_servers=self._bootstrap)
+        cluster = self._cluster()
+        return None if cluster is None else await operator_access(cluster, self._host)
+
+    async def _client_access(self, user: User) -> ClientAccess | Refused:
+        if self._bootstrap is not None:
+            return ClientAccess(bootstrap_servers=self._bootstrap)
+        cluster = self._cluster()
+        assert cluster is not None, "its brokers were reached"
+        access = await client_access(cluster, user.authentication, self._secrets)
+        return no_door(cluster, user.authentication) if access is None else access
 
     async def _until_settled(self, make_pass: Callable[[], Awaitable[Pass]]) -> Pass:
         """Repeat passes while waiting may help and there is time; return the last one, with all steps done."""
@@ -200,20 +221,17 @@ class Session:
 
     def _broker_ids(self) -> tuple[int, ...]:
         """Return the brokers that the cluster here asks for; none where Topics go to another one."""
-        if self._bootstrap is not None:
-            return ()
-        return next((Cluster.parse(it).broker_ids for it in self._directory.objects("Cluster")), ())
+        cluster = None if self._bootstrap is not None else self._cluster()
+        return () if cluster is None else cluster.broker_ids
 
     def _super_users(self) -> frozenset[str]:
         """Return those of the cluster here; nobody where Users go to another one, whose manifest is elsewhere."""
-        clusters = [] if self._bootstrap is not None else map(Cluster.parse, self._directory.objects("Cluster"))
-        return frozenset().union(*(it.super_users for it in clusters))
+        cluster = None if self._bootstrap is not None else self._cluster()
+        return frozenset() if cluster is None else cluster.super_users
 
-    def _local_bootstrap(self) -> str | None:
-        for cluster in self._directory.objects("Cluster"):
-            bootstrap: str | None = cluster.get("status", {}).get("bootstrapServers")
-            return bootstrap
-        return None
+    def _cluster(self) -> Cluster | None:
+        """Return the cluster here; None where there is none."""
+        return next(map(Cluster.parse, self._directory.objects("Cluster")), None)
 
     def _stored(self, document: Document) -> Document | None:
         kind, metadata = document.get("kind"), document.get("metadata")

@@ -2,6 +2,12 @@
 
 from dataclasses import dataclass
 
+from ottla_operator.model.listeners import PLAINTEXT, TLS, Listener
+from ottla_operator.model.manifest import Cluster
+
+_TLS_EXTERNAL = "tls-external"
+"""Of Users whose certificate somebody else makes: they come in where certificates are asked for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAccess:
@@ -19,3 +25,14 @@ class ClientAccess:
     @property
     def has_sasl(self) -> bool:
         return self.security_protocol.startswith("SASL_")
+
+
+def listener_of(cluster: Cluster, authentication: str) -> Listener | None:
+    """Return the listener for users of a type of authentication: the first that asks for it.
+
+    Where nothing but the plain listener is there, everybody comes in by that. None: the cluster has no fitting door.
+    """
+    if cluster.listeners == (PLAINTEXT,):
+        return PLAINTEXT
+    wanted = TLS if authentication == _TLS_EXTERNAL else authentication
+    return next((listener for listener in cluster.listeners if listener.asks_for == wanted), None)

@@ -5,7 +5,8 @@ Secret                               entries                                    
 ===================================  =======================================================  ===================
 ``<cluster>-cluster-ca``             `CA_CERTIFICATE`, `CA_KEY`, `CA_TRUSTED`                 the operator
 ``<cluster>-clients-ca``             the same                                                 the operator
-``<cluster>-nodes``                  `NODE_PEM`, `CLUSTER_CA`, `CLIENTS_CA`, `listener_pem`   every node
+``<cluster>-nodes``                  `NODE_PEM`, `CLUSTER_CA`, `CLIENTS_CA`, `listener_pem`,  every node
+                                     `trusted_entry`
 ``<cluster>-operator``               `CLIENT_PROPERTIES` and its parts                        the operator
 ===================================  =======================================================  ===================
 """
@@ -30,6 +31,11 @@ CLIENT_PROPERTIES = "client.properties"
 def listener_pem(listener: Listener) -> str:
     """Return the entry with key and chain of a listener whose certificate is not the nodes'."""
     return f"listener-{listener.name}.pem"
+
+
+def trusted_entry(listener: Listener) -> str:
+    """Return the entry with whom clients of a listener have to trust; there is none where everybody does anyway."""
+    return CLUSTER_CA if listener.certificate is None else f"listener-{listener.name}-ca.crt"
 
 
 def cluster_ca_secret(cluster: str) -> str:

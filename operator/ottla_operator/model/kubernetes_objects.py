@@ -4,7 +4,8 @@
 ``Service <cluster>-nodes``         headless: a host name for each node, ready or not
 ``Service <cluster>-bootstrap``     where clients begin
 ``ConfigMap <cluster>-<pool>``      a server.properties for each node of the pool
-``StatefulSet <cluster>-<pool>``    the pool's pods and, by its template, a volume for each
+``StatefulSet <cluster>-<pool>``    the pool's pods and, by its template, a volume for each; with TLS, the nodes'
+                                    Secret (`model.cluster_secrets`) as a folder of files
 ==================================  ===========================================================================
 
 All are owned by the Cluster and go with it, except the volumes: nothing owns a PersistentVolumeClaim, and a Cluster of
@@ -13,9 +14,12 @@ the same name finds them, and the id on them, again. Pods are restarted by the o
 
 from collections.abc import Mapping
 
+from ottla_operator.model.cluster_secrets import nodes_secret
 from ottla_operator.model.document import API_VERSION, Document, Json
+from ottla_operator.model.listeners import PLAINTEXT, Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.quantity import canonical_quantity
 
 CLUSTER_LABEL = "ottla.dev/cluster"
@@ -26,7 +30,7 @@ MANAGER = "ottla-operator"
 REVISION_ANNOTATION = "ottla.dev/revision"
 CLUSTER_ID_ANNOTATION = "ottla.dev/cluster-id"
 
-CLIENT_PORT = 9092
+NODES_PORT = 9091
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
 
@@ -34,6 +38,9 @@ _USER_ID = 10_001
 """Of the user ``ottla`` in the image, and of the files on its volumes."""
 _DATA = "/var/lib/ottla"
 _CONFIGURATION = "/etc/ottla"
+_TLS = "/etc/ottla-tls"
+"""Not inside the configuration's folder: nothing can be mounted in a volume that is read-only."""
+_TLS_MODE = 0o440
 _GRACE_S = 120
 """A broker hands its leaderships over before it ends."""
 
@@ -44,10 +51,13 @@ def place(cluster: Cluster, pool: Pool, ordinal: int) -> Place:
     return Place(
         listen_host="0.0.0.0",  # noqa: S104 - a pod's own network
         client_host=host,
-        client_port=CLIENT_PORT,
+        client_port=cluster.listeners[0].port,
+        further_client_ports=tuple(listener.port for listener in cluster.listeners[1:]),
+        nodes_port=0 if cluster.tls is None else NODES_PORT,
         controller_port=CONTROLLER_PORT,
         admin_port=ADMIN_PORT,
         log_directory=f"{_DATA}/data",
+        tls_directory=_TLS,
     )
 
 
@@ -55,8 +65,20 @@ def nodes_service(cluster: Cluster) -> str:
     return f"{cluster.name}-nodes"
 
 
-def bootstrap_servers(cluster: Cluster) -> str:
-    return f"{cluster.name}-bootstrap.{cluster.metadata.namespace}.svc:{CLIENT_PORT}"
+def bootstrap_service(cluster: Cluster) -> str:
+    return f"{cluster.name}-bootstrap"
+
+
+def bootstrap_servers(cluster: Cluster, port: int) -> str:
+    return f"{bootstrap_service(cluster)}.{cluster.metadata.namespace}.svc:{port}"
+
+
+def certificate_names(cluster: Cluster) -> tuple[str, ...]:
+    """Return the host names by which nodes and their clients inside Kubernetes dial the nodes of ``cluster``."""
+    namespace = cluster.metadata.namespace
+    nodes, bootstrap = f"*.{nodes_service(cluster)}.{namespace}", bootstrap_service(cluster)
+    forms = (f"{nodes}.svc", f"{nodes}.svc.cluster.local", bootstrap)
+    return (*forms, *(f"{bootstrap}.{namespace}{end}" for end in ("", ".svc", ".svc.cluster.local")))
 
 
 def objects(desired: DesiredCluster, image: str) -> list[Document]:
@@ -77,7 +99,7 @@ def _nodes_service(cluster: Cluster) -> Document:
         "publishNotReadyAddresses": True,
         "selector": {CLUSTER_LABEL: cluster.name},
         "ports": [
-            _service_port("kafka", CLIENT_PORT),
+            *(_service_port(name, port) for name, port in _broker_ports(cluster)),
             _service_port("controller", CONTROLLER_PORT),
             _service_port("http", ADMIN_PORT),
         ],
@@ -90,9 +112,9 @@ def _bootstrap_service(cluster: Cluster) -> Document:
         "type": "ClusterIP",
         # A node that is a controller only has no door for clients.
         "selector": {CLUSTER_LABEL: cluster.name, BROKER_LABEL: "true"},
-        "ports": [_service_port("kafka", CLIENT_PORT)],
+        "ports": [_service_port(name, port) for name, port in _broker_ports(cluster)],
     }
-    metadata = _metadata(cluster, f"{cluster.name}-bootstrap")
+    metadata = _metadata(cluster, bootstrap_service(cluster))
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
@@ -146,12 +168,13 @@ def _pod(cluster: Cluster, pool: Pool, template: DesiredNode, config_map: str, i
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": [_container("format", image, format_arguments, pool)],
+        "initContainers": [_container("format", image, format_arguments, cluster, pool)],
         "containers": [
             {
-                **_container("broker", image, ["run", "--config", configuration], pool),
+                **_container("broker", image, ["run", "--config", configuration], cluster, pool),
                 "ports": [
-                    {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _container_ports(pool)
+                    {"name": name, "containerPort": port, "protocol": "TCP"}
+                    for name, port in _container_ports(cluster, pool)
                 ],
                 # Recovery of a large log after a crash may take minutes, and must not be killed.
                 "startupProbe": _probe("/healthz", period_s=2, failures=300),
@@ -171,17 +194,33 @@ def _pod(cluster: Cluster, pool: Pool, template: DesiredNode, config_map: str, i
         "volumes": [
             {"name": "configuration", "configMap": {"name": config_map}},
             {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            *([] if cluster.tls is None else [_tls_volume(cluster)]),
         ],
     }
 
 
-def _container_ports(pool: Pool) -> list[tuple[str, int]]:
-    ports = [("kafka", CLIENT_PORT)] if pool.is_broker else []
+def _tls_volume(cluster: Cluster) -> Document:
+    """Return the volume of the nodes' certificates; pods wait until the Secret is there."""
+    return {"name": "tls", "secret": {"secretName": nodes_secret(cluster.name), "defaultMode": _TLS_MODE}}
+
+
+def _broker_ports(cluster: Cluster) -> list[tuple[str, int]]:
+    ports = [(_port_name(listener), listener.port) for listener in cluster.listeners]
+    return ports if cluster.tls is None else [*ports, ("nodes", NODES_PORT)]
+
+
+def _port_name(listener: Listener) -> str:
+    # The name of clusters that were there before listeners had any: pods without it would get no connections.
+    return "kafka" if listener.name == PLAINTEXT.name else listener.name
+
+
+def _container_ports(cluster: Cluster, pool: Pool) -> list[tuple[str, int]]:
+    ports = _broker_ports(cluster) if pool.is_broker else []
     ports += [("controller", CONTROLLER_PORT)] if pool.is_controller else []
     return [*ports, ("http", ADMIN_PORT)]
 
 
-def _container(name: str, image: str, arguments: list[str], pool: Pool) -> Document:
+def _container(name: str, image: str, arguments: list[str], cluster: Cluster, pool: Pool) -> Document:
     container: Document = {
         "name": name,
         "image": image,
@@ -198,6 +237,7 @@ def _container(name: str, image: str, arguments: list[str], pool: Pool) -> Docum
             {"name": "data", "mountPath": _DATA},
             {"name": "configuration", "mountPath": _CONFIGURATION, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container, an emptyDir
+            *([] if cluster.tls is None else [{"name": "tls", "mountPath": _TLS, "readOnly": True}]),
         ],
     }
     if pool.resources:

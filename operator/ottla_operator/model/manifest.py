@@ -159,6 +159,8 @@ class Cluster:
     """Where clients come in; at least one."""
     authorization: Authorization | None = None
     """None: everybody may do everything, unless ``config`` says otherwise."""
+    known_addresses: Mapping[str, str] = field(default_factory=dict)
+    """Where clients begin, by the name of their listener (``status.listeners``), as far as that was seen."""
 
     @property
     def name(self) -> str:
@@ -182,6 +184,11 @@ class Cluster:
         given = frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
         given |= self.authorization.super_users if self.authorization is not None else frozenset()
         return given if self.tls is None else given | {NODE_PRINCIPAL, OPERATOR_PRINCIPAL}
+
+    @property
+    def known_bootstrap_servers(self) -> str | None:
+        """Where clients of the first listener begin; None until that was seen."""
+        return self.known_addresses.get(self.listeners[0].name)
 
     @property
     def initial_controllers(self) -> tuple[int, ...]:
@@ -234,4 +241,11 @@ class Cluster:
             authorization=None
             if authorization is None
             else Authorization(super_users=frozenset(authorization.get("superUsers", ()))),
+            known_addresses=_known_addresses(status),
         )
+
+
+def _known_addresses(status: Document) -> Mapping[str, str]:
+    # An operator that knew one listener only wrote where that is.
+    before = {PLAINTEXT.name: status["bootstrapServers"]} if "bootstrapServers" in status else {}
+    return {it["name"]: it["bootstrapServers"] for it in status["listeners"]} if "listeners" in status else before

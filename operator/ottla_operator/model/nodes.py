@@ -8,25 +8,11 @@ from dataclasses import dataclass
 
 from ottla.types import Uuid, format_uuid
 from ottla_operator.model.manifest import Cluster, Pool
+from ottla_operator.model.node_doors import Place, authorization_properties, listener_properties
 
 _REPLICATION_FACTOR = 3
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where one node lives; the host decides."""
-
-    listen_host: str
-    """What the listeners bind; empty for every address."""
-    client_host: str
-    """What clients are told (``advertised.listeners``) and other nodes dial."""
-    client_port: int
-    controller_port: int
-    admin_port: int
-    """HTTP: /healthz, /readyz, /metrics and the console."""
-    log_directory: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +59,9 @@ class DesiredCluster:
         """The controllers that the spec asks for."""
         return tuple(node for node in self.staying if node.is_controller)
 
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(f"{node.place.client_host}:{node.place.client_port}" for node in self.brokers)
+    def addresses(self, port: Callable[[Place], int]) -> str:
+        """Return where the brokers listen at one of their ports, as ``host:port[,host:port]``."""
+        return ",".join(f"{node.place.client_host}:{port(node.place)}" for node in self.brokers)
 
 
 def desired_cluster(
@@ -193,18 +179,13 @@ def _format_arguments(cluster: Cluster, place: Callable[[Pool, int, int], Place]
 def _server_properties(
     cluster: Cluster, pool: Pool, node_id: int, place: Place, controllers: Sequence[Place]
 ) -> Mapping[str, str]:
-    doors = [("PLAINTEXT", place.client_port)] if pool.is_broker else []
-    doors += [("CONTROLLER", place.controller_port)] if pool.is_controller else []
     return {
         **_replication(cluster),
         **cluster.config,
+        **listener_properties(cluster, pool, place),
+        **authorization_properties(cluster),
         "process.roles": ",".join(pool.roles),
         "node.id": str(node_id),
-        "listeners": ",".join(f"{name}://{place.listen_host}:{port}" for name, port in doors),
-        "advertised.listeners": ",".join(f"{name}://{place.client_host}:{port}" for name, port in doors),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
         "controller.quorum.bootstrap.servers": ",".join(f"{it.client_host}:{it.controller_port}" for it in controllers),
         "log.dirs": place.log_directory,
         "ottla.admin.listener": f"{place.listen_host}:{place.admin_port}",

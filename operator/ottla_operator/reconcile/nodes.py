@@ -31,3 +31,5 @@ class ObservedNode:
     reason: str = ""
     """CamelCase, for a node that is neither READY nor STOPPED."""
     message: str = ""
+    certificate: str | None = None
+    """SHA-256 in hexadecimal of the certificate that it shows to other nodes; None where there is no TLS or answer."""

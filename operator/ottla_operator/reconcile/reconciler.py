@@ -197,6 +197,7 @@ class _Lookout:
         self._connect = connect
         self._connections = connections
         self._broker: BrokerAdmin | None = None
+        self._address = "its brokers"
 
     async def look(self, cluster: Cluster) -> _Look:
         desired = await self._host.desired(cluster)
@@ -206,9 +207,9 @@ class _Lookout:
         try:
             view = await self._view(desired, observed)
         except EXPECTED_ERRORS as error:
-            verdict = verdict_of(error, f"describe the cluster at {self._host.bootstrap_servers(desired)}")
+            verdict = verdict_of(error, f"describe the cluster at {self._address}")
         if view is not None and view.cluster_id != desired.cluster.cluster_id:
-            verdict = _wrong_cluster(self._host.bootstrap_servers(desired), view, desired)
+            verdict = _wrong_cluster(self._address, view, desired)
         # Until all of the first voters follow, one of them may still be waiting for its volume to be formatted.
         is_formed = view is not None and verdict is None and all(voter.is_caught_up for voter in view.voters)
         leaving = leaving_nodes(desired.cluster, observed.nodes, view)
@@ -231,8 +232,10 @@ class _Lookout:
         if not any(node.state is NodeState.READY for node in observed.nodes.values()):
             return None
         if self._broker is None:
-            bootstrap = self._host.bootstrap_servers(desired)
-            self._broker = await self._connections.enter_async_context(self._connect(bootstrap))
+            access = await self._host.operator_access(desired)
+            self._address = access.bootstrap_servers
+            connection = self._connect(access.bootstrap_servers, access.properties)
+            self._broker = await self._connections.enter_async_context(connection)
         revisions = {node.name: node.revision for node in desired.nodes}
         rolls = any(revisions.get(name) != node.revision for name, node in observed.nodes.items())
         return await self._broker.observe(with_min_isr=rolls)
@@ -256,7 +259,7 @@ def _cluster_verdict(host: Host, look: _Look) -> Verdict:
     if desired.cluster.initial_controllers:
         behind = ", ".join(str(voter.node_id) for voter in view.voters if not voter.is_caught_up)
         return Waiting("QuorumForming", f"waiting for the first voters {behind} to follow the metadata log")
-    total, bootstrap_servers = len(desired.nodes), host.bootstrap_servers(desired)
+    total, bootstrap_servers = len(desired.nodes), host.bootstrap_servers(desired, desired.cluster.listeners[0])
     return Reached("Ready", f"{total} of {total} nodes are ready at {bootstrap_servers}")
 
 
@@ -295,10 +298,19 @@ def _topic_reached(observed: ObservedTopic | None) -> Reached:
 
 def _cluster_facts(host: Host, look: _Look) -> Document:
     desired = look.desired
+    listeners = [
+        {
+            "name": listener.name,
+            "bootstrapServers": host.bootstrap_servers(desired, listener),
+            "securityProtocol": listener.security_protocol,
+        }
+        for listener in desired.cluster.listeners
+    ]
     return {
         "clusterId": desired.cluster.cluster_id,
         "initialControllers": list(desired.cluster.initial_controllers),
-        "bootstrapServers": host.bootstrap_servers(desired),
+        "bootstrapServers": listeners[0]["bootstrapServers"],
+        "listeners": listeners,
         "nodes": len(desired.nodes),
         "readyNodes": look.observed.ready_nodes,
     }

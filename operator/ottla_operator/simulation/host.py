@@ -15,8 +15,11 @@ from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla.simulator.machines import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Machines, host_of
 from ottla.types import NodeId
 from ottla_operator.errors import HostError
+from ottla_operator.hosts.operator_access import OperatorAccess
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster, node_of_name
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster, node_of_name
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
@@ -69,8 +72,17 @@ class SimulatedHost:
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         return desired_cluster(cluster, place_of, leaving=leaving)
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return desired.bootstrap_servers
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return desired.addresses(lambda place: place.client_port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return self.bootstrap_servers(desired, desired.cluster.listeners[0])
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return OperatorAccess(bootstrap_servers=self.nodes_servers(desired))
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return ("localhost",)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"

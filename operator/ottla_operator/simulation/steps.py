@@ -15,7 +15,9 @@ from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.secret import Secret
@@ -120,8 +122,17 @@ class WatchedHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         return await self._host.observe(desired)
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return self._host.bootstrap_servers(desired)
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return self._host.bootstrap_servers(desired, listener)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return self._host.nodes_servers(desired)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return await self._host.operator_access(desired)
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return self._host.certificate_names(cluster)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         step = StepTaken(Kind.PUBLISH, -1, ", ".join(outdated))
@@ -255,8 +266,8 @@ def watched(connect: Connect, steps: Steps) -> Connect:
     """Return the way to brokers whose changes are ``steps``."""
 
     @asynccontextmanager
-    async def connected(bootstrap_servers: str) -> AsyncIterator[BrokerAdmin]:
-        async with connect(bootstrap_servers) as brokers:
+    async def connected(bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
+        async with connect(bootstrap_servers, properties) as brokers:
             yield WatchedBrokers(brokers, steps)
 
     return connected

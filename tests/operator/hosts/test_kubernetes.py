@@ -10,6 +10,7 @@ import pytest
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes import KubernetesHost, covers, observed_node
+from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
@@ -163,7 +164,7 @@ def test_nobody_but_the_stateful_set_starts_pods(host: KubernetesHost, cluster: 
 
 
 def test_clients_begin_at_the_bootstrap_service(host: KubernetesHost, cluster: Cluster) -> None:
-    assert host.bootstrap_servers(look(host, cluster)[0]) == "demo-bootstrap.kafka.svc:9092"
+    assert host.bootstrap_servers(look(host, cluster)[0], PLAINTEXT) == "demo-bootstrap.kafka.svc:9092"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from ottla.config.properties import parse_properties
 from ottla.metadata.format import parse_initial_controllers
 from ottla.types import Endpoint
 from ottla_operator.model.manifest import Cluster, Pool
+from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import (
     DesiredCluster,
-    Place,
     desired_cluster,
     node_name,
     node_of_id,
@@ -71,7 +71,7 @@ def test_nodes_know_each_other(cluster_manifest: Builder) -> None:
     desired = nodes_of(cluster_manifest(nodes=2))
 
     assert [node.node_id for node in desired.nodes] == [0, 1]
-    assert desired.bootstrap_servers == "node-0:9092,node-1:9092"
+    assert desired.addresses(lambda it: it.client_port) == "node-0:9092,node-1:9092"
     for node in desired.nodes:
         properties = parse_properties(node.properties)
         assert properties["controller.quorum.bootstrap.servers"] == "node-0:9093,node-1:9093"
@@ -190,7 +190,7 @@ def test_every_node_reads_what_is_written_for_it(pools: tuple[dict[str, Any], ..
 def test_clients_begin_at_brokers_only() -> None:
     desired = desired_cluster(cluster_of({**BROKERS, "firstNodeId": 0}, QUORUM), place)
 
-    assert desired.bootstrap_servers == "node-0:9092,node-1:9092"
+    assert desired.addresses(lambda it: it.client_port) == "node-0:9092,node-1:9092"
 
 
 def test_more_nodes_are_no_new_revision() -> None:
@@ -240,7 +240,7 @@ class TestLeaving:
         beyond = [node for node in desired.nodes if node.is_leaving]
         assert [(node.name, node.node_id) for node in beyond] == [("demo-brokers-2", 5), ("demo-brokers-3", 6)]
         assert [node.node_id for node in desired.brokers] == [0, 1, 2, 3, 4]
-        assert "node-5" not in desired.bootstrap_servers
+        assert "node-5" not in desired.addresses(lambda it: it.client_port)
 
     def test_controller_beyond_the_spec_is_nobodys_bootstrap(self) -> None:
         desired = desired_cluster(cluster_of(MAIN), place, leaving=["demo-main-4"])

@@ -13,8 +13,11 @@ import pytest
 
 from ottla.types import Endpoint, TopicPartition
 from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.hosts.operator_access import OperatorAccess
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
@@ -136,8 +139,17 @@ class SimulatedCluster:
             },
         )
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return desired.bootstrap_servers
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return desired.addresses(lambda place: place.client_port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return desired.addresses(lambda place: place.nodes_port)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         with_step = self._step(f"publish {', '.join(outdated)}")
@@ -175,7 +187,7 @@ class SimulatedCluster:
     # --- the port to the brokers
 
     @asynccontextmanager
-    async def connect(self, _: str) -> AsyncIterator[Any]:
+    async def connect(self, _: str, __: Mapping[str, str]) -> AsyncIterator[Any]:
         yield _Brokers(self)
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:

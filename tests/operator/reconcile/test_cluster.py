@@ -9,7 +9,8 @@ import pytest
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster, Metadata, Pool, Storage
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode

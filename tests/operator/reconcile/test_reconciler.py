@@ -9,9 +9,12 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.errors import HostError
+from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Topic
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode, Place, desired_cluster
+from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
@@ -48,8 +51,17 @@ class FakeHost:
             },
         )
 
-    def bootstrap_servers(self, desired: DesiredCluster) -> str:
-        return desired.bootstrap_servers
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return desired.addresses(lambda place: place.client_port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return desired.addresses(lambda place: place.nodes_port)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
+
+    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+        return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         self._do("publish", ",".join(outdated))
@@ -206,6 +218,7 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
     assert result.facts == {
         "clusterId": brokers.cluster_id,
         "bootstrapServers": "h:9",
+        "listeners": [{"name": "plaintext", "bootstrapServers": "h:9", "securityProtocol": "PLAINTEXT"}],
         "initialControllers": [],
         "nodes": 1,
         "readyNodes": 1,

@@ -1,0 +1,43 @@
+"""How the operator itself reaches the brokers of a cluster: by the door of nodes where there is TLS."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.config.properties import parse_properties
+from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, operator_secret
+from ottla_operator.model.manifest import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAccess:
+    """Where to begin, and what a client has to know besides. Never prints the latter, which hold a key."""
+
+    bootstrap_servers: str
+    """``host:port[,host:port]``."""
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """As a Java client's file has them; empty where nobody is asked."""
+
+
+async def operator_access(cluster: Cluster, bootstrap_servers: str, secret_store: SecretStore) -> OperatorAccess:
+    """Return the access of the operator of ``cluster`` at ``bootstrap_servers``.
+
+    Raises:
+        BrokerUnreachableError: the operator has no certificate yet.
+    """
+    if cluster.tls is None:
+        return OperatorAccess(bootstrap_servers=bootstrap_servers)
+    properties = await operator_properties(cluster, secret_store)
+    if properties is None:
+        raise BrokerUnreachableError(
+            f"Secret {operator_secret(cluster.name)} is missing: the operator has no certificate"
+        )
+    return OperatorAccess(bootstrap_servers=bootstrap_servers, properties=properties)
+
+
+async def operator_properties(cluster: Cluster, secret_store: SecretStore) -> Mapping[str, str] | None:
+    """Return the operator's client properties at a cluster with TLS; None where it has none yet."""
+    secret = await secret_store.read(operator_secret(cluster.name))
+    text = None if secret is None else secret.entries.get(CLIENT_PROPERTIES)
+    return None if text is None else parse_properties(text)
