@@ -4,16 +4,18 @@ Nodes as processes get their ports from `free_port`, are started by `launch`, an
 """
 
 import datetime
+import io
 import ipaddress
 import itertools
 import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -174,3 +176,27 @@ def new_authority() -> Callable[..., Authority]:
 def authority() -> Authority:
     """The authority that most tests share."""
     return Authority()
+
+
+class Ran(NamedTuple):
+    """What one command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Return what runs an `ottla` command line in this process: ``run(*arguments, stdin=b"")``; it has no terminal."""
+
+    from ottla.cli.main import main
+
+    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        capsys.readouterr()
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run_command

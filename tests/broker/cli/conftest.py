@@ -1,6 +1,5 @@
-"""A node of our own to talk to, and the command line as a function."""
+"""A node of our own to talk to, and the command line at it."""
 
-import io
 import os
 import re
 import signal
@@ -8,22 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
-from ottla.cli.main import main
-
-
-class Ran(NamedTuple):
-    """What one command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
+Run = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +46,6 @@ def node(bound: list[str]) -> Iterator[str]:
         yield found[1]
         os.killpg(process.pid, signal.SIGTERM)
         process.stderr.read()
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return what runs a command line in this process; ``stdin`` is not a terminal."""
-
-    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        capsys.readouterr()
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run_command
 
 
 @pytest.fixture

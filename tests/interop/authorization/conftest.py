@@ -5,9 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ class Locked:
     server: Server
     bootstrap: str
     client_properties: Path
+    doors: Mapping[str, str]
+    """The addresses of further listeners, by name."""
 
 
 class Starter:
@@ -41,21 +44,42 @@ class Starter:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._servers: list[Server] = []
 
-    def start(self, kind: str, host: str = "127.0.0.1", **settings: str) -> Locked:
-        """Run one node that is both broker and controller; return when the topics of the catalog are there."""
+    def start(
+        self,
+        kind: str,
+        host: str = "127.0.0.1",
+        *,
+        doors: Mapping[str, str] = MappingProxyType({}),
+        formatted: Sequence[str] = (),
+        **settings: str,
+    ) -> Locked:
+        """Run one node that is both broker and controller; return when the topics of the catalog are there.
+
+        Args:
+            kind: OURS or KAFKA.
+            host: where it listens.
+            doors: names of further listeners, and their security protocols; what they need is in ``settings``.
+            formatted: arguments of `ottla format`, which formats for both kinds.
+            settings: of its server.properties.
+        """
         directory = self._directory / f"{kind}-{len(self._processes)}"
         directory.mkdir()
         ports = self._free_port(), self._free_port()
+        more = {name: str(Endpoint(host, self._free_port())) for name in doors}
         config = directory / "server.properties"
         lines = _properties(host, *ports, directory / "data") | settings
+        for name, address in more.items():
+            lines["listeners"] += f",{name}://{address}"
+            lines["advertised.listeners"] += f",{name}://{address}"
+            lines["listener.security.protocol.map"] += f",{name}:{doors[name]}"
         config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        self._format(config)
+        self._format(config, formatted)
         self._processes.append(self._launch(self._command(kind, config), directory / "node.out"))
         eventually(lambda: all(is_listening(host, port) for port in ports))
         server = Server(host, *ports)
         self._servers.append(server)
         server.prepare()
-        return Locked(server, str(Endpoint(host, ports[0])), _client_properties(directory))
+        return Locked(server, str(Endpoint(host, ports[0])), _client_properties(directory), more)
 
     def close(self) -> None:
         for server in self._servers:
@@ -70,8 +94,8 @@ class Starter:
         log4j = f"-Dlog4j2.configurationFile={HERE.parent / 'log4j2.properties'}"
         return ["java", "-Xmx512m", log4j, "-cp", f"{self._libs}/*", "kafka.Kafka", str(config)]
 
-    def _format(self, config: Path) -> None:
-        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone"]
+    def _format(self, config: Path, more: Sequence[str]) -> None:
+        command = [sys.executable, "-m", "ottla", "format", "-t", CLUSTER_ID, "-c", str(config), "--standalone", *more]
         subprocess.run(command, check=True, capture_output=True)
 
 

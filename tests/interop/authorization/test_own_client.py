@@ -1,0 +1,177 @@
+"""Our own client and command line at each kind of lock of the JVM Kafka: they come in, and are understood."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from permission_server import PASSWORDS
+
+from ottla.cli.exit_codes import ExitCode
+
+JAAS = "org.apache.kafka.common.security"
+MODULES = {
+    "PLAIN": f"{JAAS}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{JAAS}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{JAAS}.scram.ScramLoginModule",
+}
+DOORS = {"LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "MUTUAL": "SSL"}
+
+Eventually = Callable[[Callable[[], object]], object]
+Ottla = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Doors:
+    """The doors of a running node, and what there is to come in with."""
+
+    addresses: Mapping[str, str]
+    folder: Path
+
+    def options(
+        self, door: str, mechanism: str | None, user: str = "admin", password: str = PASSWORDS["admin"]
+    ) -> list[str]:
+        """Return the options of a command that name a door and a file with the login."""
+        lines = {"security.protocol": DOORS[door]}
+        if mechanism is not None:
+            login = f'username="{user}" password="{password}"'
+            lines |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{MODULES[mechanism]} required {login};"}
+        if DOORS[door].endswith("SSL"):
+            lines |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "ca.pem")}
+        if door == "MUTUAL":
+            lines |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.folder / "client.pem")}
+        path = self.folder / f"{door}-{mechanism}-{user}-{len(password)}.properties"
+        path.write_text("".join(f"{key}={text}\n" for key, text in lines.items()))
+        return ["-b", self.addresses[door], "--command-config", str(path)]
+
+
+@pytest.fixture(scope="module")
+def doors(starter: Any, authority: Any, tmp_path_factory: pytest.TempPathFactory) -> Doors:
+    folder = tmp_path_factory.mktemp("doors")
+    (folder / "ca.pem").write_text(authority.pem)
+    (folder / "node.pem").write_text(authority.issue("CN=node").both)
+    (folder / "client.pem").write_text(authority.issue("CN=client").both)
+    settings = {
+        "super.users": "User:admin;User:CN=client",
+        "group.initial.rebalance.delay.ms": "0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "node.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.mutual.ssl.client.auth": "required",
+    }
+    for door in ("login", "both"):
+        prefix = f"listener.name.{door}"
+        settings[f"{prefix}.sasl.enabled.mechanisms"] = ",".join(MODULES)
+        for mechanism, module in MODULES.items():
+            users = f' user_admin="{PASSWORDS["admin"]}"' if mechanism == "PLAIN" else ""
+            settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = f"{module} required{users};"
+    credentials = [
+        f"--add-scram={each}=[name=admin,password={PASSWORDS['admin']}]" for each in MODULES if each != "PLAIN"
+    ]
+    node = starter.start("kafka", doors=DOORS, formatted=credentials, **settings)
+    return Doors(node.doors, folder)
+
+
+@pytest.fixture
+def ottla_at(run: Callable[..., Any], doors: Doors) -> Callable[..., Ottla]:
+    """Return ``ottla_at(door, mechanism, ...)``: what runs our command line there, and checks its exit code."""
+
+    def at(*who: Any) -> Ottla:
+        options = doors.options(*who)
+
+        def ottla(*arguments: str, stdin: str = "", code: int | None = ExitCode.OK) -> Any:
+            ran = run(*arguments, *options, stdin=stdin.encode())
+            assert code is None or ran.code == code, ran
+            return ran
+
+        return ottla
+
+    return at
+
+
+each_way_in = pytest.mark.parametrize(
+    ("door", "mechanism"),
+    [
+        *(pytest.param("LOGIN", mechanism, id=mechanism.lower()) for mechanism in MODULES),
+        *(pytest.param("BOTH", mechanism, id=f"{mechanism.lower()}-under-tls") for mechanism in MODULES),
+        pytest.param("MUTUAL", None, id="mutual-tls"),
+    ],
+)
+
+
+@each_way_in
+def test_records_go_there_and_back(
+    ottla_at: Callable[..., Ottla], unique: Callable[[str], str], door: str, mechanism: str | None
+) -> None:
+    admin, topic = ottla_at(door, mechanism), unique("own")
+    lines = [f"line {number}" for number in range(200)]
+    admin("topic", "create", topic, "-p", "3")
+    admin("produce", topic, stdin="".join(f"{line}\n" for line in lines))
+    all_of_it = admin("consume", topic, "-O", ":end")
+    as_a_member = admin("consume", topic, "-g", topic, "-n", str(len(lines)))
+
+    assert sorted(all_of_it.out.splitlines()) == sorted(lines)
+    assert sorted(as_a_member.out.splitlines()) == sorted(lines)
+
+
+@each_way_in
+def test_entries_users_and_quotas_come_and_go(
+    ottla_at: Callable[..., Ottla],
+    unique: Callable[[str], str],
+    eventually: Eventually,
+    door: str,
+    mechanism: str | None,
+) -> None:
+    admin, user = ottla_at(door, mechanism), unique("user")
+
+    def rows(*arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(admin(*arguments, "-o", "json").out)
+        return found
+
+    def entries() -> list[str]:
+        found = rows("acl", "list", "--principal", f"User:{user}")
+        return [f"{row['permission']} {row['operation']} {row['resource']} {row['name']}" for row in found]
+
+    def credentials() -> list[dict[str, Any]]:
+        return [row for row in rows("user", "list") if user in row.values()]
+
+    def limits() -> list[dict[str, Any]]:
+        return [row for row in rows("quota", "list") if user in repr(row)]
+
+    admin("acl", "add", f"User:{user}", "--allow", "read", "--topic", user)
+    admin("user", "add", user, "--password-stdin", stdin="first\n")
+    admin("quota", "set", "--user", user, "producer_byte_rate=1048576")
+    assert eventually(lambda: entries() == [f"allow read topic {user}"])
+    assert eventually(credentials)
+    assert eventually(lambda: "1048576" in repr(limits()))
+    admin("acl", "remove", "--principal", f"User:{user}", "--yes")
+    admin("user", "remove", user, "--yes")
+    admin("quota", "remove", "--user", user)
+    assert eventually(lambda: not (entries() or credentials() or limits()))
+
+
+def test_a_new_user_comes_in_and_may_do_what_the_entries_say(
+    ottla_at: Callable[..., Ottla], unique: Callable[[str], str], eventually: Eventually
+) -> None:
+    admin, user = ottla_at("LOGIN", "SCRAM-SHA-512"), unique("user")
+    admin("topic", "create", user)
+    admin("produce", user, stdin="hello\n")
+    admin("user", "add", user, "--password-stdin", stdin="first\n")
+    newcomer = ottla_at("BOTH", "SCRAM-SHA-512", user, "first")
+    read = ("consume", user, "-O", ":end")
+
+    assert eventually(lambda: newcomer("topic", "list", code=None).code == ExitCode.OK)
+    newcomer(*read, code=ExitCode.DENIED)
+    admin("acl", "add", f"User:{user}", "--allow", "read", "--topic", user)
+    assert eventually(lambda: newcomer(*read, code=None).out == "hello\n")
+
+
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_a_wrong_password_is_said_to_be_one(ottla_at: Callable[..., Ottla], mechanism: str) -> None:
+    refused = ottla_at("BOTH", mechanism, "admin", "not-the-password")("topic", "list", code=ExitCode.DENIED)
+
+    assert mechanism in refused.err
+    assert "not-the-password" not in refused.err
