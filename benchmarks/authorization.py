@@ -3,7 +3,8 @@
     python -m benchmarks.authorization [--entries 10000] [--topics 1000]
 
 Asks as the Produce handler does, once per topic of one partition, in this process: of topics that were asked about
-before, and of topics that were not. Half of the entries are prefixes. The last row is of answers about ever new names.
+before, and of topics that were not; and once as InitProducerId does, about any topic. Half of the entries are prefixes.
+The last row is of answers about ever new names.
 """
 
 import argparse
@@ -19,10 +20,12 @@ from ottla.handlers.api import ConnectionInfo, ListenerRole, RequestContext
 from ottla.metadata.acls import acl_record
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE
+from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from ottla.ports import ConnectionId
 from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer
 from ottla.types import Endpoint, Uuid
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.messages.metadata_log import FeatureLevelRecord
 
 HOST = "10.0.0.1"
 T = TypeVar("T")
@@ -52,13 +55,21 @@ def main() -> None:
         for number in range(REMEMBERED_MAX):
             context.would_be_allowed(Operation.WRITE, ResourceType.TOPIC, f"unknown-topic-{number}")
 
+    def ask_somewhere_first() -> None:
+        authorizer._remembered.clear()
+        ask_somewhere(authorizer)
+
     first_us, again_us = per_topic_us(ask_first, options), per_topic_us(ask_again, options)
+    somewhere_us = best_seconds(lambda: ask_somewhere(authorizer), seconds=options.seconds) * 1e6
+    somewhere_first_us = best_seconds(ask_somewhere_first, seconds=options.seconds) * 1e6
     authorizer._remembered.clear()
     _, answers_mib = measured(fill)
     assert len(authorizer._remembered) == REMEMBERED_MAX
     rows = [
         ("asked before", f"{again_us:.2f} us"),
         ("asked for the first time", f"{first_us:.2f} us"),
+        ("any topic, asked before", f"{somewhere_us:.2f} us"),
+        ("any topic, for the first time", f"{somewhere_first_us:,.0f} us"),
         (f"memory of {options.entries:,} entries", f"{entries_mib:.1f} MiB"),
         (f"memory of {REMEMBERED_MAX:,} answers", f"{answers_mib:.1f} MiB"),
     ]
@@ -73,9 +84,15 @@ def with_entries(count: int) -> AclAuthorizer:
         name, pattern = f"topic-{number:05}", PatternType.PREFIXED if number % 2 else PatternType.LITERAL
         acl = Acl(ResourceType.TOPIC, name, pattern, "User:alice", "*", Operation.WRITE, PermissionType.ALLOW)
         delta.replay(acl_record(Uuid(number.to_bytes(16, "big")), acl).message)
+    delta.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION))
     authorizer = AclAuthorizer()
     authorizer.publish(delta, delta.apply(EMPTY_IMAGE.provenance))
     return authorizer
+
+
+def ask_somewhere(authorizer: AclAuthorizer) -> None:
+    """Ask as InitProducerId does: may alice write to any topic?"""
+    assert authorizer.authorize_by_resource_type("User:alice", HOST, Operation.WRITE, ResourceType.TOPIC)
 
 
 def of_alice(authorizer: AclAuthorizer) -> RequestContext:

@@ -5,6 +5,7 @@ resource at all and ``allow.everyone.if.no.acl.found`` is set. Super users are n
 
 Entries are found by resource: the literal name, ``*``, and every prefix of the name that an entry has. What was
 answered once is answered from memory until an entry changes: a partition of a Produce costs one look-up.
+Until the metadata has been read once, everybody but super users is told to ask again.
 
 Source: StandardAuthorizerData and Authorizer.authorizeByResourceType of Apache Kafka 4.3.
 """
@@ -12,8 +13,9 @@ Source: StandardAuthorizerData and Authorizer.authorizeByResourceType of Apache 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
+from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.types import Uuid
@@ -28,12 +30,17 @@ _NAME_OF_NOTHING: Final = "hardcode"
 """The resource that Kafka asks about to find super users and those who may do everything."""
 
 _IMPLIED_BY: Final = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
-    ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+    Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
 """To whom one of these is allowed, the operation is allowed as well. A denial implies nothing."""
+
+# Looking a member up in its class takes ten times as long as a name of the module.
+_ALL: Final = Operation.ALL
+_DENY: Final = PermissionType.DENY
+
+_ByPrincipal: TypeAlias = "dict[str, list[Acl]]"
+"""The entries of one pattern."""
 
 
 class Authorizer(Protocol):
@@ -47,12 +54,16 @@ class Authorizer(Protocol):
     def authorize(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Return whether ``principal`` (``User:name``) may do this from ``host``, an address as text."""
+        """Return whether ``principal`` (``User:name``) may do this from ``host``, an address as text.
+
+        Raises:
+            KafkaError: UNKNOWN_SERVER_ERROR where it is not known yet.
+        """
 
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Return whether there is any resource of that type with which this is allowed."""
+        """Return whether there is any resource of that type with which this is allowed; raises as `authorize` does."""
 
 
 class AllowEveryone:
@@ -77,13 +88,16 @@ class AclAuthorizer:
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl_found = allow_if_no_acl_found
         self.changes = 0
+        self._is_loaded = False
         self._acls: dict[Uuid, Acl] = {}
         self._resources = {resource_type: _Resources() for resource_type in ResourceType}
-        self._remembered: dict[tuple[str, str, Operation, ResourceType, str], bool] = {}
+        self._remembered: dict[tuple[object, ...], bool] = {}
         self._characters = 0
 
-    def publish(self, delta: MetadataDelta, _: MetadataImage) -> None:
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take in what was added and removed."""
+        # A log may begin with records of the quorum alone: the cluster's own come with its levels.
+        self._is_loaded = self._is_loaded or bool(image.features.levels)
         if not delta.acls.changes:
             return
         self.changes += 1
@@ -105,96 +119,91 @@ class AclAuthorizer:
         answer = self._remembered.get(question)
         if answer is None:
             answer = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
-            self._remember(question, answer)
+            self._remember(question, answer, len(name))
         return answer
 
-    def _remember(self, question: tuple[str, str, Operation, ResourceType, str], answer: bool) -> None:
-        self._characters += len(question[-1])
+    def _remember(self, question: tuple[object, ...], answer: bool, characters: int) -> None:
+        self._characters += characters
         if len(self._remembered) >= REMEMBERED_MAX or self._characters > REMEMBERED_CHARACTERS_MAX:
             self._remembered.clear()
-            self._characters = len(question[-1])
+            self._characters = characters
         self._remembered[question] = answer
 
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        if not self._is_loaded:
+            # As Kafka tells its AuthorizerNotReadyException. Neither a denial nor that there is no entry is known yet.
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "This node has not read the access control entries yet: ask again."
+            )
         host = _as_java_writes(host)
-        is_known = is_allowed = False
-        for pattern in self._resources[resource_type].about(name):
-            is_known = True
-            for acl in pattern.of(principal):
-                if acl.host in (WILDCARD, host) and _covers(acl, operation):
-                    if acl.permission_type is PermissionType.DENY:
-                        return False
-                    is_allowed = True
-        return is_allowed if is_known else self._allow_if_no_acl_found
+        patterns = self._resources[resource_type].about(name)
+        is_allowed = False
+        for pattern in patterns:
+            for each in (principal, WILDCARD_PRINCIPAL):
+                for _, _, _, _, entry_host, covered, permission in pattern.get(each, ()):
+                    if entry_host != WILDCARD and entry_host != host:  # noqa: PLR1714 (half the time of a tuple)
+                        continue
+                    if covered is operation or covered is _ALL:
+                        if permission is _DENY:
+                            return False
+                        is_allowed = True
+                    elif permission is not _DENY and covered in _IMPLIED_BY.get(operation, ()):
+                        is_allowed = True
+        return is_allowed if patterns else self._allow_if_no_acl_found
 
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
         """See `Authorizer.authorize_by_resource_type`; entries that only imply ``operation`` do not count."""
-        if self.authorize(principal, host, operation, resource_type, _NAME_OF_NOTHING):
-            return True
-        host = _as_java_writes(host)
-        resources = self._resources[resource_type]
+        question = (principal, host, operation, resource_type)
+        answer = self._remembered.get(question)
+        if answer is None:
+            answer = self.authorize(
+                principal, host, operation, resource_type, _NAME_OF_NOTHING
+            ) or self._is_any_allowed(principal, _as_java_writes(host), operation, resource_type)
+            self._remember(question, answer, 0)
+        return answer
+
+    def _is_any_allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         allowed: list[Acl] = []
         denied: set[tuple[PatternType, str]] = set()
-        for pattern in resources.all():
-            for acl in pattern.of(principal):
-                if acl.host in (WILDCARD, host) and acl.operation in (operation, Operation.ALL):
-                    if acl.permission_type is PermissionType.DENY:
-                        denied.add((acl.pattern_type, acl.resource_name))
-                    else:
-                        allowed.append(acl)
+        for acl in self._resources[resource_type].of(principal):
+            if acl.host in (WILDCARD, host) and (acl.operation is operation or acl.operation is _ALL):
+                if acl.permission_type is _DENY:
+                    denied.add((acl.pattern_type, acl.resource_name))
+                else:
+                    allowed.append(acl)
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(not _is_dominated(acl, denied) for acl in allowed)
 
 
-class _Pattern:
-    """All entries of one pattern, by principal."""
-
-    __slots__ = ("by_principal",)
-
-    def __init__(self) -> None:
-        self.by_principal: dict[str, list[Acl]] = {}
-
-    def add(self, acl: Acl) -> None:
-        self.by_principal.setdefault(acl.principal, []).append(acl)
-
-    def remove(self, acl: Acl) -> None:
-        entries = self.by_principal[acl.principal]
-        entries.remove(acl)
-        if not entries:
-            del self.by_principal[acl.principal]
-
-    def of(self, principal: str) -> Iterator[Acl]:
-        """Yield the entries that speak of ``principal``."""
-        yield from self.by_principal.get(principal, ())
-        if principal != WILDCARD_PRINCIPAL:
-            yield from self.by_principal.get(WILDCARD_PRINCIPAL, ())
-
-
 class _Resources:
-    """The patterns of one resource type."""
+    """The entries of one resource type, by pattern and principal."""
 
     __slots__ = ("literal", "prefix_lengths", "prefixed")
 
     def __init__(self) -> None:
-        self.literal: dict[str, _Pattern] = {}
-        self.prefixed: dict[str, _Pattern] = {}
+        self.literal: dict[str, _ByPrincipal] = {}
+        self.prefixed: dict[str, _ByPrincipal] = {}
         self.prefix_lengths: Counter[int] = Counter()
 
     def add(self, acl: Acl) -> None:
         patterns = self._patterns(acl)
         if acl.resource_name not in patterns:
-            patterns[acl.resource_name] = _Pattern()
+            patterns[acl.resource_name] = {}
             if patterns is self.prefixed:
                 self.prefix_lengths[len(acl.resource_name)] += 1
-        patterns[acl.resource_name].add(acl)
+        patterns[acl.resource_name].setdefault(acl.principal, []).append(acl)
 
     def remove(self, acl: Acl) -> None:
         patterns = self._patterns(acl)
-        patterns[acl.resource_name].remove(acl)
-        if patterns[acl.resource_name].by_principal:
+        by_principal = patterns[acl.resource_name]
+        by_principal[acl.principal].remove(acl)
+        if by_principal[acl.principal]:
+            return
+        del by_principal[acl.principal]
+        if by_principal:
             return
         del patterns[acl.resource_name]
         if patterns is self.prefixed:
@@ -203,20 +212,26 @@ class _Resources:
             if not self.prefix_lengths[length]:
                 del self.prefix_lengths[length]
 
-    def about(self, name: str) -> Iterator[_Pattern]:
-        """Yield every pattern that stands for the resource ``name``."""
-        for literal in (name, WILDCARD) if name != WILDCARD else (name,):
-            if literal in self.literal:
-                yield self.literal[literal]
+    def about(self, name: str) -> list[_ByPrincipal]:
+        """Return what every pattern that stands for the resource ``name`` says."""
+        literal, prefixed, size = self.literal, self.prefixed, len(name)
+        found = [literal[name]] if name in literal else []
+        if WILDCARD in literal and name != WILDCARD:
+            found.append(literal[WILDCARD])
         for length in self.prefix_lengths:
-            if length <= len(name) and name[:length] in self.prefixed:
-                yield self.prefixed[name[:length]]
+            if length <= size and (prefix := name[:length]) in prefixed:
+                found.append(prefixed[prefix])
+        return found
 
-    def all(self) -> Iterator[_Pattern]:
-        yield from self.literal.values()
-        yield from self.prefixed.values()
+    def of(self, principal: str) -> Iterator[Acl]:
+        """Yield every entry that speaks of ``principal``."""
+        principals = {principal, WILDCARD_PRINCIPAL}
+        for patterns in (self.literal, self.prefixed):
+            for by_principal in patterns.values():
+                for each in principals:
+                    yield from by_principal.get(each, ())
 
-    def _patterns(self, acl: Acl) -> dict[str, _Pattern]:
+    def _patterns(self, acl: Acl) -> dict[str, _ByPrincipal]:
         return self.literal if acl.pattern_type is PatternType.LITERAL else self.prefixed
 
 
@@ -227,13 +242,6 @@ def _as_java_writes(host: str) -> str:
     address, percent, zone = host.partition("%")
     groups = IPv6Address(address).exploded.split(":")
     return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
-
-
-def _covers(acl: Acl, operation: Operation) -> bool:
-    """Return whether an entry speaks of ``operation``."""
-    if acl.operation in (operation, Operation.ALL):
-        return True
-    return acl.permission_type is PermissionType.ALLOW and acl.operation in _IMPLIED_BY.get(operation, ())
 
 
 def _is_dominated(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:

@@ -19,8 +19,18 @@ from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
 PRINCIPAL: Final = "User:ANONYMOUS"
-"""Nobody logs in here. Nodes need no topic among each other: they act for the cluster."""
+"""Nobody logs in at brokers. Nodes need no topic among each other: they act for the cluster."""
+_JAAS: Final = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="node" password="node-secret" user_node="node-secret";'
+)
 OVERRIDES: Final = {
+    # Controllers have to be somebody: until they have read the metadata, they answer super users only.
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": _JAAS,
+    "super.users": "User:node",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }

@@ -1,15 +1,21 @@
 """Who may do what, by Kafka's rules: a denial outweighs, some operations imply others, no entry is an answer too."""
 
+from dataclasses import replace
+
 import pytest
 
+from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.acls import acl_record
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from ottla.security.authorizer import REMEMBERED_MAX, AclAuthorizer, AllowEveryone
 from ottla.types import Uuid
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
 
+IMAGE = replace(EMPTY_IMAGE, features=FeaturesImage({METADATA_VERSION: LATEST_METADATA_VERSION}))
 ALICE, HOST = "User:alice", "10.0.0.1"
 
 
@@ -30,9 +36,9 @@ def entry(
 class Changed:
     """An authorizer and the image that it was told of."""
 
-    def __init__(self, authorizer: AclAuthorizer, *acls: Acl) -> None:
+    def __init__(self, authorizer: AclAuthorizer, *acls: Acl, image: MetadataImage = IMAGE) -> None:
         self.authorizer = authorizer
-        self.image: MetadataImage = EMPTY_IMAGE
+        self.image = image
         self.count = 0
         self.add(*acls)
 
@@ -143,6 +149,43 @@ def test_resources_without_entries_may_be_open_to_everybody() -> None:
 
     assert changed.may("WRITE", "other")
     assert not changed.may("READ", "orders")
+
+
+@pytest.mark.parametrize("allow_if_no_acl_found", [True, False])
+def test_nobody_but_super_users_is_answered_before_the_metadata_was_read(allow_if_no_acl_found: bool) -> None:
+    """As StandardAuthorizerData.authorize: AuthorizerNotReadyException until the initial load is complete."""
+    authorizer = AclAuthorizer(super_users=["User:admin"], allow_if_no_acl_found=allow_if_no_acl_found)
+    quorum_alone = Changed(authorizer, image=EMPTY_IMAGE)
+
+    with pytest.raises(KafkaError) as refused:
+        quorum_alone.may("READ")
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    with pytest.raises(KafkaError, match="ask again"):
+        may_write_somewhere(authorizer)
+    assert quorum_alone.may("READ", principal="User:admin")
+    assert may_write_somewhere(authorizer, "User:admin")
+
+    loaded = Changed(authorizer, entry("DENY"))
+    assert not loaded.may("READ")
+    assert loaded.may("READ", "other") is allow_if_no_acl_found
+    assert may_write_somewhere(authorizer) is allow_if_no_acl_found
+
+
+def may_write_somewhere(authorizer: AclAuthorizer, principal: str = ALICE) -> bool:
+    return authorizer.authorize_by_resource_type(principal, HOST, Operation.WRITE, ResourceType.TOPIC)
+
+
+def test_what_may_be_done_somewhere_is_remembered_until_entries_change() -> None:
+    changed = having(entry(operation="WRITE"))
+    resources = changed.authorizer._resources[ResourceType.TOPIC]
+    assert may_write_somewhere(changed.authorizer)
+
+    changed.authorizer._resources[ResourceType.TOPIC] = None  # type: ignore[assignment]
+    assert may_write_somewhere(changed.authorizer), "without a look at the entries"
+
+    changed.authorizer._resources[ResourceType.TOPIC] = resources
+    changed.add(entry("DENY", "ALL"))
+    assert not may_write_somewhere(changed.authorizer)
 
 
 def test_an_answer_is_forgotten_when_entries_change() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.config.validation import STANDARD_AUTHORIZER
 from ottla.controller.channel import AnswerHere, Origin
 from ottla.controller.lifecycle import BrokerState
 from ottla.errors import ErrorCode
@@ -23,6 +24,7 @@ from ottla.wire.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
 P = TopicPartition("t", 0)
 
@@ -92,6 +94,27 @@ def test_a_topic_is_created_through_any_node(cluster: Cluster, through_the_leade
     node_id = leader if through_the_leader else others(cluster, leader)[0]
     create_topic(cluster.connect(node_id), "t", replicas=3)
     cluster.run_until(lambda: all(place.node.metadata.topic("t") is not None for place in cluster.nodes.values()))
+
+
+@pytest.mark.parametrize(
+    ("super_users", "code"),
+    [("User:admin", ErrorCode.UNKNOWN_SERVER_ERROR), ("User:ANONYMOUS", ErrorCode.INVALID_REQUEST)],
+    ids=["anybody", "super-user"],
+)
+def test_a_controller_that_has_read_no_entries_yet_lets_in_super_users_only(super_users: str, code: ErrorCode) -> None:
+    """Even where everybody may do what no entry speaks of: which entries there are is not known yet."""
+    overrides = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": super_users,
+    }
+    cluster = Cluster(seed=1, overrides=overrides)
+    cluster.start(1)
+    cluster.run(3_000)
+
+    answer = cluster.connect(1, "CONTROLLER").ask(VoteRequest(topics=[]), VoteResponse, 2)
+
+    assert answer.error_code == code
 
 
 def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluster) -> None:
