@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 PORTS = 12_000, 30_000
 """Below those that the system gives to outgoing connections."""
-DOORS, PORTS_APART = 3, 10
+DOORS, PORTS_APART = 9, 10
 """Of one local node, and from it to the next."""
 
 
