@@ -9,10 +9,11 @@ import ipaddress
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,14 @@ FIRST_PORT, LAST_PORT = 20_000, 30_000
 """Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
 
 _candidates = itertools.count(os.getpid() % 500 * 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_works() -> Iterator[None]:
+    """Let commands that tests start hear Ctrl-C: what a shell runs in the background inherits that it is ignored."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 @pytest.fixture(scope="session")

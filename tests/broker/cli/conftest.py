@@ -22,14 +22,6 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_COMMAND_CONFIG", raising=False)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def ctrl_c_works() -> Iterator[None]:
-    """Let commands that tests start hear Ctrl-C: what a shell runs in the background inherits that it is ignored."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, previous)
-
-
 @pytest.fixture(scope="session")
 def node(bound: list[str]) -> Iterator[str]:
     """Return the ``host:port`` of a node that `ottla dev` runs for all tests."""
