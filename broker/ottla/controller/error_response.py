@@ -1,4 +1,4 @@
-"""The response that says of every part of a request that it was refused, for each API that the controller serves.
+"""The response that says of a request, or of every part of it, that it was refused: for each API of the controller.
 
 Source: AbstractRequest.getErrorResponse of the requests in Apache Kafka 4.3.
 """
@@ -9,36 +9,39 @@ from typing import Any
 from ottla.errors import KafkaError
 from ottla.wire.codec import Message
 from ottla.wire.messages import (
-    add_raft_voter,
     alter_client_quotas,
     alter_configs,
-    alter_partition,
     alter_partition_reassignments,
     alter_user_scram_credentials,
-    assign_replicas_to_dirs,
-    broker_heartbeat,
-    broker_registration,
-    controller_registration,
     create_acls,
     create_partitions,
     create_topics,
     delete_acls,
     delete_topics,
-    describe_quorum,
     elect_leaders,
     incremental_alter_configs,
     list_partition_reassignments,
-    remove_raft_voter,
-    unregister_broker,
-    update_features,
 )
-from ottla.wire.messages import allocate_producer_ids as producer_ids
 from ottla.wire.messages.registry import ApiKey, response_type
 
 
 def error_response(request: Message, error: KafkaError) -> Message:
     """Return the response to ``request`` that carries ``error`` wherever there is room for it."""
-    return _BUILDERS[type(request)](request, error)
+    build = _BUILDERS.get(type(request))
+    made = bare_error_response(request.api_key, error) if build is None else build(request, error)
+    assert made is not None, f"{type(request).__name__} needs a builder"
+    return made
+
+
+def bare_error_response(api_key: int, error: KafkaError) -> Message | None:
+    """Return a response with nothing in it but ``error``; None where the API has no place for one."""
+    made = response_type(ApiKey(api_key))()
+    if "error_code" not in made.fields:
+        return None
+    made.error_code = error.code  # type: ignore[attr-defined]
+    if "error_message" in made.fields:
+        made.error_message = error.message  # type: ignore[attr-defined]
+    return made
 
 
 def _create_topics(request: create_topics.CreateTopicsRequest, error: KafkaError) -> Message:
@@ -60,10 +63,6 @@ def _delete_topics(request: delete_topics.DeleteTopicsRequest, error: KafkaError
             for topic in named
         ]
     )
-
-
-def _alter_partition(_: Message, error: KafkaError) -> Message:
-    return alter_partition.AlterPartitionResponse(error_code=error.code)
 
 
 def _alter_partition_reassignments(
@@ -105,14 +104,6 @@ def _list_partition_reassignments(
             for topic in request.topics or []
         ],
     )
-
-
-def _assign_replicas_to_dirs(_: Message, error: KafkaError) -> Message:
-    return assign_replicas_to_dirs.AssignReplicasToDirsResponse(error_code=error.code)
-
-
-def _controller_registration(_: Message, error: KafkaError) -> Message:
-    return controller_registration.ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
 
 
 def _create_partitions(request: create_partitions.CreatePartitionsRequest, error: KafkaError) -> Message:
@@ -223,46 +214,12 @@ def _elect_leaders(request: elect_leaders.ElectLeadersRequest, error: KafkaError
     )
 
 
-def _update_features(_: Message, error: KafkaError) -> Message:
-    return update_features.UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
-
-
-def _unregister_broker(_: Message, error: KafkaError) -> Message:
-    return unregister_broker.UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
-
-
-def _broker_registration(_: Message, error: KafkaError) -> Message:
-    return broker_registration.BrokerRegistrationResponse(error_code=error.code)
-
-
-def _broker_heartbeat(_: Message, error: KafkaError) -> Message:
-    return broker_heartbeat.BrokerHeartbeatResponse(error_code=error.code)
-
-
-def _allocate_producer_ids(_: Message, error: KafkaError) -> Message:
-    return producer_ids.AllocateProducerIdsResponse(error_code=error.code)
-
-
-def _top_level(request: Message, error: KafkaError) -> Message:
-    """Fill in the error of a response that has one for everything."""
-    made = response_type(ApiKey(request.api_key))()
-    made.error_code = error.code  # type: ignore[attr-defined]
-    made.error_message = error.message  # type: ignore[attr-defined]
-    return made
-
-
 _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
-    producer_ids.AllocateProducerIdsRequest: _allocate_producer_ids,
     alter_client_quotas.AlterClientQuotasRequest: _alter_client_quotas,
     alter_configs.AlterConfigsRequest: _alter_configs,
-    alter_partition.AlterPartitionRequest: _alter_partition,
     alter_partition_reassignments.AlterPartitionReassignmentsRequest: _alter_partition_reassignments,
     alter_user_scram_credentials.AlterUserScramCredentialsRequest: _alter_user_scram_credentials,
-    assign_replicas_to_dirs.AssignReplicasToDirsRequest: _assign_replicas_to_dirs,
-    controller_registration.ControllerRegistrationRequest: _controller_registration,
     list_partition_reassignments.ListPartitionReassignmentsRequest: _list_partition_reassignments,
-    broker_heartbeat.BrokerHeartbeatRequest: _broker_heartbeat,
-    broker_registration.BrokerRegistrationRequest: _broker_registration,
     create_acls.CreateAclsRequest: _create_acls,
     create_partitions.CreatePartitionsRequest: _create_partitions,
     create_topics.CreateTopicsRequest: _create_topics,
@@ -270,9 +227,5 @@ _BUILDERS: dict[type[Message], Callable[[Any, KafkaError], Message]] = {
     delete_topics.DeleteTopicsRequest: _delete_topics,
     elect_leaders.ElectLeadersRequest: _elect_leaders,
     incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
-    unregister_broker.UnregisterBrokerRequest: _unregister_broker,
-    update_features.UpdateFeaturesRequest: _update_features,
-    add_raft_voter.AddRaftVoterRequest: _top_level,
-    describe_quorum.DescribeQuorumRequest: _top_level,
-    remove_raft_voter.RemoveRaftVoterRequest: _top_level,
 }
+"""Of those whose response has errors within."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ottla.controller.error_response import bare_error_response
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext, Served
 from ottla.handlers.api_versions import unsupported_version_response
@@ -298,16 +299,10 @@ class Pipeline:
 
     def _error_response(self, connection: Connection, route: Route, error: KafkaError) -> Message | None:
         """Return a response that carries only the error; close where the response has no place for one."""
-        from ottla.wire.messages.registry import response_type
-
         route.errors += 1
-        made = response_type(ApiKey(route.served.api_key))()
-        if "error_code" not in made.fields:
+        made = bare_error_response(route.served.api_key, error)
+        if made is None:
             self._on_close(connection, f"{route.api_name} v{route.version} cannot report {error}")
-            return None
-        made.error_code = error.code  # type: ignore[attr-defined]
-        if "error_message" in made.fields:
-            made.error_message = error.message  # type: ignore[attr-defined]
         return made
 
 
