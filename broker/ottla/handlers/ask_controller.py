@@ -7,7 +7,7 @@ from functools import partial
 
 from ottla.controller.channel import AnswerHere, Origin
 from ottla.controller.error_response import error_response
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.purgatory import Delayed
 from ottla.security.quotas.mutations import Mutations
@@ -72,6 +72,18 @@ def decide_mutations(context: RequestContext, request: Message, *, strict_since:
     )
     decided = context.services.controller.decide_here(request, mutations)
     return decided if mutations is None else decided.then(partial(_tell_throttle_time, mutations))
+
+
+def decide_acls(context: RequestContext, request: Message) -> Delayed[Message]:
+    """Let this node's controller add or remove entries.
+
+    Raises:
+        KafkaError: SECURITY_DISABLED: nobody would ask them; CLUSTER_AUTHORIZATION_FAILED.
+    """
+    if not context.services.authorizer.is_enabled:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    context.require_on_cluster(Operation.ALTER)
+    return context.services.controller.decide_here(request)
 
 
 def _tell_throttle_time(mutations: Mutations, response: Message) -> Message:

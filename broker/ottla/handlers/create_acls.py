@@ -6,27 +6,14 @@ Source: CreateAclsRequest.json; AclApis.handleCreateAcls and ControllerApis.hand
 
 from functools import partial
 
-from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.ask_controller import ask_controller, decide_acls
 from ottla.purgatory import Delayed
-from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
-from ottla.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.create_acls import CreateAclsRequest
 
 
 @serves(api_key=30, versions=range(1, 4))
 def create_acls(context: RequestContext, request: CreateAclsRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, partial(_decide, context))
-
-
-def _decide(context: RequestContext, request: CreateAclsRequest) -> Delayed[Message]:
-    if not context.services.authorizer.is_enabled:
-        refused = [
-            AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.")
-            for _ in request.creations
-        ]
-        return Delayed.of(CreateAclsResponse(results=refused))
-    context.require_on_cluster(Operation.ALTER)
-    return context.services.controller.decide_here(request)
+    return ask_controller(context, request, partial(decide_acls, context))
