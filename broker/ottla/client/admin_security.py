@@ -5,6 +5,7 @@ A password leaves this process only as the salted keys that SCRAM needs. Source:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import raise_for
@@ -15,8 +16,18 @@ from ottla.wire.messages import alter_user_scram_credentials as alter_scram
 from ottla.wire.messages import describe_client_quotas as describe_quotas
 from ottla.wire.messages import describe_user_scram_credentials as describe_scram
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
-from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 _EXACT, _DEFAULT = 0, 1
 
@@ -38,6 +49,18 @@ class AclFilter:
     def of(cls, acl: Acl) -> "AclFilter":
         """Return the filter that means exactly ``acl``."""
         return cls(**acl._asdict())
+
+    def on_the_wire(self) -> dict[str, Any]:
+        """Return the fields of DescribeAcls, and of each filter of DeleteAcls."""
+        return {
+            "resource_type_filter": self.resource_type,
+            "resource_name_filter": self.resource_name,
+            "pattern_type_filter": self.pattern_type,
+            "principal_filter": self.principal,
+            "host_filter": self.host,
+            "operation": self.operation,
+            "permission_type": self.permission_type,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,33 +105,12 @@ class SecurityAdmin(AdminBase):
         Raises:
             KafkaError: SECURITY_DISABLED where brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED.
         """
-        one = wanted or AclFilter()
-        request = DescribeAclsRequest(
-            resource_type_filter=one.resource_type,
-            resource_name_filter=one.resource_name,
-            pattern_type_filter=one.pattern_type,
-            principal_filter=one.principal,
-            host_filter=one.host,
-            operation=one.operation,
-            permission_type=one.permission_type,
-        )
+        request = DescribeAclsRequest(**(wanted or AclFilter()).on_the_wire())
 
         async def attempt() -> list[Acl]:
             response = await self._ask(request, DescribeAclsResponse)
             raise_for(response.error_code, response.error_message)
-            return sorted(
-                Acl(
-                    ResourceType(found.resource_type),
-                    found.resource_name,
-                    PatternType(found.pattern_type),
-                    acl.principal,
-                    acl.host,
-                    Operation(acl.operation),
-                    PermissionType(acl.permission_type),
-                )
-                for found in response.resources
-                for acl in found.acls
-            )
+            return sorted(_acl(found, acl) for found in response.resources for acl in found.acls)
 
         return await self._retry(attempt)
 
@@ -138,18 +140,7 @@ class SecurityAdmin(AdminBase):
         Raises:
             KafkaError: of the first filter that a broker refuses; what others mean may be gone.
         """
-        wanted = [
-            DeleteAclsFilter(
-                resource_type_filter=one.resource_type,
-                resource_name_filter=one.resource_name,
-                pattern_type_filter=one.pattern_type,
-                principal_filter=one.principal,
-                host_filter=one.host,
-                operation=one.operation,
-                permission_type=one.permission_type,
-            )
-            for one in filters
-        ]
+        wanted = [DeleteAclsFilter(**one.on_the_wire()) for one in filters]
         if not wanted:
             return []
 
@@ -160,17 +151,7 @@ class SecurityAdmin(AdminBase):
                 raise_for(result.error_code, result.error_message)
                 for acl in result.matching_acls:
                     raise_for(acl.error_code, acl.error_message)
-                    removed.add(
-                        Acl(
-                            ResourceType(acl.resource_type),
-                            acl.resource_name,
-                            PatternType(acl.pattern_type),
-                            acl.principal,
-                            acl.host,
-                            Operation(acl.operation),
-                            PermissionType(acl.permission_type),
-                        )
-                    )
+                    removed.add(_acl(acl, acl))
             return sorted(removed)
 
         return await self._retry(attempt)
@@ -292,3 +273,16 @@ class SecurityAdmin(AdminBase):
                 raise_for(entry.error_code, entry.error_message)
 
         await self._retry(attempt)
+
+
+def _acl(of: DescribeAclsResource | DeleteAclsMatchingAcl, entry: AclDescription | DeleteAclsMatchingAcl) -> Acl:
+    """Return an entry that a broker told of, and of which resource."""
+    return Acl(
+        ResourceType(of.resource_type),
+        of.resource_name,
+        PatternType(of.pattern_type),
+        entry.principal,
+        entry.host,
+        Operation(entry.operation),
+        PermissionType(entry.permission_type),
+    )
