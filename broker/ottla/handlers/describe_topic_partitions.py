@@ -6,13 +6,15 @@ the next one starts. Without topics in the request, all that there are.
 Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
 """
 
+from collections.abc import Set
+
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.permissions import authorized_operations, split
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import PartitionRegistration
-from ottla.types import INTERNAL_TOPICS
+from ottla.types import INTERNAL_TOPICS, NodeId
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -53,6 +55,7 @@ def _page(
     context: RequestContext, image: MetadataImage, names: list[str], first_partition: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
+    online = {broker_id for broker_id, broker in image.cluster.brokers.items() if not broker.is_fenced}
     left = limit
     for name in names:
         topic = image.topics.by_name.get(name)
@@ -69,7 +72,7 @@ def _page(
                 name=name,
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
-                partitions=[_partition(image, number, topic.partitions[number]) for number in numbers[:left]],
+                partitions=[_partition(online, number, topic.partitions[number]) for number in numbers[:left]],
                 topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
             )
         )
@@ -82,10 +85,8 @@ def _page(
 
 
 def _partition(
-    image: MetadataImage, number: int, partition: PartitionRegistration
+    online: Set[NodeId], number: int, partition: PartitionRegistration
 ) -> DescribeTopicPartitionsResponsePartition:
-    brokers = image.cluster.brokers
-    online = {broker_id for broker_id, broker in brokers.items() if not broker.is_fenced}
     has_leader = partition.leader in online
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
