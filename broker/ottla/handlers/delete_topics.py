@@ -10,7 +10,6 @@ from ottla.controller.error_response import error_response
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
-from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
@@ -40,8 +39,8 @@ def _decide(context: RequestContext, request: DeleteTopicsRequest) -> Delayed[Me
     """Have deleted what the client may delete."""
     refused: list[DeletableTopicResult] = []
     if not context.would_be_allowed(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
-        request.topic_names, _ = split(request.topic_names, lambda name: _may_by_name(context, name, refused))
-        request.topics, _ = split(request.topics, lambda topic: _may(context, topic, refused))
+        request.topic_names = [name for name in request.topic_names if _may_by_name(context, name, refused)]
+        request.topics = [topic for topic in request.topics if _may(context, topic, refused)]
 
     def answer(response: Message) -> Message:
         assert isinstance(response, DeleteTopicsResponse)
@@ -52,7 +51,7 @@ def _decide(context: RequestContext, request: DeleteTopicsRequest) -> Delayed[Me
 
 
 def _may(context: RequestContext, topic: DeleteTopicState, refused: list[DeletableTopicResult]) -> bool:
-    """Return whether the client may delete a topic; who may not even describe it does not learn its name."""
+    """Return whether the client may delete a topic, or refuse; who may not even describe it does not learn its name."""
     if topic.name is not None:
         return _may_by_name(context, topic.name, refused)
     name = context.services.metadata.topic_name(topic.topic_id)

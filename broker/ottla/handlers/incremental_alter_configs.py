@@ -39,9 +39,7 @@ def incremental_alter_configs(
 
 def _values_after(resource: AlterConfigsResource, before: Mapping[str, str]) -> Mapping[str, str]:
     alterations = [
-        Alteration(config.name, AlterOperation(config.config_operation), config.value)
-        for config in resource.configs
-        if config.value is not None or config.config_operation == AlterOperation.DELETE
+        Alteration(config.name, AlterOperation(config.config_operation), config.value) for config in resource.configs
     ]
     return apply_alterations(ConfigResourceType.BROKER, before, alterations)
 

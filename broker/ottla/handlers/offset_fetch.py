@@ -5,6 +5,8 @@ stable (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848);
 Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
 """
 
+from functools import partial
+
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.permissions import split
@@ -89,23 +91,26 @@ def _fetch_allowed(
     if not context.may_on_group(Operation.DESCRIBE, group.group_id):
         refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return Delayed.of(refused)
-    hidden: list[OffsetFetchRequestTopics] = []
-    if group.topics is not None:
-        group.topics, hidden = split(group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name))
+    if group.topics is None:
+        fetched = context.services.groups.fetch_offsets(group, require_stable=require_stable)
+        return fetched.then(partial(_leave_out_hidden, context))
+    group.topics, hidden = split(group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name))
 
     def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if response.error_code == ErrorCode.NONE:
-            response.topics = [
-                *(
-                    topic
-                    for topic in response.topics
-                    if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-                ),
-                *(_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden),
-            ]
+            response.topics += [_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
         return response
 
     return context.services.groups.fetch_offsets(group, require_stable=require_stable).then(answer)
+
+
+def _leave_out_hidden(context: RequestContext, response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+    response.topics = [
+        topic
+        for topic in response.topics
+        if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    ]
+    return response
 
 
 def _without_offsets(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
