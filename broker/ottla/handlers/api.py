@@ -13,7 +13,7 @@ from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
 from ottla.types import Endpoint, NodeId, Offset
-from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
+from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL, CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ConnectionInfo:
     security_protocol: str
     dialled: Endpoint
     """The address of ours that the peer connected to."""
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS_PRINCIPAL
     heartbeats_of: tuple[NodeId, Offset] | None = None
     """The broker, by id and epoch, whose heartbeats came over this connection."""
     follower_id: NodeId | None = None

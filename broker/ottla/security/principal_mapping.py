@@ -10,8 +10,8 @@ import warnings
 from dataclasses import dataclass
 
 from ottla.errors import ConfigurationError
+from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
 
-ANONYMOUS = "User:ANONYMOUS"
 KEY = "ssl.principal.mapping.rules"
 
 _SAID_CHARS_MAX = 200
@@ -52,13 +52,13 @@ class PrincipalMapping:
         self._rules = tuple(_parse(rules.strip()))
 
     def principal(self, distinguished_name: str | None) -> str:
-        """Return ``User:name`` for the subject of a certificate; `ANONYMOUS` for a client that showed none.
+        """Return ``User:name`` for the subject of a certificate; `ANONYMOUS_PRINCIPAL` for a client that showed none.
 
         Raises:
             NoMatchingRuleError: no rule fits; such a client is not let in.
         """
         if distinguished_name is None:
-            return ANONYMOUS
+            return ANONYMOUS_PRINCIPAL
         for rule in self._rules:
             name = rule.apply(distinguished_name)
             if name is not None:

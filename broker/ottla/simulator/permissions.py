@@ -2,6 +2,8 @@
 
 A request breaks the promise when it was carried out though one and the same denial was in the metadata of the node that
 served it, from before it was sent until after its answer came. (Entries have ids that are never used again.)
+
+Nobody logs in at brokers, and nodes need no topic among each other: they act for the cluster.
 """
 
 from collections.abc import Callable
@@ -13,13 +15,19 @@ from ottla.server.node import Node
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.ledger import InvariantViolation
 from ottla.types import Endpoint, Uuid
-from ottla.wire.acl_codes import WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import (
+    ANONYMOUS_PRINCIPAL,
+    WILDCARD,
+    Acl,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
-PRINCIPAL: Final = "User:ANONYMOUS"
-"""Nobody logs in at brokers. Nodes need no topic among each other: they act for the cluster."""
 _JAAS: Final = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="node" password="node-secret" user_node="node-secret";'
@@ -42,7 +50,7 @@ def everything_allowed() -> Acl:
         ResourceType.TOPIC,
         WILDCARD,
         PatternType.LITERAL,
-        PRINCIPAL,
+        ANONYMOUS_PRINCIPAL,
         WILDCARD,
         Operation.ALL,
         PermissionType.ALLOW,
@@ -51,7 +59,9 @@ def everything_allowed() -> Acl:
 
 def denial(topic: str, operation: Operation) -> Acl:
     """Return the entry that keeps clients from doing this with ``topic``."""
-    return Acl(ResourceType.TOPIC, topic, PatternType.LITERAL, PRINCIPAL, WILDCARD, operation, PermissionType.DENY)
+    return Acl(
+        ResourceType.TOPIC, topic, PatternType.LITERAL, ANONYMOUS_PRINCIPAL, WILDCARD, operation, PermissionType.DENY
+    )
 
 
 class _Sight(NamedTuple):

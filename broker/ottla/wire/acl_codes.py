@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 WILDCARD: Final = "*"
 """As a literal resource name: every resource; as a host: every host."""
 WILDCARD_PRINCIPAL: Final = "User:*"
+ANONYMOUS_PRINCIPAL: Final = "User:ANONYMOUS"
+"""Whoever did not say who it is."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ConfigurationError
-from ottla.security.principal_mapping import ANONYMOUS, NoMatchingRuleError, PrincipalMapping
+from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
+from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
 
 KAFKA_LIBS = os.environ.get("OTTLA_KAFKA_LIBS")
 DOCUMENTED = (
@@ -62,7 +63,7 @@ def apply(rules: str, name: str) -> str:
         pytest.param(NAMES[1], "User:duke@javasoft", id="groups-in-lower-case"),
         pytest.param(NAMES[2], "User:some.one", id="a-later-rule"),
         pytest.param(NAMES[3], "User:OU=nobody", id="default-is-the-whole-name"),
-        pytest.param(None, ANONYMOUS, id="no-certificate"),
+        pytest.param(None, ANONYMOUS_PRINCIPAL, id="no-certificate"),
     ],
 )
 def test_the_documented_rules_give_the_documented_names(name: str | None, principal: str) -> None:
