@@ -62,10 +62,11 @@ def _format_attribute(attribute: bytes) -> str:
     if name is None or tag not in _STRINGS:
         return f"{oid if name is None else name}=#{value.hex()}"
     # Java takes every kind of string for UTF-8, even those that are not.
-    return f"{name}={_escape(_content(value).decode(errors='replace'))}"
+    return f"{name}={escape(_content(value).decode(errors='replace'))}"
 
 
-def _escape(value: str) -> str:
+def escape(value: str) -> str:
+    """Return the value of an attribute as it stands in a name."""
     escaped = "".join(f"\\{sign}" if sign in ',=+<>#;"\\' else sign for sign in value).replace("\0", "\\00")
     stripped = escaped.strip(" ")
     leading = len(escaped) - len(escaped.lstrip(" "))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.security.distinguished_name import escape
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.document import Document, Json
 from ottla_operator.model.manifest import Metadata
@@ -63,9 +64,12 @@ class User:
     name: str
     """What the cluster calls the user: the principal without its type."""
     authentication: str
+    common_name: str = ""
+    """Of the certificate that the operator makes, for a user of the type tls."""
     password_from: SecretKey | None = None
     """None: the operator makes the password."""
     rotation: str = ""
+    """Another text asks for another password, or another certificate."""
     overlap_s: int = 0
     acls: frozenset[Acl] = frozenset()
     quotas: Mapping[str, float] = field(default_factory=dict)
@@ -84,6 +88,11 @@ class User:
         return self.authentication == SCRAM
 
     @property
+    def has_certificate(self) -> bool:
+        """Whether the operator makes one."""
+        return self.authentication == _TLS
+
+    @property
     def claim(self) -> tuple[str, ...]:
         """What no two Users can have both."""
         return ("User", self.metadata.namespace, self.cluster, self.principal)
@@ -94,12 +103,14 @@ class User:
         authentication = spec["authentication"]
         rotation, template = authentication.get("rotation", {}), spec.get("secret", {})
         reference = authentication.get("password", {}).get("valueFrom", {}).get("secretKeyRef")
-        name = _name(spec.get("userName", metadata.name), authentication["type"])
+        given = spec.get("userName", metadata.name)
+        name = _name(given, authentication["type"])
         return cls(
             metadata=metadata,
             cluster=spec["clusterRef"]["name"],
             name=name,
             authentication=authentication["type"],
+            common_name=given if authentication["type"] == _TLS else "",
             password_from=None if reference is None else SecretKey(reference["name"], reference["key"]),
             rotation=rotation.get("revision", ""),
             overlap_s=rotation.get("overlapSeconds", 0),
@@ -117,7 +128,7 @@ def _name(given: str, authentication: str) -> str:
     """Return what the cluster calls a user; certificates name theirs by a distinguished name."""
     if authentication == _TLS_EXTERNAL and "=" in given:
         return given
-    return f"CN={given}" if authentication in (_TLS, _TLS_EXTERNAL) else given
+    return f"CN={escape(given)}" if authentication in (_TLS, _TLS_EXTERNAL) else given
 
 
 def _acls(rule: Json, principal: str) -> list[Acl]:

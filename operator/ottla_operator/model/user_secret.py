@@ -6,6 +6,7 @@
 ``securityProtocol``     Kafka's name
 ``username``             the user's name; ``user`` is the same
 ``password``             with ``saslMechanism`` and ``sasl.jaas.config``: of users that have one
+``user.crt``             the certificate, and ``user.key`` its key: of users of the type tls
 ``ca.crt``               whom to trust, where there is somebody to trust
 ``client.properties``    for Java clients
 ``librdkafka.json``      for clients of librdkafka
@@ -18,6 +19,7 @@ password: brokers never show a password, but they show that number, so whoever s
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ottla.sasl.scram import ScramMechanism
 from ottla_operator.model.client_access import ClientAccess
@@ -27,9 +29,14 @@ from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user import User
 
+if TYPE_CHECKING:
+    from ottla_operator.model.certificates import Leaf
+
 SECRET_TYPE = "servicebinding.io/kafka"  # noqa: S105 - a type
 CREDENTIAL_ANNOTATION = "ottla.dev/credential"
+CERTIFICATE_REVISION_ANNOTATION = "ottla.dev/certificate-revision"
 TEMPLATE_ANNOTATION = "ottla.dev/template"
+USER_CERTIFICATE, USER_KEY = "user.crt", "user.key"
 _JAAS = "sasl.jaas.config"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH = "OAUTHBEARER"
@@ -59,8 +66,10 @@ class Credential:
         return replace(self, previous_iterations=0, previous_until="") if is_over else self
 
 
-def access_secret(user: User, access: ClientAccess, credential: Credential | None) -> Secret:
-    """Return the Secret of ``user``; ``credential`` is None where it has no password."""
+def access_secret(
+    user: User, access: ClientAccess, credential: Credential | None, certificate: "Leaf | None" = None
+) -> Secret:
+    """Return the Secret of ``user``; ``credential`` is None where it has no password, as is ``certificate``."""
     if credential is not None:
         access = replace(access, mechanism=credential.mechanism.mechanism_name)
     elif access.has_sasl and access.mechanism is None:
@@ -70,11 +79,12 @@ def access_secret(user: User, access: ClientAccess, credential: Credential | Non
         **ownership(user.metadata),
         TEMPLATE_ANNOTATION: _digest(user),
         **({} if credential is None else {CREDENTIAL_ANNOTATION: _described(credential)}),
+        **({} if certificate is None else {CERTIFICATE_REVISION_ANNOTATION: user.rotation}),
     }
     return Secret(
         name=user.metadata.name,
         type=SECRET_TYPE,
-        entries=_entries(user, access, credential),
+        entries=_entries(user, access, credential, certificate),
         labels={**user.secret_labels, MANAGED_BY_LABEL: MANAGER},
         annotations=annotations,
     )
@@ -106,7 +116,9 @@ def is_untouched(user: User, secret: Secret | None) -> bool:
     return secret is not None and password is not None and secret.entries.get(_JAAS) == _jaas(user.name, password)
 
 
-def _entries(user: User, access: ClientAccess, credential: Credential | None) -> dict[str, str]:
+def _entries(
+    user: User, access: ClientAccess, credential: Credential | None, certificate: "Leaf | None"
+) -> dict[str, str]:
     entries = {
         "type": "kafka",
         "provider": "ottla",
@@ -123,9 +135,28 @@ def _entries(user: User, access: ClientAccess, credential: Credential | None) ->
         entries[_JAAS] = _jaas(user.name, credential.password)
     if access.ca_pem is not None:
         entries["ca.crt"] = access.ca_pem
-    entries["client.properties"] = _ascii(render_properties(_java(access, entries.get(_JAAS))))
-    entries["librdkafka.json"] = json.dumps(_librdkafka(user, access, credential), indent=2, sort_keys=True) + "\n"
+    java, librdkafka = _java(access, entries.get(_JAAS)), _librdkafka(user, access, credential)
+    if certificate is not None:
+        entries |= {USER_CERTIFICATE: certificate.certificate, USER_KEY: certificate.key}
+        java |= keystore_properties(certificate)
+        librdkafka |= {"ssl.certificate.pem": certificate.certificate, "ssl.key.pem": certificate.key}
+    entries["client.properties"] = _ascii(render_properties(java))
+    entries["librdkafka.json"] = json.dumps(librdkafka, indent=2, sort_keys=True) + "\n"
     return dict(sorted(entries.items()))
+
+
+def keystore_properties(certificate: "Leaf") -> dict[str, str]:
+    """Return how a Java client shows ``certificate``."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": certificate.key,
+        "ssl.keystore.certificate.chain": certificate.certificate,
+    }
+
+
+def truststore_properties(trusted: str) -> dict[str, str]:
+    """Return how a Java client trusts the certificates ``trusted`` (PEM), and no others."""
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
 
 
 def _java(access: ClientAccess, jaas: str | None) -> dict[str, str]:
@@ -135,7 +166,7 @@ def _java(access: ClientAccess, jaas: str | None) -> dict[str, str]:
         if jaas is not None:
             settings[_JAAS] = jaas
     if access.ca_pem is not None:
-        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": access.ca_pem}
+        settings |= truststore_properties(access.ca_pem)
     return settings
 
 

@@ -32,6 +32,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
     BLIND,
     SETTLE,
@@ -301,8 +302,7 @@ class _Planner:
         wanted, is_kept = self._tls.cluster_ca, found is not None and not is_fresh_needed
         if found is not None and is_kept and is_current(state.present, found, request, wanted, self._now):
             return found
-        days = min(LEAF_DAYS, wanted.validity_days)
-        return self._issuer.leaf(state.present, request, now=instant(self._now), days=days)
+        return self._issuer.leaf(state.present, request, now=instant(self._now), days=leaf_days(wanted))
 
     def _listener_pems(self, entries: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
         """Yield entry and text of each certificate that is not the cluster's; None where there is none yet."""
@@ -343,6 +343,11 @@ class _Planner:
             self._steps.append(WriteSecret(wanted, owner))
 
 
+def leaf_days(wanted: Authority) -> int:
+    """Return how long what the authority signs counts, at most."""
+    return min(LEAF_DAYS, wanted.validity_days)
+
+
 def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, wanted: Authority, now: str) -> bool:
     """Tell whether the certificate ``found`` is what would be issued, and for long enough."""
     said, time = facts(found.certificate), instant(now)
@@ -352,8 +357,10 @@ def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, w
         return False
     if time < renewal_begins(found.certificate, wanted.renewal_days):
         return True
-    days = timedelta(days=min(LEAF_DAYS, wanted.validity_days))
-    return min(time + days, facts(authority.certificate).not_after) < said.not_after + _WORTH_IT
+    return (
+        min(time + timedelta(days=leaf_days(wanted)), facts(authority.certificate).not_after)
+        < said.not_after + _WORTH_IT
+    )
 
 
 def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
@@ -366,11 +373,8 @@ def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "security.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": leaf.key,
-        "ssl.keystore.certificate.chain": leaf.certificate,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": trusted,
+        **keystore_properties(leaf),
+        **truststore_properties(trusted),
     }
     return {
         CLIENT_PROPERTIES: render_properties(settings),

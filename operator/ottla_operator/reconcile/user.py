@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from ottla.client.admin_security import ScramSecret
 from ottla.sasl.scram import ITERATIONS_MIN, ScramMechanism, new_salt, salted_password
@@ -24,6 +25,9 @@ from ottla_operator.reconcile.user_steps import (
     WriteSecret,
 )
 
+if TYPE_CHECKING:
+    from ottla_operator.model.certificates import Leaf
+
 Draw = Callable[[int], int]
 """A number below the one given, that nobody can foresee (`secrets.randbelow`)."""
 
@@ -43,12 +47,14 @@ class ObservedUser:
     secret: Secret | None = None
     given_password: str | None = field(default=None, repr=False)
     """What the Secret holds that the spec refers to; None where it refers to none, or that is not there."""
+    certificate: "Leaf | Waiting | None" = None
+    """The certificate that the user shall have, or why there is none yet; None where the operator makes none."""
 
 
 def plan_user(
     user: User,
     observed: ObservedUser,
-    access: ClientAccess,
+    access: ClientAccess | Refused,
     *,
     draw: Draw,
     now: str,
@@ -59,7 +65,7 @@ def plan_user(
     Args:
         user: the manifest.
         observed: what there is.
-        access: how clients reach the cluster.
+        access: how clients reach the cluster, or why this user has no door there.
         draw: chance, for passwords and salts.
         now: RFC 3339, UTC, whole seconds.
         claimed_by: an older User object that has the same principal in the same cluster; it wins.
@@ -68,12 +74,13 @@ def plan_user(
     if refusal is not None:
         return Plan(obstacle=refusal)
     others = [*_acl_steps(user, observed.description), *_quota_steps(user, observed.description)]
-    obstacle = _what_keeps_the_secret(user, observed)
+    obstacle = access if isinstance(access, Refused) else _what_keeps_the_secret(user, observed)
     # What the user may do, and above all may not do any more, waits for no Secret, nor for one that cannot be written.
-    if obstacle is not None:
+    if isinstance(access, Refused) or obstacle is not None:
         return Plan(tuple(others)) if others else Plan(obstacle=obstacle)
     credential = _credential(user, observed, draw, now) if user.has_password else None
-    secret = access_secret(user, access, credential)
+    assert not isinstance(observed.certificate, Waiting), "that keeps the Secret from being written"
+    secret = access_secret(user, access, credential, observed.certificate)
     steps: list[UserStep] = []
     if observed.secret is None or not observed.secret.covers(secret):
         version = "" if observed.secret is None else observed.secret.version
@@ -144,6 +151,8 @@ def _what_keeps_the_secret(user: User, observed: ObservedUser) -> Waiting | Refu
     if found is not None and not found.belongs_to(user.metadata):
         message = f"Secret {found.name} is somebody else's; remove it, or give this User another metadata.name"
         return Refused("SecretTaken", message)
+    if isinstance(observed.certificate, Waiting):
+        return observed.certificate
     if user.password_from is not None and given is None:
         message = f"there is no {user.password_from}, which is to hold the password of user {user.name}"
         return Waiting("PasswordMissing", message)

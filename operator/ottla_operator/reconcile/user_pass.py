@@ -1,13 +1,17 @@
 """One pass over one User: observe, plan, execute, observe again; see `reconcile.reconciler`."""
 
-from typing import cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess
+from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
+from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import credential_of
 from ottla_operator.reconcile.executor import execute_for_user
@@ -17,6 +21,9 @@ from ottla_operator.reconcile.user import Draw, ObservedUser, plan_user, plan_us
 from ottla_operator.reconcile.user_steps import DeleteSecret, UserStep
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
+if TYPE_CHECKING:
+    from ottla_operator.model.certificates import Leaf
+
 _ROUNDS_MAX = 3
 
 
@@ -24,19 +31,27 @@ async def reconcile_user(
     user: User,
     broker: BrokerAdmin,
     secrets: SecretStore,
-    access: ClientAccess,
+    access: ClientAccess | Refused,
     *,
     draw: Draw,
     now: str,
+    clients_ca: Authority | None = None,
     claimed_by: ObjectKey | None = None,
     dry_run: bool = False,
 ) -> Pass:
-    """Make the user as its manifest asks, as far as brokers allow. See `plan_user` for the arguments."""
+    """Make the user as its manifest asks, as far as brokers allow.
+
+    ``clients_ca`` is what the Cluster says of the authority that signs users; None where it has no TLS. See `plan_user`
+    for the other arguments.
+    """
     done: tuple[Step, ...] = ()
     facts: Document = {}
     for _ in range(_ROUNDS_MAX):
         try:
             observed = await _observe(user, broker, secrets)
+            if user.has_certificate and clients_ca is not None and not isinstance(access, Refused):
+                certificate = await _certificate(user, observed.secret, secrets, clients_ca, now)
+                observed = replace(observed, certificate=certificate)
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe user {user.name}"), facts, done)
         facts = _facts(user, observed, secrets)
@@ -95,6 +110,24 @@ async def _observe(user: User, broker: BrokerAdmin, secrets: SecretStore) -> Obs
         description=await broker.describe_user(user.name),
         secret=await secrets.read(user.metadata.name),
         given_password=None if given is None else await secrets.value(given.name, given.key),
+    )
+
+
+async def _certificate(
+    user: User, found: Secret | None, secrets: SecretStore, wanted: Authority, now: str
+) -> "Leaf | Waiting":
+    # Only here: what makes certificates takes its time to load.
+    from ottla_operator.model.certificates import CertificateIssuer
+    from ottla_operator.reconcile.user_certificate import user_certificate
+
+    return user_certificate(
+        user,
+        found,
+        clients_ca=await secrets.read(clients_ca_secret(user.cluster)),
+        nodes=await secrets.read(nodes_secret(user.cluster)),
+        wanted=wanted,
+        now=now,
+        issuer=CertificateIssuer(),
     )
 
 
