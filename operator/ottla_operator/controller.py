@@ -22,8 +22,9 @@ from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting,
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.claims import heir, older_claim
-from ottla_operator.reconcile.doors import client_access, no_door, operator_access
+from ottla_operator.reconcile.doors import client_access, operator_access
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import (
     Pass,
@@ -191,12 +192,21 @@ class Controller:
         if cluster.known_cluster_id is None:
             document["status"] = {**document["status"], **await founding_facts(cluster, host)}
             await self._api.apply_status(document, document["status"])
-        outcome = await reconcile_cluster(Cluster.parse(document), host, self._connect)
+        keeper = CertificateKeeper(
+            secret_store=self._secret_store(cluster.metadata.namespace),
+            now=self._now(),
+            users=tuple(it.metadata.name for it in self._inside(cluster) if isinstance(it, User)),
+        )
+        outcome = await reconcile_cluster(Cluster.parse(document), host, self._connect, keeper=keeper)
         if await self._write_status(document, outcome):
-            for member in self._members.values():
-                if (member.metadata.namespace, member.cluster) == (cluster.metadata.namespace, cluster.name):
-                    self.queue.add(member.metadata.key)
+            for member in self._inside(cluster):
+                self.queue.add(member.metadata.key)
         return outcome
+
+    def _inside(self, cluster: Cluster) -> list[Member]:
+        """Return the objects in a cluster, as far as they were seen."""
+        where = cluster.metadata.namespace, cluster.name
+        return [it for it in self._members.values() if (it.metadata.namespace, it.cluster) == where]
 
     async def _member_pass(self, document: Document, member: Member) -> Pass:
         claimed_by = older_claim(member, self._members.values())
@@ -214,14 +224,19 @@ class Controller:
             if (refusal := reserved(user, cluster.super_users)) is not None:
                 return Pass(refusal, {})
             access = await client_access(cluster, user.authentication, secret_store)
-            if access is None:
-                return Pass(no_door(cluster, user.authentication), {})
             if claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document["status"], "principal": user.principal}
                 await self._api.apply_status(document, document["status"])
             return await reconcile_user(
-                user, broker, secret_store, access, draw=self._draw, now=self._now(), claimed_by=claimed_by
+                user,
+                broker,
+                secret_store,
+                access,
+                draw=self._draw,
+                now=self._now(),
+                clients_ca=None if cluster.tls is None else cluster.tls.clients_ca,
+                claimed_by=claimed_by,
             )
 
         return await self._with_brokers(user, work)

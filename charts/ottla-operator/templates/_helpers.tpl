@@ -57,10 +57,14 @@ annotations:
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, create, patch]
-# One Secret for each User, and those that a User's password comes from, each by its name: nothing lists or watches them.
+# Those of Users and of Clusters with TLS, and those that their specs name, each by its name: nothing lists or watches them.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch, delete]
+# For listeners whose certificate is cert-manager's.
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, create, patch]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, delete]

@@ -40,6 +40,7 @@ RESOURCES = {
     "Service": Resource("/api/v1", "services"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
     "Secret": Resource("/api/v1", "secrets"),
+    "Certificate": Resource("/apis/cert-manager.io/v1", "certificates"),
     "Pod": Resource("/api/v1", "pods"),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "Event": Resource("/apis/events.k8s.io/v1", "events"),

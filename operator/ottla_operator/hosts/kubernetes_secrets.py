@@ -4,11 +4,14 @@ import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla_operator.errors import ApiError
+from ottla_operator.errors import ApiError, HostError
 from ottla_operator.hosts.object_store import ObjectStore
+from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import OPAQUE, Secret, ownership
+
+_CERTIFICATE = "Certificate"
 
 
 class KubernetesSecrets:
@@ -49,6 +52,25 @@ class KubernetesSecrets:
         found = await self._api.get("Secret", self._namespace, name)
         value = (found or {}).get("data", {}).get(key)
         return None if value is None else _text(value)
+
+    async def is_ordered(self, order: CertificateOrder) -> bool:
+        found = await self._api.get(_CERTIFICATE, self._namespace, order.name)
+        spec = {} if found is None else found.get("spec", {})
+        return all(spec.get(key) == value for key, value in order.spec.items())
+
+    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+        metadata = {"name": order.name, "namespace": self._namespace, "ownerReferences": [_reference(owner)]}
+        document: Document = {"apiVersion": "cert-manager.io/v1", "kind": _CERTIFICATE, "metadata": metadata}
+        try:
+            await self._api.apply({**document, "spec": order.spec})
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            raise HostError(
+                "CertManagerMissing",
+                f"certificate {order.name} is to be made by cert-manager, which is not installed here; install it, or "
+                "name a Secret with secretName instead of issuerRef",
+            ) from error
 
     def location(self, name: str) -> str:
         return name

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret
 
@@ -63,6 +64,16 @@ class LocalSecrets:
     async def value(self, name: str, key: str) -> str | None:
         path = self._folder / name / key
         return _text(path) if path.is_file() else None
+
+    async def is_ordered(self, order: CertificateOrder) -> bool:
+        return False
+
+    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+        raise HostError(
+            "Unsupported",
+            f"certificate {order.name} is to be made by cert-manager, which there is none of on this machine; name a "
+            "Secret with secretName instead of issuerRef, or leave the certificate to the cluster's own authority",
+        )
 
     def location(self, name: str) -> str:
         return str(self._folder / name)

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret
 
@@ -24,6 +25,12 @@ class SecretStore(Protocol):
 
     async def value(self, name: str, key: str) -> str | None:
         """Return an entry of a Secret that somebody else keeps; None when it is not there."""
+
+    async def is_ordered(self, order: CertificateOrder) -> bool:
+        """Tell whether cert-manager has been asked for just this certificate."""
+
+    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+        """Ask cert-manager for a certificate; its Secret is there some time later."""
 
     def location(self, name: str) -> str:
         """Return where a person finds the Secret."""

@@ -16,12 +16,14 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.cluster_tls import Authority
+from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.user import User
+from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.claims import heir, older_claim
-from ottla_operator.reconcile.doors import client_access, no_door, operator_access
+from ottla_operator.reconcile.doors import client_access, operator_access
 from ottla_operator.reconcile.reconciler import (
     Pass,
     delete_topic,
@@ -33,9 +35,12 @@ from ottla_operator.reconcile.reconciler import (
 from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.user import never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
+from ottla_operator.reconcile.user_steps import WriteSecret
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 _POLL_S = 0.05
+_ROTATION_POLL_S = 1.0
+"""Nodes look for new files every three seconds."""
 
 
 class Session:
@@ -119,7 +124,7 @@ class Session:
 
     async def _pass(self, document: Document, *, dry_run: bool = False) -> Pass:
         if document["kind"] == "Cluster":
-            return await reconcile_cluster(Cluster.parse(document), self._host, self._connect, dry_run=dry_run)
+            return await self._cluster_pass(document, dry_run=dry_run)
         if document["kind"] == "User":
             return await self._user_pass(document, dry_run=dry_run)
         topic = Topic.parse(document)
@@ -130,6 +135,20 @@ class Session:
             )
         )
 
+    async def _cluster_pass(self, document: Document, *, dry_run: bool) -> Pass:
+        keeper = CertificateKeeper(
+            secret_store=self._secrets, now=_now(), users=tuple(user.metadata.name for user in self._users())
+        )
+        cluster = Cluster.parse(document)
+        result = await reconcile_cluster(cluster, self._host, self._connect, keeper=keeper, dry_run=dry_run)
+        is_trust_new = _is_authority_changing(result) or any(isinstance(step, WriteSecret) for step in result.done)
+        if is_trust_new and not dry_run:
+            # Nobody else brings new trust and new certificates to Users here.
+            for user in self._directory.objects("User"):
+                outcome = await self._user_pass(user, dry_run=False)
+                self._directory.write({**user, "status": status(user, outcome, now=_now())})
+        return result
+
     async def _user_pass(self, document: Document, *, dry_run: bool) -> Pass:
         user = User.parse(document)
         claimed_by = older_claim(user, self._users())
@@ -138,8 +157,6 @@ class Session:
             if (refusal := reserved(user, self._super_users())) is not None:
                 return Pass(refusal, {})
             access = await self._client_access(user)
-            if isinstance(access, Refused):
-                return Pass(access, {})
             if not dry_run and claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document.get("status", {}), "principal": user.principal}
@@ -151,6 +168,7 @@ class Session:
                 access,
                 draw=secrets.randbelow,
                 now=_now(),
+                clients_ca=self._clients_ca(),
                 claimed_by=claimed_by,
                 dry_run=dry_run,
             )
@@ -201,8 +219,12 @@ class Session:
             return ClientAccess(bootstrap_servers=self._bootstrap)
         cluster = self._cluster()
         assert cluster is not None, "its brokers were reached"
-        access = await client_access(cluster, user.authentication, self._secrets)
-        return no_door(cluster, user.authentication) if access is None else access
+        return await client_access(cluster, user.authentication, self._secrets)
+
+    def _clients_ca(self) -> Authority | None:
+        """Return what the cluster here says of the authority that signs Users; None where it has no TLS."""
+        cluster = None if self._bootstrap is not None else self._cluster()
+        return None if cluster is None or cluster.tls is None else cluster.tls.clients_ca
 
     async def _until_settled(self, make_pass: Callable[[], Awaitable[Pass]]) -> Pass:
         """Repeat passes while waiting may help and there is time; return the last one, with all steps done."""
@@ -211,7 +233,7 @@ class Session:
         result = await make_pass()
         done = result.done
         while isinstance(result.verdict, Waiting) and loop.time() < deadline:
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_ROTATION_POLL_S if _is_authority_changing(result) else _POLL_S)
             result = await make_pass()
             done += result.done
         return replace(result, done=done)
@@ -248,6 +270,10 @@ class Session:
             if other["metadata"]["name"] != name:
                 message = f"{self._directory.path} already has cluster {other['metadata']['name']}; use another --dir"
                 raise ManifestError(f"Cluster {name}", (Violation("metadata.name", message),))
+
+
+def _is_authority_changing(result: Pass) -> bool:
+    return isinstance(result.verdict, Waiting) and result.verdict.reason == AUTHORITY_CHANGING
 
 
 def _spec_changed(stored: Document, admitted: Document) -> bool:

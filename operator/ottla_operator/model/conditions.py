@@ -52,6 +52,9 @@ class Accepted:
     message: str = "waiting for the first look at the cluster"
 
 
+AUTHORITY_CHANGING = "AuthorityChanging"
+"""The reason of a Cluster that waits until everybody knows a new authority."""
+
 Verdict = Reached | Waiting | Refused | Accepted
 
 _Status = Literal["True", "False", "Unknown"]

@@ -5,8 +5,8 @@ writes finds what is left to do. Nodes get a fresh certificate whenever what the
 certificate a node shows, it trusts what was written together with that.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -23,15 +23,16 @@ from ottla_operator.model.cluster_secrets import (
     listener_pem,
     nodes_secret,
     operator_secret,
+    trusted_entry,
 )
 from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import AUTHORITY_CHANGING, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
-from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.model.secret import OWNER_ANNOTATIONS, Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
     BLIND,
@@ -81,6 +82,11 @@ class ObservedCertificates:
     """Those of the cluster's Users; they matter while an authority changes (`is_changing`)."""
     shown: Mapping[str, str | None] = field(default_factory=dict)
     """The fingerprint of the certificate that each node shows, by the node's name, of all that run."""
+
+    def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
+        """Return this with those of ``secrets`` that are there and a User's."""
+        mark = OWNER_ANNOTATIONS["User"]
+        return replace(self, users=tuple(it for it in secrets if it is not None and mark in it.annotations))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +189,7 @@ class _Planner:
         is_usable = node is not None and None not in listeners.values()
         if node is not None:
             trust = {CLUSTER_CA: cluster_ca.trusted, CLIENTS_CA: clients_ca.trusted}
-            pems = {entry: pem for entry, pem in listeners.items() if pem is not None}
+            pems = {entry: pem for entry, pem in listeners.items() if pem is not None} | self._listener_trust()
             self._write(nodes_secret(name), observed.nodes, {NODE_PEM: node.pem, **trust, **pems})
         if operator is not None:
             entries = _operator_entries(operator, cluster_ca.trusted, self._bootstrap_servers)
@@ -316,6 +322,16 @@ class _Planner:
                 self._obstacles.append(found)
                 yield entry, entries.get(entry)
 
+    def _listener_trust(self) -> dict[str, str]:
+        """Return whom clients have to trust where a certificate is not the cluster's, as far as its Secret says so."""
+        trust = {}
+        for listener in self._cluster.listeners:
+            secret = self._observed.listeners.get(listener.name)
+            trusted = certificates.certificates("" if secret is None else secret.entries.get("ca.crt", ""))
+            if trusted and listener.certificate is not None:
+                trust[trusted_entry(listener)] = "".join(trusted)
+        return trust
+
     def _listener_leaf(self, listener: Listener) -> Leaf | Waiting | Refused:
         assert listener.certificate is not None, "asked for by the caller"
         order = certificate_order(self._cluster, listener, self._names)
@@ -366,7 +382,7 @@ def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, w
 def _changing(which: str, state: AuthorityState, unseen: str | None) -> Waiting:
     look = "the old one is still trusted" if state.following is None else "it is trusted beside the old one"
     wait = f"waiting for {unseen}" if unseen is not None else "everybody has it; the next look comes after a while"
-    return Waiting("AuthorityChanging", f"the {which} CA has another key, and {look}: {wait}")
+    return Waiting(AUTHORITY_CHANGING, f"the {which} CA has another key, and {look}: {wait}")
 
 
 def _operator_entries(leaf: Leaf, trusted: str, bootstrap_servers: str) -> dict[str, str]:

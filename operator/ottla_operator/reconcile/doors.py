@@ -33,14 +33,14 @@ def no_door(cluster: Cluster, authentication: str) -> Refused:
     )
 
 
-async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | None:
-    """Return how users of a type of authentication come in; None where no listener fits.
+async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | Refused:
+    """Return how users of a type of authentication come in, or that no listener fits.
 
     Raises one of `EXPECTED_ERRORS`.
     """
     listener = listener_of(cluster, authentication)
     if listener is None:
-        return None
+        return no_door(cluster, authentication)
     address = cluster.known_addresses.get(listener.name)
     if address is None:
         raise BrokerUnreachableError(f"listener {listener.name} of Cluster {cluster.name} has no address yet")

@@ -10,6 +10,7 @@ from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate
 from ottla_operator.reconcile.steps import (
     AddVoter,
     AlterTopicConfigs,
@@ -94,6 +95,22 @@ async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secre
     for step in steps:
         try:
             await _for_user(step, broker, secrets)
+        except EXPECTED_ERRORS as error:
+            return Execution(tuple(done), verdict_of(error, str(step)))
+        done.append(step)
+    return Execution(tuple(done))
+
+
+async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: SecretStore) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it."""
+    done: list[Step] = []
+    for step in steps:
+        try:
+            match step:
+                case WriteSecret(secret, owner):
+                    await secrets.write(secret, owner)
+                case OrderCertificate(order, owner):
+                    await secrets.order(order, owner)
         except EXPECTED_ERRORS as error:
             return Execution(tuple(done), verdict_of(error, str(step)))
         done.append(step)

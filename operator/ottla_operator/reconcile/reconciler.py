@@ -15,6 +15,7 @@ from ottla_operator.model.conditions import Reached, Refused, Verdict, Waiting, 
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
 from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_cluster
@@ -142,28 +143,40 @@ async def founding_facts(cluster: Cluster, host: Host) -> Document:
     return {"clusterId": desired.cluster_id, "initialControllers": list(desired.initial_controllers)}
 
 
-async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, dry_run: bool = False) -> Pass:
-    """Make the nodes as the manifest asks, as far as one pass can; `Reached` when brokers answer as that cluster."""
+async def reconcile_cluster(
+    cluster: Cluster,
+    host: Host,
+    connect: Connect,
+    *,
+    keeper: CertificateKeeper | None = None,
+    dry_run: bool = False,
+) -> Pass:
+    """Make the nodes as the manifest asks, as far as one pass can; `Reached` when brokers answer as that cluster.
+
+    ``keeper`` is needed where the cluster has TLS.
+    """
     done: tuple[Step, ...] = ()
     facts: Document = {}
     try:
         async with AsyncExitStack() as connections:
-            lookout = _Lookout(host, connect, connections)
+            lookout = _Lookout(host, connect, connections, keeper, dry_run=dry_run)
             for rounds_left in reversed(range(_ROUNDS_MAX)):
                 look = await lookout.look(cluster)
                 # From here on the quorum is there: who is formatted now joins it.
                 cluster = look.desired.cluster
-                facts = _cluster_facts(host, look)
-                if look.refused is not None:
-                    return Pass(look.refused, facts, done)
+                certificates, is_first = look.certificates, rounds_left == _ROUNDS_MAX - 1
+                facts = {**_cluster_facts(host, look), **certificates.facts}
+                done += certificates.execution.done if is_first else ()
+                if (stop := certificates.blocker or look.refused) is not None:
+                    return Pass(stop, facts, done, certificates.planned)
                 plan = plan_cluster(look.desired, look.observed, look.view)
-                if isinstance(plan.obstacle, Refused) and rounds_left == _ROUNDS_MAX - 1:
+                if isinstance(plan.obstacle, Refused) and is_first:
                     # A broker that lags behind the controller may still show what has just changed: look twice.
                     continue
+                if dry_run and (planned := (*certificates.planned, *plan.steps)):
+                    return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=planned)
                 if not plan.steps or not rounds_left:
                     break
-                if dry_run:
-                    return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
                 execution = await execute_on_cluster(cast(tuple[ClusterStep, ...], plan.steps), host, look.broker)
                 done += execution.done
                 if execution.stopped is not None:
@@ -173,7 +186,11 @@ async def reconcile_cluster(cluster: Cluster, host: Host, connect: Connect, *, d
     verdict = plan.obstacle or look.trouble
     if verdict is None and plan.steps:
         verdict = Waiting("Settling", f"next: {plan.steps[0]}")
-    return Pass(verdict or _cluster_verdict(host, look), facts, done)
+    if verdict is None:
+        reached = _cluster_verdict(host, look)
+        # Nodes run, and what their certificates wait for is all that is left to say.
+        return Pass(certificates.obstacle or reached if isinstance(reached, Reached) else reached, facts, done)
+    return Pass(verdict, facts, done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,21 +204,34 @@ class _Look:
     trouble: Waiting | None
     """Why there is no view although nodes are ready."""
     refused: Refused | None
+    certificates: Kept
 
 
 class _Lookout:
     """Looks at a cluster again and again over one connection."""
 
-    def __init__(self, host: Host, connect: Connect, connections: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        host: Host,
+        connect: Connect,
+        connections: AsyncExitStack,
+        keeper: CertificateKeeper | None,
+        *,
+        dry_run: bool,
+    ) -> None:
         self._host = host
         self._connect = connect
         self._connections = connections
         self._broker: BrokerAdmin | None = None
         self._address = "its brokers"
+        self._keeper = keeper
+        self._dry_run = dry_run
+        self._kept: Kept | None = None
 
     async def look(self, cluster: Cluster) -> _Look:
         desired = await self._host.desired(cluster)
         observed = await self._host.observe(desired)
+        kept = await self._certificates(desired, observed)
         view: ClusterView | None = None
         verdict: Waiting | Refused | None = None
         try:
@@ -225,7 +255,17 @@ class _Lookout:
             view=view,
             trouble=verdict if isinstance(verdict, Waiting) else None,
             refused=verdict if isinstance(verdict, Refused) else None,
+            certificates=kept,
         )
+
+    async def _certificates(self, desired: DesiredCluster, observed: ObservedCluster) -> Kept:
+        """Keep them, once for all looks of a pass: what nodes show changes more slowly than that."""
+        if self._kept is None:
+            self._kept = Kept()
+            if self._keeper is not None:
+                dry_run = self._dry_run
+                self._kept = await keep_certificates(desired, observed, self._host, self._keeper, dry_run=dry_run)
+        return self._kept
 
     async def _view(self, desired: DesiredCluster, observed: ObservedCluster) -> ClusterView | None:
         """Return what brokers say; None when no node is ready to be asked."""

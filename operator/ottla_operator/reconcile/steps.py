@@ -7,6 +7,7 @@ from ottla.types import TopicPartition
 from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.reconcile.certificate_steps import CertificateStep
 from ottla_operator.reconcile.user_steps import UserStep
 
 MOVES_MAX = 100
@@ -144,7 +145,7 @@ HostStep = Publish | StartNode | RestartNode | StopNode
 BrokerStep = ReassignPartitions | ElectPreferredLeaders | UnregisterBroker | AddVoter | RemoveVoter
 TopicStep = CreateTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic | ReassignPartitions
 ClusterStep = HostStep | BrokerStep
-Step = TopicStep | ClusterStep | UserStep
+Step = TopicStep | ClusterStep | UserStep | CertificateStep
 
 
 @dataclass(frozen=True, slots=True)

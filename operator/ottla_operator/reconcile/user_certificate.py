@@ -42,7 +42,7 @@ def user_certificate(
         return Waiting(_MISSING, f"Secret {secret_name} holds no authority that could sign; its Cluster makes one")
     trusted = "" if nodes is None else nodes.entries.get(CLIENTS_CA, "")
     if state.present.certificate not in certificates.certificates(trusted):
-        # Its Cluster introduces it first: a certificate that nodes refuse must not take the place of one that they take.
+        # Its Cluster introduces it first: what nodes refuse must not take the place of what they take.
         return Waiting(_MISSING, f"nodes do not trust the authority of Secret {secret_name} yet")
     request = LeafRequest(common_name=user.common_name)
     entries = {} if found is None else found.entries

@@ -17,6 +17,7 @@ from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -169,6 +170,12 @@ class WatchedSecrets:
 
     async def value(self, name: str, key: str) -> str | None:
         return await self._secrets.value(name, key)
+
+    async def is_ordered(self, order: CertificateOrder) -> bool:
+        return await self._secrets.is_ordered(order)
+
+    async def order(self, order: CertificateOrder, owner: Metadata) -> None:
+        await self._secrets.order(order, owner)
 
     def location(self, name: str) -> str:
         return self._secrets.location(name)

@@ -24,7 +24,7 @@ def parsed(manifest: Document) -> User:
         ("scram-sha-512", "Alice B.", "User:Alice B."),
         ("oauth", "alice@example.com", "User:alice@example.com"),
         ("tls", None, "User:CN=alice"),
-        ("tls", "O=x", "User:CN=O=x"),
+        ("tls", "O=x", "User:CN=O\\=x"),
         ("tls-external", None, "User:CN=alice"),
         ("tls-external", "CN=alice,O=Example", "User:CN=alice,O=Example"),
     ],
