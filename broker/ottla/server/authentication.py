@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 LOGIN_MS_MAX: Final = 30_000
 """From the connection to the end of the login; every client that means it needs a few round trips."""
 RENEWAL_INTERVAL_MS_MIN: Final = 1_000
+_CLOSINGS_PER_TICK: Final = 32
+"""Of logins that took too long; those of a crowd that came together would hold up everybody else."""
 VERSIONS_QUESTIONS_MAX: Final = 3
 """Of one connection before its login; a client asks in its newest version, and again in one that the answer names."""
 _HEADER_START: Final = struct.Struct(">hh")
@@ -200,7 +202,7 @@ class Authentication:
             issuer.tick(now_ms)
         while self._sentences and self._sentences[0].due_ms <= now_ms:
             self._carry_out(self._sentences.popleft())
-        while self._pending:
+        for _ in range(min(len(self._pending), _CLOSINGS_PER_TICK)):
             login = next(iter(self._pending.values()))
             if login.deadline_ms > now_ms:
                 return

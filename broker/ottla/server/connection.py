@@ -18,10 +18,13 @@ from ottla.ports import Buffer
 from ottla.server.buffer_pool import BufferPool, allocated_bytes
 from ottla.server.due_answers import DueAnswers
 from ottla.server.request_memory import RequestMemory
+from ottla.server.turns import Turns
 
 SIZE_BYTES = 4
 _SMALLEST_FRAME_BYTES = 4
 """A response with nothing but its correlation id."""
+_TURN_FRAMES_MAX = 128
+"""In one turn, where the clock does not end it before. What is read while others wait for theirs brings one only."""
 _HEADER_FIRST_BYTES = 64 * 1024
 """After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
 
@@ -37,7 +40,8 @@ class Connection:
     """The framing state of one connection.
 
     ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
-    the peer does not take what was sent, ``is_muted`` while it is because the client is above a quota. ``is_waiting``
+    the peer does not take what was sent, ``is_muted`` while it is because the client is above a quota, ``has_had_turn``
+    while it is because others are to be served before the next of the frames that are here. ``is_waiting``
     is true while a frame waits for memory; the driver must not read then. ``due`` are the answers that are not there
     yet; nobody waits for them once the connection is closed. ``guard`` is None where every frame may be served.
     """
@@ -55,11 +59,13 @@ class Connection:
         "_parked_bytes",
         "_pool",
         "_scratch",
+        "_turns",
         "_waiting",
         "due",
         "frame_size_bytes_max",
         "frames_begun",
         "guard",
+        "has_had_turn",
         "info",
         "is_blocked",
         "is_closed",
@@ -78,11 +84,13 @@ class Connection:
         memory: "RequestMemory[Connection]",
         frame_size_bytes_max: int,
         on_frame: "Callable[[Connection, memoryview], None]",
+        turns: Turns,
         now_ms: int,
     ) -> None:
         self.info = info
         self.guard: Guard | None = None
         self.frame_size_bytes_max = frame_size_bytes_max
+        self.has_had_turn = False
         self.is_blocked = False
         self.is_closed = False
         self.is_full = False
@@ -97,6 +105,7 @@ class Connection:
         self._parked_bytes = 0
         self._waiting = (0, 0, False)
         self._on_frame = on_frame
+        self._turns = turns
         self.due: DueAnswers | None = None
         self._carry = b""
         self._body: memoryview | None = None
@@ -168,7 +177,7 @@ class Connection:
                     self._carry = bytes(self._scratch[:size_bytes])
                     return True
                 self._drop_carry()
-            self._take_frames(self._scratch, size_bytes)
+            self._take_frames(self._scratch, size_bytes, 1 if self._turns else _TURN_FRAMES_MAX)
         return self._held_bytes > 0
 
     def resume(self) -> None:
@@ -176,7 +185,7 @@ class Connection:
         if self._parked_bytes and not self.is_waiting:
             carry = memoryview(bytearray(self._carry))
             self._drop_carry()
-            self._take_frames(carry, len(carry))
+            self._take_frames(carry, len(carry), _TURN_FRAMES_MAX)
 
     def memory_granted(self) -> None:
         """The frame that waited has its memory: its bytes may come."""
@@ -198,9 +207,13 @@ class Connection:
         self._body = None
         self._give_back()
 
-    def _take_frames(self, buffer: memoryview, end: int) -> None:
-        """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off."""
-        position = 0
+    def _take_frames(self, buffer: memoryview, end: int, frames_max: int) -> None:
+        """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
+
+        Of many it handles those that the rest of a millisecond is enough for, ``frames_max`` at most; ``has_had_turn``
+        says that there are more.
+        """
+        position = frames = began_ms = 0
         while end - position >= SIZE_BYTES and not self.is_closed:
             size = self._checked_size(buffer, position)
             stop = position + SIZE_BYTES + size
@@ -209,8 +222,14 @@ class Connection:
             if stop > end:
                 self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
                 return
+            if frames and (self.last_active_ms != began_ms or frames == frames_max):
+                self.has_had_turn = self.is_blocked = True
+                break
             self._on_frame(self, buffer[position + SIZE_BYTES : stop])
             position = stop
+            if not frames:
+                began_ms = self.last_active_ms
+            frames += 1
         if position < end and not self.is_closed:
             self._park(buffer[position:end])
 

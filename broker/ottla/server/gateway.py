@@ -7,7 +7,7 @@ Source: SocketServer and ConnectionQuotas of Apache Kafka 4.3.
 """
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 _SCRATCH_BYTES = 256 * 1024
 _IDLE_CHECK_INTERVAL_MS = 10_000
+_CHECKS_PER_TICK = 1_000
+_CLOSINGS_PER_TICK = 32
+"""Of idle connections; thousands of them at once would hold up everybody else."""
 _SLOW_CHECK_INTERVAL_MS = 1_000
 _WAITS_LOG_INTERVAL_MS = 60_000
 _LOGIN_MEMORY_BYTES = 32 * 1024 * 1024
@@ -111,6 +114,8 @@ class Gateway:
         self._serves_clients = False
         self._per_ip: Counter[str] = Counter()
         self.open_by_listener: Counter[str] = Counter()
+        self._to_check: deque[Connection] = deque()
+        """Those of which it is not known yet whether they are idle."""
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
         self._refusal_lines = LineLimit(services.clock)
         self._closing_lines = LineLimit(services.clock)
@@ -160,6 +165,7 @@ class Gateway:
             memory=self._memory_of(listener) if sasl is None else self._login_memory_of(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
+            turns=self._pipeline.turns,
             now_ms=self._services.clock.monotonic_ms(),
         )
         self._connections[connection] = state
@@ -221,6 +227,8 @@ class Gateway:
                 state.last_active_ms = self._services.clock.monotonic_ms()
         except ProtocolError as error:
             self._close(state, str(error))
+        if state.has_had_turn and not state.is_closed:
+            self._pipeline.await_turn(state)
         # What came together goes to the followers together.
         self._services.replicas.announce_appends()
 
@@ -247,6 +255,7 @@ class Gateway:
         self.authentication.tick(now_ms)
         self._pipeline.muting.tick(now_ms)
         self._condemned.tick(now_ms)
+        self._pipeline.turns.take()
         if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_frames)
@@ -255,11 +264,15 @@ class Gateway:
                     self._close_slow(memory, slow_frames, now_ms)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
-            self._close_idle(now_ms - self.config.idle_ms_max)
+            self._to_check.extend(self._connections.values())
             self._services.quotas.forget_idle(now_ms)
+        if self._to_check:
+            self._close_idle(now_ms - self.config.idle_ms_max)
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
+        if self._pipeline.turns or self._to_check:
+            return self._services.clock.monotonic_ms()
         due_ms = self._next_idle_check_ms if self._connections else None
         for part in (self.authentication, self._pipeline.muting, self._condemned):
             part_ms = part.next_deadline_ms()
@@ -299,10 +312,18 @@ class Gateway:
         return self._privileged_login_memory if is_privileged else self._login_memory
 
     def _close_idle(self, oldest_ms: int) -> None:
-        for state in [state for state in self._connections.values() if state.last_active_ms < oldest_ms]:
+        """Look at some of the connections that were there when the check began, and close those that are idle."""
+        closed = 0
+        for _ in range(min(len(self._to_check), _CHECKS_PER_TICK)):
+            state = self._to_check.popleft()
+            if state.is_closed or state.last_active_ms >= oldest_ms:
+                continue
             if not state.is_blocked and not state.is_waiting and not state.due:
                 logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
                 self._end(state)
+                closed += 1
+                if closed == _CLOSINGS_PER_TICK:
+                    return
 
     # --- memory ----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ottla.purgatory import Delayed
 from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers
 from ottla.server.muting import Muting
+from ottla.server.turns import Turns
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import skip_header_tags
@@ -68,6 +69,7 @@ class Pipeline:
         self._network = network
         self._quotas = services.quotas
         self.muting = Muting(on_over=self._unmuted)
+        self.turns = Turns(services.clock, on_turn=self._go_on_unless_held)
         self._on_close = on_close
         self._broker_routes: dict[int, Route] = {}
         self._controller_routes: dict[int, Route] = {}
@@ -223,10 +225,19 @@ class Pipeline:
     def drained(self, connection: Connection) -> None:
         """The peer has taken what was queued for it: serve it again."""
         connection.is_full = False
-        self._go_on_unless_held(connection)
+        if self.turns and not connection.has_had_turn:
+            # Whoever reads a little at a time gets no more turns by that than the others.
+            self.turns.wait(connection)
+        else:
+            self._go_on_unless_held(connection)
+
+    def await_turn(self, connection: Connection) -> None:
+        """Go on with the frames of ``connection`` when others have been served; nothing is read meanwhile."""
+        self.turns.wait(connection)
+        self._network.pause_reading(connection.info.connection)
 
     def _go_on_unless_held(self, connection: Connection) -> None:
-        if connection.is_full or connection.is_muted or connection.is_closed:
+        if connection.is_full or connection.is_muted or connection.has_had_turn or connection.is_closed:
             return
         if connection.due is None or not connection.due.hold_up:
             connection.is_blocked = False
@@ -239,6 +250,8 @@ class Pipeline:
         except ProtocolError as error:
             self._on_close(connection, str(error))
         self._services.replicas.announce_appends()
+        if connection.has_had_turn and not connection.is_closed:
+            self.await_turn(connection)
         if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 

@@ -340,6 +340,19 @@ def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode)
     assert locked.node.gateway.authentication.timed_out == 2
 
 
+def test_a_crowd_whose_time_for_a_login_is_over_is_closed_some_at_a_time(locked: RunningNode) -> None:
+    crowd = [locked.connect(DOOR) for _ in range(100)]
+    locked.clock.advance(LOGIN_MS_MAX)
+    closed = []
+    while not closed or closed[-1] < len(crowd):
+        locked.node.tick()
+        closed.append(sum(client.is_closed for client in crowd))
+        assert locked.node.next_deadline_ms() == locked.clock.monotonic_ms() + 1 or closed[-1] == len(crowd)
+        locked.clock.advance(1)
+
+    assert closed == [32, 64, 96, 100]
+
+
 def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode) -> None:
     """Frames that never arrive wholly hold it; who logs in with whole frames needs none of it."""
     gateway = locked.node.gateway

@@ -11,6 +11,8 @@ from ottla.errors import ProtocolError
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
+from ottla.server.turns import Turns
+from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.single_node import client_at_the_open_door
 
 SCRATCH_BYTES = 256
@@ -43,6 +45,7 @@ class Peer:
         *,
         scratch: memoryview | None = None,
         memory: RequestMemory[Connection] | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
         self.sent = 0
@@ -56,6 +59,7 @@ class Peer:
             memory=memory if memory is not None else request_memory(NO_LIMIT_BYTES),
             frame_size_bytes_max=LIMIT_BYTES,
             on_frame=self.on_frame,
+            turns=Turns(SimulatedClock(), on_turn=lambda connection: None) if turns is None else turns,
             now_ms=0,
         )
 
@@ -149,6 +153,54 @@ def test_frames_of_one_read_wait_while_the_first_is_in_hand() -> None:
     assert peer.seen == [b"first", b"second"]
     peer.resume()
     assert peer.seen == [b"first", b"second", b"third"]
+
+
+@pytest.mark.parametrize(
+    ("count", "seen"), [pytest.param(128, 128, id="as-many-as-a-turn-has"), pytest.param(129, 128, id="one-more")]
+)
+def test_frames_of_one_read_are_handed_out_for_a_turn_and_the_others_on_the_next(count: int, seen: int) -> None:
+    peer = Peer([b"four"] * count, scratch=memoryview(bytearray(4_096)))
+
+    peer.send(4_096)
+
+    assert (len(peer.seen), peer.connection.has_had_turn) == (seen, seen < count)
+    assert peer.connection.is_blocked == (seen < count)
+    peer.connection.has_had_turn = False
+    peer.resume()
+    assert (len(peer.seen), peer.connection.has_had_turn) == (count, False)
+
+
+def test_a_turn_ends_with_its_millisecond_but_not_before_one_frame() -> None:
+    peer = Peer([b"four"] * 5, scratch=memoryview(bytearray(4_096)))
+    times_ms = iter([7, 7, 8, 9, 9])
+    on_frame = peer.on_frame
+
+    def take_time(connection: Connection, frame: memoryview) -> None:
+        connection.last_active_ms = next(times_ms)
+        on_frame(connection, frame)
+
+    peer.connection._on_frame = take_time
+    peer.send(4_096)
+    turns = [len(peer.seen)]
+    while peer.connection.has_had_turn:
+        peer.connection.has_had_turn = False
+        peer.resume()
+        turns.append(len(peer.seen))
+
+    assert turns == [3, 5], "the third was over in the next millisecond"
+
+
+def test_while_others_wait_for_their_turn_a_read_brings_one_frame() -> None:
+    turns = Turns(SimulatedClock(), on_turn=lambda connection: None)
+    peer, other = (Peer([b"four"] * 3, turns=turns) for _ in range(2))
+    turns.wait(other.connection)
+
+    peer.send(SCRATCH_BYTES)
+
+    assert (len(peer.seen), peer.connection.has_had_turn) == (1, True)
+    peer.connection.has_had_turn = False
+    peer.resume()
+    assert (len(peer.seen), peer.connection.has_had_turn) == (3, False), "a turn of its own is a whole one"
 
 
 def test_nothing_comes_out_of_a_closed_connection() -> None:

@@ -136,6 +136,25 @@ def test_a_slow_frame_that_nobody_waits_for_stays_until_it_is_idle_too_long(worl
     assert running.node.gateway.memory.held_bytes == 0
 
 
+def test_a_crowd_that_is_idle_too_long_is_closed_some_at_a_time(world: World) -> None:
+    running = world.start_node(connections_max_idle_ms="60000")
+    crowd = [running.connect() for _ in range(100)]
+    running.run(55_000)
+    busy = running.connect()
+    while not any(client.is_closed for client in crowd):
+        running.clock.advance(1)
+        running.node.tick()
+    closed = [sum(client.is_closed for client in crowd)]
+    while closed[-1] < len(crowd):
+        assert running.node.next_deadline_ms() == running.clock.monotonic_ms() + 1
+        running.clock.advance(1)
+        running.node.tick()
+        closed.append(sum(client.is_closed for client in crowd))
+
+    assert closed == [32, 64, 96, 100]
+    assert not busy.is_closed
+
+
 def test_a_wait_for_memory_is_not_idleness(world: World) -> None:
     """The first two bring 64 KiB in time, so they stay; the third is not read, so it cannot show that it lives."""
     running = world.start_node(connections_max_idle_ms="15000")

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.ports import ConnectionId
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.single_node import Client, RunningNode, World
 from ottla.simulator.workload import create_topic, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -57,6 +57,59 @@ def test_bad_bytes_close_their_connection_with_one_line_that_says_why(
     assert "10.0.0.7:5000" in lines[0]
     assert reason in lines[0]
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
+
+
+def answers_of(client: Client) -> int:
+    count = 0
+    while client.take_frame() is not None:
+        count += 1
+    return count
+
+
+def test_who_sends_thousands_of_requests_ahead_has_them_served_between_those_of_others(running: RunningNode) -> None:
+    greedy, other = running.connect(), running.connect()
+    one = greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+    greedy.send_bytes(one * 1_000)
+
+    assert not greedy.peer.is_read_from, "what is here comes first"
+    assert answers_of(greedy) == 128
+    for turn in range(2, 8):
+        other.send(MetadataRequest(topics=[]), 9)
+        assert other.take_frame() is not None, "served at once"
+        running.clock.advance(1)
+        running.node.tick()
+        assert answers_of(greedy) == 128, f"turn {turn}"
+    running.run(1)
+    assert answers_of(greedy) == 1_000 - 7 * 128
+    assert greedy.peer.is_read_from
+
+
+def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(running: RunningNode) -> None:
+    greedy = running.connect()
+    greedy.peer.takes_bytes = False
+    running.network.queued_size_bytes_max = 1
+    one = greedy.frame(MetadataRequest(topics=[]), 9)
+    greedy.send_bytes(one * 300)
+    running.run(100)
+    assert not greedy.peer.is_read_from
+    greedy.peer.takes_bytes = True
+    running.network.queued_size_bytes_max = 1 << 20
+    running.network.take(greedy.peer)
+    running.node.drained(greedy.peer.connection)
+    running.run(30)
+
+    assert answers_of(greedy) == 300
+    assert greedy.peer.is_read_from
+
+
+def test_a_client_that_is_gone_before_its_next_turn_has_none(running: RunningNode) -> None:
+    greedy = running.connect()
+    greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 1_000)
+    before = sum(route.requests for route in running.node.gateway.routes)
+    running.node.closed(greedy.peer.connection, "gone")
+    running.run(100)
+
+    assert sum(route.requests for route in running.node.gateway.routes) == before
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_zero(running: RunningNode) -> None:

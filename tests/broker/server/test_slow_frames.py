@@ -6,6 +6,8 @@ from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory
 from ottla.server.slow_frames import SlowFrames
+from ottla.server.turns import Turns
+from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.single_node import client_at_the_open_door
 
 MIB = 1024 * 1024
@@ -24,6 +26,7 @@ class Holder:
             ),
             frame_size_bytes_max=100 * MIB,
             on_frame=self.on_frame,
+            turns=Turns(SimulatedClock(), on_turn=lambda connection: None),
             now_ms=0,
         )
         self.blocks = is_blocked

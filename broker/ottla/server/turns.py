@@ -1,0 +1,44 @@
+"""`Turns`: connections with requests at hand that wait until others have been served.
+
+A peer may send thousands of small requests ahead of their answers. Served in one go they would hold up the loop, so a
+connection has a millisecond for them, and then waits here for its next turn.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.ports import Clock
+
+if TYPE_CHECKING:
+    from ottla.server.connection import Connection
+
+
+class Turns:
+    """See the module; ``on_turn`` is told of a connection that may go on."""
+
+    __slots__ = ("_clock", "_on_turn", "_waiting")
+
+    def __init__(self, clock: Clock, on_turn: "Callable[[Connection], None]") -> None:
+        self._clock = clock
+        self._on_turn = on_turn
+        self._waiting: deque[Connection] = deque()
+
+    def __bool__(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting)
+
+    def wait(self, connection: "Connection") -> None:
+        """Have ``connection`` go on when others have been served; its reading is paused by the caller."""
+        connection.has_had_turn = connection.is_blocked = True
+        self._waiting.append(connection)
+
+    def take(self) -> None:
+        """Let connections go on, each at most once, for the rest of a millisecond; at least one."""
+        began_ms = self._clock.monotonic_ms()
+        for _ in range(len(self._waiting)):
+            connection = self._waiting.popleft()
+            connection.has_had_turn = False
+            self._on_turn(connection)
+            if self._clock.monotonic_ms() != began_ms:
+                return
