@@ -5,6 +5,7 @@ codes and texts these are.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
@@ -96,8 +97,17 @@ def _alter_list(
     entries = [entry for entry in current.split(",") if entry]
     changed = [entry for entry in value.split(",") if entry]
     if operation is AlterOperation.APPEND:
-        return ",".join(entries + [entry for entry in changed if entry not in entries])
-    return ",".join(entry for entry in entries if entry not in changed)
+        known = set(entries)
+        return ",".join([*entries, *dict.fromkeys(entry for entry in changed if entry not in known)])
+    # As Kafka: of an entry that is there several times, each one named takes one away, the first.
+    taken = Counter(changed)
+    kept = []
+    for entry in entries:
+        if taken[entry]:
+            taken[entry] -= 1
+        else:
+            kept.append(entry)
+    return ",".join(kept)
 
 
 def _inherited_list(resource_type: ConfigResourceType, key: ConfigKey, layers: BrokerLayers | None) -> str:

@@ -18,6 +18,8 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
 
 LAYERS = BrokerLayers()
+LONGEST_LIST = ",".join(f"{number:x}" for number in range(6_900))[:32_767]
+"""With each entry held against each, seconds of the one loop; from a client that may alter one topic."""
 
 
 def alter(current: dict[str, str], name: str, operation: AlterOperation, value: str | None) -> dict[str, str]:
@@ -46,6 +48,30 @@ def alter(current: dict[str, str], name: str, operation: AlterOperation, value: 
             "delete",
             {"cleanup.policy": "compact"},
             id="subtract",
+        ),
+        pytest.param(
+            {"cleanup.policy": "a"}, AlterOperation.APPEND, "b,a,b", {"cleanup.policy": "a,b"}, id="append-twice"
+        ),
+        pytest.param(
+            {"cleanup.policy": "a,b,a,a"},
+            AlterOperation.SUBTRACT,
+            "a,c,a",
+            {"cleanup.policy": "b,a"},
+            id="subtract-as-often-as-it-is-named",
+        ),
+        pytest.param(
+            {"cleanup.policy": LONGEST_LIST},
+            AlterOperation.SUBTRACT,
+            LONGEST_LIST,
+            {"cleanup.policy": ""},
+            id="subtract-as-much-as-a-string-holds",
+        ),
+        pytest.param(
+            {"cleanup.policy": LONGEST_LIST},
+            AlterOperation.APPEND,
+            LONGEST_LIST,
+            {"cleanup.policy": LONGEST_LIST},
+            id="append-as-much-as-a-string-holds",
         ),
     ],
 )
