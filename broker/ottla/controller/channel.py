@@ -3,7 +3,9 @@
 Next door where this node's own controller is the active one, else over the network to the quorum's leader, at its
 controller listener. What a client asked a broker for travels in an Envelope, with who asked (KIP-590). NOT_CONTROLLER
 and broken connections are no answers: the request is sent again, to the next leader when there is one, until its time
-is up. The response is that of the request's API, also when the controller refused: the error is in its own fields.
+is up. Until there is a leader nothing is tried. A client's connection waits as long for that one answer (a minute in
+Kafka), others do not. The response is that of the request's API, also when the controller refused: the error is in its
+own fields.
 
 Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl and EnvelopeUtils of Apache Kafka 4.3.
 """
@@ -35,6 +37,10 @@ RETRY_BACKOFF_MS: Final = 50
 """Rest before the same leader is asked again; a new leader is asked at once."""
 
 PRINCIPAL_VERSION: Final = 0
+
+_NEVER_MS: Final = 2**62
+_LOOKED_THROUGH_PER_MS: Final = 100
+"""Requests that wait are looked through at most once in a millisecond for so many: some 3% of the node's time."""
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +139,12 @@ class NodeToControllerChannel:
         self._listener = listener
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
-        self._waiting: list[_Asked] = []
+        self._waiting: dict[_Asked, None] = {}
+        self._due_ms = _NEVER_MS
+        """When the first of them is due, or earlier."""
+        self._rested_ms = 0
+        """When they may be looked through again."""
+        self._leader_seen: LeaderAndEpoch | None = None
         self._was_active = False
 
     # --- ControllerChannel
@@ -163,7 +174,7 @@ class NodeToControllerChannel:
     def tick(self, now_ms: int) -> int | None:
         """Send again what is due, to a new leader at once; end what has waited long enough.
 
-        Return ``now_ms`` when anything waits, as it may have been sent again; else None.
+        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
         """
         controller = self._controller
         is_active = controller is not None and controller.is_active
@@ -172,6 +183,10 @@ class NodeToControllerChannel:
         if not self._waiting:
             return None
         leader = self._leader()
+        due_ms = max(self._due_ms, self._rested_ms)
+        if now_ms < due_ms and leader == self._leader_seen and not became_active:
+            return due_ms
+        self._leader_seen, self._due_ms = leader, _NEVER_MS
         for asked in list(self._waiting):
             if asked.answer.is_complete:
                 continue
@@ -182,16 +197,18 @@ class NodeToControllerChannel:
                 self._attempt(asked, now_ms)
             elif not asked.is_under_way and (became_active or now_ms >= asked.next_attempt_ms):
                 self._attempt(asked, now_ms)
+            self._note_due(asked)
+        self._rested_ms = now_ms + len(self._waiting) // _LOOKED_THROUGH_PER_MS
         return now_ms
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` has something to do; news of a leader come with bytes, which bring a tick as well."""
-        if not self._waiting:
-            return None
-        return min(
-            asked.deadline_ms if asked.is_under_way else min(asked.next_attempt_ms, asked.deadline_ms)
-            for asked in self._waiting
-        )
+        return max(self._due_ms, self._rested_ms) if self._waiting else None
+
+    def _note_due(self, asked: _Asked) -> None:
+        if asked in self._waiting:
+            due_ms = asked.deadline_ms if asked.is_under_way else min(asked.next_attempt_ms, asked.deadline_ms)
+            self._due_ms = min(self._due_ms, due_ms)
 
     @property
     def _is_active(self) -> bool:
@@ -200,8 +217,9 @@ class NodeToControllerChannel:
     # --- one request
 
     def _ask(self, asked: _Asked) -> Delayed[Message]:
-        self._waiting.append(asked)
+        self._waiting[asked] = None
         self._attempt(asked, self._clock.monotonic_ms())
+        self._note_due(asked)
         return asked.answer
 
     def _attempt(self, asked: _Asked, now_ms: int) -> None:
@@ -211,6 +229,10 @@ class NodeToControllerChannel:
         asked.sent_to = self._leader()
         if self._is_active:
             self._attempt_here(asked, attempt)
+            return
+        if asked.sent_to.leader_id is None:
+            # Until there is one, trying again costs time and finds none: a crowd of requests may wait.
+            asked.is_under_way, asked.next_attempt_ms = False, asked.deadline_ms
             return
         endpoint = self._leader_endpoint()
         if endpoint is None or asked.sent_to.leader_id == self._node_id:
@@ -260,9 +282,10 @@ class NodeToControllerChannel:
     def _rest(self, asked: _Asked) -> None:
         asked.is_under_way = False
         asked.next_attempt_ms = self._clock.monotonic_ms() + RETRY_BACKOFF_MS
+        self._note_due(asked)
 
     def _finish(self, asked: _Asked, response: Message) -> None:
-        self._waiting.remove(asked)
+        del self._waiting[asked]
         asked.answer.complete(response)
 
     def _attempt_timeout_ms(self, request: Message) -> int:

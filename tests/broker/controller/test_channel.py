@@ -107,6 +107,45 @@ def test_a_request_waits_for_a_leader_and_goes_to_it_at_once(asking: Asking) -> 
     assert asking.channel.next_deadline_ms() is None
 
 
+def test_without_a_leader_nothing_is_due_before_the_time_is_up(asking: Asking) -> None:
+    """Otherwise a crowd of clients that want something of the controller would cost the node all of its time."""
+    first = asking.channel.send(CreateTopicsRequest(timeout_ms=5_000))
+    second = asking.channel.send(CreateTopicsRequest(timeout_ms=4_000))
+    started_ms = asking.clock.monotonic_ms()
+    asking.pass_time(0)
+
+    assert asking.channel.next_deadline_ms() == started_ms + 4_000
+    asking.clock.advance(3_999)
+    assert asking.channel.tick(asking.clock.monotonic_ms()) == started_ms + 4_000
+    asking.pass_time(1)
+    assert second.is_complete
+    assert not first.is_complete
+    assert asking.channel.next_deadline_ms() == started_ms + 5_000
+
+
+def test_a_crowd_that_waits_is_looked_through_now_and_then(asking: Asking) -> None:
+    answers = []
+    for _ in range(1_000):
+        answers.append(asking.channel.send(CreateTopicsRequest(timeout_ms=5_000)))
+        asking.pass_time(1)
+    looked_through = set()
+    while not answers[-1].is_complete:
+        asking.pass_time(1)
+        looked_through.add(sum(answer.is_complete for answer in answers))
+
+    assert 100 < len(looked_through) < 500, "each has its own deadline, and not each is a look at all"
+    assert asking.clock.monotonic_ms() <= 6_010
+    assert asking.channel.next_deadline_ms() is None
+
+
+def test_a_crowd_that_waits_goes_to_a_new_leader_at_once(asking: Asking) -> None:
+    for _ in range(1_000):
+        asking.channel.send(CreateTopicsRequest(timeout_ms=5_000))
+    asking.elect(2)
+
+    assert len(asking.sent) == 1_000
+
+
 def test_the_controller_next_door_is_asked_without_a_network(asking: Asking) -> None:
     answer = asking.channel.send(CREATE)
     asking.elect(1)
