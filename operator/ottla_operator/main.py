@@ -63,14 +63,14 @@ async def run(settings: Settings, connect: Connect) -> None:
             metrics=metrics,
         )
         probes = Probes(controller.queue, metrics, stall_s=settings.stall_s)
-        stop = asyncio.Event()
+        stop, listed = asyncio.Event(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         parts: list[Coroutine[Any, Any, None]] = [
             _serve(probes, settings),
-            _resync(controller, probes, settings),
+            _resync(controller, probes, settings, listed),
             _watch(controller, kopf_settings, settings, stop),
-            *(controller.queue.work(controller.reconcile) for _ in range(settings.workers)),
+            *(_work(controller, listed) for _ in range(settings.workers)),
         ]
         await _until_one_ends(parts, stop)
 
@@ -131,12 +131,20 @@ async def _watch(
     )
 
 
-async def _resync(controller: Controller, probes: Probes, settings: Settings) -> None:
+async def _work(controller: Controller, listed: asyncio.Event) -> None:
+    """Reconcile for ever, from when every object is known: before, an older one of the same claim may be unseen."""
+    await listed.wait()
+    await controller.queue.work(controller.reconcile)
+
+
+async def _resync(controller: Controller, probes: Probes, settings: Settings, listed: asyncio.Event) -> None:
+    """List all objects for ever; ``listed`` is set after the first time."""
     while True:
         wait_s = min(_RETRY_S, settings.resync_s)
         try:
             await controller.resync()
             probes.is_ready = True
+            listed.set()
             wait_s = settings.resync_s
         except ApiError as error:
             if not probes.is_ready:

@@ -12,7 +12,10 @@ import pytest
 from ottla_operator import main
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
+from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.settings import Settings
+
+YOUNGER, OLDER = ObjectKey("User", "kafka", "alice"), ObjectKey("User", "kafka", "older")
 
 
 def test_kopf_marks_nothing_under_its_own_name() -> None:
@@ -109,11 +112,42 @@ def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch:
     monkeypatch.setattr(main.asyncio, "sleep", sleep)
     probes = SimpleNamespace(is_ready=isinstance(failure, ApiError))
 
+    listed = asyncio.Event()
     with pytest.raises(Done):
-        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300)))
+        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300), listed))
 
     assert probes.is_ready
+    assert listed.is_set()
     assert [wait_s < 10 for wait_s in waits] == [True, True, False]
+
+
+def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
+    controller: Controller, api: Any, brokers: Any, user_manifest: Any, with_cluster: Any
+) -> None:
+    younger = api.put(user_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
+    api.put(user_manifest("older", userName="alice"))
+
+    async def run() -> bool:
+        listed, probes = asyncio.Event(), cast(Any, SimpleNamespace(is_ready=False))
+        controller.seen(younger)
+        parts = [asyncio.ensure_future(main._work(controller, listed))]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        is_untouched = not api.writes
+        parts.append(asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), listed)))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+        return is_untouched
+
+    assert asyncio.run(run())
+    reasons = {
+        key: [it["reason"] for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
+        for key in (YOUNGER, OLDER)
+    }
+    assert reasons == {YOUNGER: ["UserClaimedElsewhere"], OLDER: ["AsSpecified"]}
 
 
 def test_stop_ends_every_part() -> None:
