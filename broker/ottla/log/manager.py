@@ -531,10 +531,6 @@ class LogManager:
             duty.run(now_ms)
         self.due_ms = min([duty.next_ms(now_ms) for duty in self._duties])
 
-    def next_tick_ms(self, now_ms: int) -> int:
-        """Return when, by the monotonic clock, `tick` has something to do again; ``now_ms`` when it has already."""
-        return max(now_ms, self.due_ms)
-
     def _apply_retention(self, log: PartitionLog) -> None:
         if log.apply_retention(self._clock.wall_ms()) and self.on_log_start_raised is not None:
             self.on_log_start_raised(log.topic_partition)
