@@ -12,8 +12,7 @@ from typing import Final
 
 from ottla.config.broker_keys import parse_broker_value
 from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
-from ottla.config.layers import LISTENER_PREFIX
-from ottla.config.listener_overrides import listener_text, mechanism_text
+from ottla.config.listener_overrides import listener_key, listener_text, mechanism_text
 from ottla.config.listeners import SASL_PROTOCOLS, Listener
 from ottla.config.oauth_settings import OauthSettings, read_oauth_settings
 from ottla.errors import ConfigurationError
@@ -170,7 +169,7 @@ class _Reader:
 
     def _module(self, listener: str, mechanism: str) -> tuple[str, LoginModule | None]:
         """Return the key of a JAAS entry and the entry, None where there is none."""
-        key = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        key = listener_key(listener, "sasl.jaas.config", mechanism=mechanism)
         text = self._originals.get(key)
         if text is None:
             return key, None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
 from ottla.config.key import ConfigValue
-from ottla.config.listener_overrides import listener_text
+from ottla.config.listener_overrides import listener_key, listener_text
 from ottla.config.listeners import TLS_PROTOCOLS
 from ottla.errors import ConfigurationError
 
@@ -214,7 +214,7 @@ def _require_complete(settings: TlsSettings) -> None:
     if settings.key_store is None:
         raise ConfigurationError(
             f"listener {settings.listener} is for TLS and has no certificate: set ssl.keystore.type=PEM and "
-            f"ssl.keystore.location (or listener.name.{settings.listener.lower()}.ssl.keystore.location)"
+            f"ssl.keystore.location (or {listener_key(settings.listener, 'ssl.keystore.location')})"
         )
     if settings.client_auth != "none" and settings.trust_store is None:
         raise ConfigurationError(

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import parse_value
-from ottla.config.layers import LISTENER_PREFIX, BrokerLayers, log_settings, topic_values
-from ottla.config.listener_overrides import listener_text
+from ottla.config.layers import BrokerLayers, log_settings, topic_values
+from ottla.config.listener_overrides import listener_key, listener_text
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.resource_type import ConfigResourceType
@@ -33,6 +33,7 @@ from ottla.security import principal_mapping
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
 from ottla.security.quotas.client_quotas import QuotaConfig
+from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
@@ -109,16 +110,12 @@ def quota_config(config: NodeConfig) -> QuotaConfig:
     )
 
 
-_CONNECTION_RATE: Final = "max.connection.creation.rate"
-
-
 def listener_connection_rates(config: NodeConfig) -> dict[str, int]:
     """Return listener.name.X.max.connection.creation.rate of the doors that have one."""
     texts = {
-        door.name: config.properties.get(f"{LISTENER_PREFIX}{door.name.lower()}.{_CONNECTION_RATE}")
-        for door in config.listeners
+        door.name: config.properties.get(listener_key(door.name, BROKER_CONNECTION_RATE)) for door in config.listeners
     }
-    key = BROKER_KEYS[_CONNECTION_RATE]
+    key = BROKER_KEYS[BROKER_CONNECTION_RATE]
     return {name: cast(int, parse_value(key, text)) for name, text in texts.items() if text is not None}
 
 
