@@ -32,16 +32,15 @@ def subject_of(certificate: bytes) -> str:
     """
     try:
         return format_name(_subject_bytes(certificate))
-    except (IndexError, StopIteration, RuntimeError) as error:
-        # Elements that are missing; within an expression of a generator StopIteration becomes RuntimeError.
+    except (IndexError, StopIteration) as error:
         raise ValueError("elements are missing") from error
 
 
 def _subject_bytes(certificate: bytes) -> bytes:
     """Return the content of the subject's SEQUENCE."""
-    _, whole = next(_elements(certificate))
-    _, signed = next(_elements(whole))
-    fields = [content for tag, content in _elements(signed) if tag != _EXPLICIT_VERSION]
+    _, whole, _ = next(_elements(certificate))
+    _, signed, _ = next(_elements(whole))
+    fields = [content for tag, content, _ in _elements(signed) if tag != _EXPLICIT_VERSION]
     # serialNumber, signature, issuer, validity, subject
     return fields[4]
 
@@ -49,20 +48,19 @@ def _subject_bytes(certificate: bytes) -> bytes:
 def format_name(name: bytes) -> str:
     """Return a Name, given by the content of its SEQUENCE."""
     parts = []
-    for _, attributes in _elements(name):
-        parts.append("+".join(_format_attribute(attribute) for _, attribute in _elements(attributes)))
+    for _, attributes, _ in _elements(name):
+        parts.append("+".join(_format_attribute(attribute) for _, attribute, _ in _elements(attributes)))
     return ",".join(reversed(parts))
 
 
 def _format_attribute(attribute: bytes) -> str:
-    elements = list(_elements(attribute, whole=True))
-    (_, number), (tag, value) = elements
-    oid = _format_oid(_content(number))
+    (_, number, _), (tag, value, whole_value) = _elements(attribute)
+    oid = _format_oid(number)
     name = _NAMES.get(oid)
     if name is None or tag not in _STRINGS:
-        return f"{oid if name is None else name}=#{value.hex()}"
+        return f"{oid if name is None else name}=#{whole_value.hex()}"
     # Java takes every kind of string for UTF-8, even those that are not.
-    return f"{name}={escape(_content(value).decode(errors='replace'))}"
+    return f"{name}={escape(value.decode(errors='replace'))}"
 
 
 def escape(value: str) -> str:
@@ -85,8 +83,8 @@ def _format_oid(content: bytes) -> str:
     return ".".join(map(str, (first, arcs[0] - 40 * first, *arcs[1:])))
 
 
-def _elements(data: bytes, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each element; with ``whole``, the element's own bytes instead of its content."""
+def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield tag and content of each element, and all of its bytes."""
     position = 0
     while position < len(data):
         start = position
@@ -101,9 +99,5 @@ def _elements(data: bytes, *, whole: bool = False) -> Iterator[tuple[int, bytes]
         end = position + length
         if end > len(data):
             raise ValueError("an element is cut off")
-        yield tag, data[start:end] if whole else data[position:end]
+        yield tag, data[position:end], data[start:end]
         position = end
-
-
-def _content(element: bytes) -> bytes:
-    return next(_elements(element))[1]
