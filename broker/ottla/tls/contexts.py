@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from ottla.config.tls_settings import TlsSettings
 from ottla.errors import ConfigurationError
 from ottla.tls.ciphers import openssl_cipher_list
 from ottla.tls.errors import explain
-from ottla.tls.material import KeyMaterial, load_key_material, load_trusted, stamp_of
+from ottla.tls.material import KeyMaterial, load_key_material, load_trusted, pem_of, stamp_of
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
@@ -75,8 +74,7 @@ def _new_context(
     if trusted is None:
         context.load_default_certs()
     else:
-        pem = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted)
-        context.load_verify_locations(cadata=pem.decode())
+        context.load_verify_locations(cadata=pem_of(trusted).decode())
     return context
 
 

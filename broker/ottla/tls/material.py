@@ -6,7 +6,7 @@ Source: DefaultSslEngineFactory (Kafka 4.3) for what a store may hold; RFC 7468 
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -49,7 +49,7 @@ class KeyMaterial:
 
     @property
     def chain_pem(self) -> bytes:
-        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in self.chain)
+        return pem_of(self.chain)
 
     @property
     def expires_at_ms(self) -> int:
@@ -66,6 +66,11 @@ class KeyMaterial:
         return _alternative_names(self.chain[0])
 
 
+def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:
+    """Return certificates one after the other in PEM."""
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
+
+
 def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
     """Return this node's key and certificates; None where none are configured.
 
@@ -77,9 +82,7 @@ def load_key_material(settings: TlsSettings) -> KeyMaterial | None:
         return None
     if store.type == "PEM":
         return _read_pem_key(store, settings)
-    data = _read_file(store, settings.place)
-    _require_pkcs12(store, data, settings.place)
-    found = _open_pkcs12(store, data, settings.place)
+    found = _read_pkcs12(store, settings.place)
     if found.key is None or found.cert is None:
         raise _wrong(store, settings.place, "has no private key with its certificate")
     others = [it.certificate for it in found.additional_certs]
@@ -99,9 +102,7 @@ def load_trusted(settings: TlsSettings) -> tuple[x509.Certificate, ...] | None:
         text = store.certificates or _read_text(store, settings.place)
         certificates = _read_certificates(store, settings.place, text)
     else:
-        data = _read_file(store, settings.place)
-        _require_pkcs12(store, data, settings.place)
-        found = _open_pkcs12(store, data, settings.place)
+        found = _read_pkcs12(store, settings.place)
         certificates = [it.certificate for it in (found.cert, *found.additional_certs) if it is not None]
     if not certificates:
         raise _wrong(store, settings.place, "has no certificate in it")
@@ -214,7 +215,9 @@ def _how_to_convert(store: Store) -> str:
     )
 
 
-def _open_pkcs12(store: Store, data: bytes, place: str) -> PKCS12KeyAndCertificates:
+def _read_pkcs12(store: Store, place: str) -> PKCS12KeyAndCertificates:
+    data = _read_file(store, place)
+    _require_pkcs12(store, data, place)
     password = None if store.password is None else store.password.encode()
     return _try(
         lambda: load_pkcs12(data, password),
