@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla import __version__
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
@@ -184,8 +185,6 @@ class _Watch:
             await feed_samples(bootstrap)
 
     def _greet(self, bootstrap: str) -> None:
-        from importlib.metadata import version
-
         kept = f"data in {self._data_dir}" if self._data_dir else "gone when it ends; --data-dir ./data keeps it"
         http = f"http://{self._shown_host}:{self._http_port}"
         host, _, port = bootstrap.rpartition(":")
@@ -193,7 +192,7 @@ class _Watch:
         option = "" if default_bootstrap() in found else f" -b {bootstrap}"
         topic = "sample" if self._sample else "hello"
         self.has_greeted = True
-        talk(f"{emphasize('ottla ' + version('ottla'))}  dev ({kept})")
+        talk(f"{emphasize('ottla ' + __version__)}  dev ({kept})")
         talk(f"  Kafka    {bootstrap}")
         talk(f"  Health   {http}/readyz")
         talk(f"  Metrics  {http}/metrics")

@@ -10,6 +10,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
 
+from ottla import __version__
 from ottla.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity
     from ottla.client.session import Session
 
-CLIENT_SOFTWARE_NAME = "ottla"
-CLIENT_SOFTWARE_VERSION = "0.1.0"
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
@@ -238,8 +237,9 @@ class Connection:
             self._writer.write(_SIZE.pack(len(payload)) + payload)
             await self._writer.drain()
         except OSError as error:
-            self._fail(ConnectionLostError(f"the connection to {self.endpoint} broke: {error}"))
-            raise ConnectionLostError(f"the connection to {self.endpoint} broke: {error}") from error
+            lost = ConnectionLostError(f"the connection to {self.endpoint} broke: {error}")
+            self._fail(lost)
+            raise lost from error
 
     async def _read_responses(self) -> None:
         correlation_id = -1
@@ -298,9 +298,7 @@ class Connection:
 
 def versions_request() -> ApiVersionsRequest:
     """Ask what a broker serves, and say who asks (KIP-511)."""
-    return ApiVersionsRequest(
-        client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
-    )
+    return ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
 
 
 def _api_versions_version(frame: bytes, version: int, position: int) -> int:

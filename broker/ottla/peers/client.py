@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ottla import __version__
 from ottla.errors import ErrorCode, ProtocolError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.peers.frames import FrameReader
@@ -47,7 +48,6 @@ class PeerClientConfig:
 
     Attributes:
         client_id: what peers' logs call this node.
-        software_version: of this release, for ApiVersions.
         reconnect_backoff_ms: rest after the first failed attempt; it doubles.
         reconnect_backoff_max_ms: the longest rest.
         connection_setup_timeout_ms: for the connection and the agreement on versions.
@@ -56,7 +56,6 @@ class PeerClientConfig:
     """
 
     client_id: str = "ottla"
-    software_version: str = "0.1.0"
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 500
     connection_setup_timeout_ms: int = 10_000
@@ -208,7 +207,7 @@ class PeerClient:
                     self._connect(lane, now_ms)
             elif lane.state is not State.UP and now_ms >= self._setup_deadline_ms(lane):
                 self._drop(lane, PeerFailure.TIMED_OUT, is_failed_attempt=True)
-            elif (renew_at_ms := lane.is_renewal_due_at_ms) is not None and now_ms >= renew_at_ms:
+            elif (renew_at_ms := lane.renew_login_at_ms) is not None and now_ms >= renew_at_ms:
                 lane.attempt_started_ms = now_ms
                 self._log_in(lane)
         if now_ms >= self._next_idle_check_ms:
@@ -248,9 +247,7 @@ class PeerClient:
         self.lane_of[lane.connection] = lane
 
     def _ask_for_versions(self, lane: Lane, version: int) -> None:
-        request = ApiVersionsRequest(
-            client_software_name="ottla", client_software_version=self._config.software_version
-        )
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
         asked = Pending(request, self._setup_deadline_ms(lane))
         asked.spoken = self._spoken(ApiKey.API_VERSIONS, version)
         asked.answer.on_complete(lambda answer: self._on_versions(lane, version, answer))
@@ -468,8 +465,8 @@ class PeerClient:
                     yield lane.next_attempt_ms
             elif lane.state is not State.UP:
                 yield self._setup_deadline_ms(lane)
-            elif lane.is_renewal_due_at_ms is not None:
-                yield lane.is_renewal_due_at_ms
+            elif lane.renew_login_at_ms is not None:
+                yield lane.renew_login_at_ms
         if self._lanes:
             yield self._next_idle_check_ms
 

@@ -84,7 +84,7 @@ class Lane:
         """No request that waits has an earlier one."""
 
     @property
-    def is_renewal_due_at_ms(self) -> int | None:
+    def renew_login_at_ms(self) -> int | None:
         """When the login is to be renewed; None while it is not up, or holds for ever."""
         return self.login.renew_at_ms if self.login is not None and self.is_up else None
 

@@ -1,0 +1,12 @@
+"""The release that clients and nodes tell each other of is the one that is built."""
+
+import tomllib
+from pathlib import Path
+
+from ottla import __version__
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert __version__ == project["version"]
