@@ -97,10 +97,9 @@ async def examine(
     Raises:
         ConfigurationError: ``bootstrap`` is no list of addresses, or a file that ``security`` names cannot be used.
     """
-    from ottla.config.listeners import parse_bootstrap_servers
+    from ottla.config.listeners import parse_bootstrap_text
 
-    entries = [entry.strip() for entry in bootstrap.split(",") if entry.strip()]
-    endpoints = parse_bootstrap_servers("bootstrap.servers", entries)
+    endpoints = parse_bootstrap_text(bootstrap)
     security.tls_context()
     entrances = []
     for endpoint in endpoints:

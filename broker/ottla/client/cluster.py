@@ -19,7 +19,7 @@ from ottla.client.errors import (
     kafka_error,
     raise_for,
 )
-from ottla.config.listeners import parse_bootstrap_servers
+from ottla.config.listeners import parse_bootstrap_text
 from ottla.errors import ErrorCode, KafkaError
 from ottla.types import Endpoint, NodeId, TopicPartition
 from ottla.wire.codec import Message
@@ -86,8 +86,7 @@ class Cluster:
             ConfigurationError: the text is not a list of ``host:port``.
         """
         if isinstance(bootstrap_servers, str):
-            entries = [entry.strip() for entry in bootstrap_servers.split(",") if entry.strip()]
-            bootstrap_servers = parse_bootstrap_servers("bootstrap.servers", entries)
+            bootstrap_servers = parse_bootstrap_text(bootstrap_servers)
         self.bootstrap = tuple(bootstrap_servers)
         self.client_id = client_id
         self.request_timeout_s = request_timeout_s

@@ -139,6 +139,11 @@ def parse_bootstrap_servers(key: str, entries: Iterable[str]) -> tuple[Endpoint,
     return tuple(_parse_endpoint(key, entry, "{host}:{port}") for entry in entries)
 
 
+def parse_bootstrap_text(text: str) -> tuple[Endpoint, ...]:
+    """Read a client's ``bootstrap.servers``; raises as `parse_bootstrap_servers`."""
+    return parse_bootstrap_servers("bootstrap.servers", filter(None, (entry.strip() for entry in text.split(","))))
+
+
 def _parse_endpoint(key: str, text: str, form: str) -> Endpoint:
     match = re.match(_HOST_PORT, text.strip())
     if match is None or int(match["port"]) > PORT_MAX:
