@@ -109,6 +109,7 @@ class Gateway:
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._condemned = Muting(on_over=self._end)
         """Connections that came too fast from their address."""
+        self._timed = (self.authentication, self._pipeline.muting, self._condemned)
         self._connections: dict[ConnectionId, Connection] = {}
         self._has_caught_up = False
         self._serves_clients = False
@@ -252,9 +253,8 @@ class Gateway:
         due_ms = self.next_deadline_ms()
         if due_ms is None or now_ms < due_ms:
             return due_ms
-        self.authentication.tick(now_ms)
-        self._pipeline.muting.tick(now_ms)
-        self._condemned.tick(now_ms)
+        for part in self._timed:
+            part.tick(now_ms)
         self._pipeline.turns.take()
         if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
@@ -274,7 +274,7 @@ class Gateway:
         if self._pipeline.turns or self._to_check:
             return self._services.clock.monotonic_ms()
         due_ms = self._next_idle_check_ms if self._connections else None
-        for part in (self.authentication, self._pipeline.muting, self._condemned):
+        for part in self._timed:
             part_ms = part.next_deadline_ms()
             if part_ms is not None and (due_ms is None or part_ms < due_ms):
                 due_ms = part_ms

@@ -9,6 +9,7 @@ Nobody logs in at brokers, and nodes need no topic among each other: they act fo
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ottla.config.jaas import LOGIN_MODULES
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerAnswer
 from ottla.server.node import Node
@@ -28,10 +29,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
-_JAAS: Final = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="node" password="node-secret" user_node="node-secret";'
-)
+_JAAS: Final = f'{LOGIN_MODULES["PLAIN"]} required username="node" password="node-secret" user_node="node-secret";'
 OVERRIDES: Final = {
     # Controllers have to be somebody: until they have read the metadata, they answer super users only.
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",

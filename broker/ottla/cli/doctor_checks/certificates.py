@@ -76,11 +76,8 @@ async def _look(
 
     from ottla.tls.contexts import make_contexts
 
-    if security.tls is None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-    else:
-        context = make_contexts(dataclasses.replace(security.tls, verifies_host=False), opened=False).client
+    assert security.tls is not None, "only asked where there is TLS"
+    context = make_contexts(dataclasses.replace(security.tls, verifies_host=False), opened=False).client
     context.verify_mode = ssl.CERT_NONE
     try:
         async with asyncio.timeout(timeout_s):
