@@ -1,20 +1,24 @@
-"""What the tests of the log share: a clock that stands still, a disk in memory, batches, and an open log."""
+"""What the tests of the log share: a clock that stands still, a disk in memory, batches, an open log, a node's logs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager, LogManagerConfig
+from ottla.log.meta_properties import MetaProperties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.simulator.disk import SimulatedDisk
-from ottla.types import TopicPartition
+from ottla.types import TopicPartition, Uuid
 from ottla.wire.records import Compression, Record, build_batch
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = "/data/topic-0"
 TOPIC_PARTITION = TopicPartition("topic", 0)
+TOPIC_ID = Uuid(b"t" * 16)
+A_ID, B_ID = Uuid(b"a" * 16), Uuid(b"b" * 16)
 
 
 @dataclass
@@ -98,3 +102,66 @@ def open_log(disk: SimulatedDisk, clock: ManualClock) -> OpenLog:
         )
 
     return open_one
+
+
+class Counting:
+    """A port `Random` without surprises."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def randrange(self, stop: int) -> int:
+        return stop - 1
+
+    def uuid(self) -> Uuid:
+        self.count += 1
+        return Uuid(self.count.to_bytes(16))
+
+
+@dataclass
+class Node:
+    """A disk with formatted directories /a and /b, and the manager of a node that runs on it."""
+
+    disk: SimulatedDisk
+    clock: ManualClock
+    failures: list[str] = field(default_factory=list)
+    directories: tuple[str, ...] = ("/a", "/b")
+    config: LogConfig = field(default_factory=LogConfig)
+    manager_config: LogManagerConfig = field(default_factory=LogManagerConfig)
+
+    def format(self, path: str, directory_id: Uuid | None, **fields: Any) -> None:
+        self.disk.make_directory(path)
+        properties = {"cluster_id": "cluster", "node_id": 1, "directory_id": directory_id} | fields
+        write_meta_properties(self.disk, path, MetaProperties(**properties))
+
+    def start(self, *, node_id: int = 1, cluster_id: str | None = "cluster") -> LogManager:
+        manager = LogManager(
+            disk=self.disk,
+            clock=self.clock,
+            random=Counting(),
+            log_directories=self.directories,
+            node_id=node_id,
+            cluster_id=cluster_id,
+            config=self.manager_config,
+            on_directory_failure=lambda path, error: self.failures.append(path),
+        )
+        manager.start(config_of_topic=lambda topic: self.config)
+        return manager
+
+    def create(self, manager: LogManager, topic: str = "topic", partition: int = 0, **options: Any) -> Any:
+        return manager.get_or_create(TopicPartition(topic, partition), topic_id=TOPIC_ID, config=self.config, **options)
+
+    def lose(self, manager: LogManager, path: str) -> None:
+        """Let a directory fail, and the manager notice it."""
+        self.disk.break_directory(path)
+        self.clock.advance(60_000)
+        manager.tick(self.clock.monotonic_ms())
+        assert self.failures == [path]
+
+
+@pytest.fixture
+def node(disk: SimulatedDisk, clock: ManualClock) -> Node:
+    made = Node(disk, clock)
+    made.format("/a", A_ID)
+    made.format("/b", B_ID)
+    return made

@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -10,73 +9,15 @@ import pytest
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.log_directory import LOGS_CLOSED_AT_ONCE
-from ottla.log.manager import DELETION_CHECK_INTERVAL_MS, ITEMS_PER_SLICE, LogManager, LogManagerConfig
-from ottla.log.meta_properties import MetaProperties, parse_meta_properties, write_meta_properties
-from ottla.simulator.disk import SimulatedDisk
+from ottla.log.manager import DELETION_CHECK_INTERVAL_MS, ITEMS_PER_SLICE, LogManagerConfig
+from ottla.log.meta_properties import parse_meta_properties
 from ottla.types import TopicPartition, Uuid
 
 NOW_MS = 1_700_000_000_000
-TOPIC_ID = Uuid(b"t" * 16)
 A_ID, B_ID = Uuid(b"a" * 16), Uuid(b"b" * 16)
 HOUR_MS = 3_600_000
 
 MakeBatch = Callable[..., bytearray]
-
-
-class Counting:
-    """A port `Random` without surprises."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def randrange(self, stop: int) -> int:
-        return stop - 1
-
-    def uuid(self) -> Uuid:
-        self.count += 1
-        return Uuid(self.count.to_bytes(16))
-
-
-@dataclass
-class Node:
-    """A disk with formatted directories /a and /b, and the manager of a node that runs on it."""
-
-    disk: SimulatedDisk
-    clock: Any
-    failures: list[str] = field(default_factory=list)
-    directories: tuple[str, ...] = ("/a", "/b")
-    config: LogConfig = field(default_factory=LogConfig)
-    manager_config: LogManagerConfig = field(default_factory=LogManagerConfig)
-
-    def start(self, *, node_id: int = 1, cluster_id: str | None = "cluster") -> LogManager:
-        manager = LogManager(
-            disk=self.disk,
-            clock=self.clock,
-            random=Counting(),
-            log_directories=self.directories,
-            node_id=node_id,
-            cluster_id=cluster_id,
-            config=self.manager_config,
-            on_directory_failure=lambda path, error: self.failures.append(path),
-        )
-        manager.start(config_of_topic=lambda topic: self.config)
-        return manager
-
-    def create(self, manager: LogManager, topic: str = "topic", partition: int = 0, **options: Any) -> Any:
-        return manager.get_or_create(TopicPartition(topic, partition), topic_id=TOPIC_ID, config=self.config, **options)
-
-
-def format_directory(disk: SimulatedDisk, path: str, directory_id: Uuid | None, **fields: Any) -> None:
-    disk.make_directory(path)
-    properties = {"cluster_id": "cluster", "node_id": 1, "directory_id": directory_id} | fields
-    write_meta_properties(disk, path, MetaProperties(**properties))
-
-
-@pytest.fixture
-def node(disk: SimulatedDisk, clock: Any) -> Node:
-    format_directory(disk, "/a", A_ID)
-    format_directory(disk, "/b", B_ID)
-    return Node(disk, clock)
 
 
 def append(log: Any, batch: bytearray) -> None:
@@ -94,14 +35,14 @@ def append(log: Any, batch: bytearray) -> None:
         pytest.param("/b", {"directory_id": A_ID}, "Duplicate directory ID", id="a-copy"),
     ],
 )
-def test_a_directory_of_somebody_else_is_refused(node: Node, path: str, fields: dict[str, Any], words: str) -> None:
-    format_directory(node.disk, path, fields.pop("directory_id", B_ID), **fields)
+def test_a_directory_of_somebody_else_is_refused(node: Any, path: str, fields: dict[str, Any], words: str) -> None:
+    node.format(path, fields.pop("directory_id", B_ID), **fields)
 
     with pytest.raises(ConfigurationError, match=words):
         node.start()
 
 
-def test_a_directory_that_is_not_formatted_is_refused(node: Node) -> None:
+def test_a_directory_that_is_not_formatted_is_refused(node: Any) -> None:
     node.disk.remove("/b/meta.properties")
     with pytest.raises(ConfigurationError, match=r"No `meta.properties` found in /b .*ottla format"):
         node.start()
@@ -111,11 +52,11 @@ def test_a_directory_that_is_not_formatted_is_refused(node: Node) -> None:
         node.start()
 
 
-def test_without_an_expected_cluster_the_first_directorys_counts(node: Node) -> None:
+def test_without_an_expected_cluster_the_first_directorys_counts(node: Any) -> None:
     assert node.start(cluster_id=None).offline_directories() == []
 
 
-def test_a_directory_serves_one_process(node: Node) -> None:
+def test_a_directory_serves_one_process(node: Any) -> None:
     node.start()
 
     with pytest.raises(ConfigurationError, match=r"Failed to acquire lock on file \.lock in /a"):
@@ -140,14 +81,14 @@ def test_kafkas_own_meta_properties_are_read() -> None:
     assert (found.node_id, found.cluster_id, found.directory_id is not None) == (1, "Q", True)
 
 
-def test_the_directories_ids_are_those_of_the_files(node: Node) -> None:
+def test_the_directories_ids_are_those_of_the_files(node: Any) -> None:
     assert node.start().directory_ids() == {"/a": A_ID, "/b": B_ID}
 
 
 # --- logs
 
 
-def test_a_log_goes_to_the_directory_with_the_fewest(node: Node) -> None:
+def test_a_log_goes_to_the_directory_with_the_fewest(node: Any) -> None:
     manager = node.start()
 
     directories = [node.create(manager, partition=partition).directory for partition in range(4)]
@@ -162,9 +103,7 @@ def test_a_log_goes_to_the_directory_with_the_fewest(node: Node) -> None:
         pytest.param(("/a", "/b"), ["/a/topic-0", "/b/topic-1"], id="all-are-as-good"),
     ],
 )
-def test_a_new_log_goes_past_cordoned_directories(
-    node: Node, cordoned: tuple[str, ...], directories: list[str]
-) -> None:
+def test_a_new_log_goes_past_cordoned_directories(node: Any, cordoned: tuple[str, ...], directories: list[str]) -> None:
     manager = node.start()
     manager.cordon(cordoned)
 
@@ -172,28 +111,28 @@ def test_a_new_log_goes_past_cordoned_directories(
     assert manager.cordoned_directory_ids() == [{"/a": A_ID, "/b": B_ID}[path] for path in cordoned]
 
 
-def test_a_cordoned_directory_takes_the_log_that_the_metadata_puts_there(node: Node) -> None:
+def test_a_cordoned_directory_takes_the_log_that_the_metadata_puts_there(node: Any) -> None:
     manager = node.start()
     manager.cordon(["/a"])
 
     assert node.create(manager, directory_id=A_ID).directory == "/a/topic-0"
 
 
-def test_a_log_goes_where_the_metadata_says(node: Node) -> None:
+def test_a_log_goes_where_the_metadata_says(node: Any) -> None:
     manager = node.start()
 
     assert node.create(manager, partition=0, directory_id=B_ID).directory == "/b/topic-0"
     assert node.create(manager, partition=1, directory_id=Uuid(b"?" * 16)).directory == "/a/topic-1"
 
 
-def test_a_log_is_there_once(node: Node) -> None:
+def test_a_log_is_there_once(node: Any) -> None:
     manager = node.start()
 
     assert node.create(manager) is node.create(manager) is manager.get(TopicPartition("topic", 0))
     assert manager.get(TopicPartition("other", 0)) is None
 
 
-def test_another_topic_of_the_same_name_is_refused(node: Node) -> None:
+def test_another_topic_of_the_same_name_is_refused(node: Any) -> None:
     manager = node.start()
     node.create(manager)
 
@@ -203,7 +142,7 @@ def test_another_topic_of_the_same_name_is_refused(node: Node) -> None:
     assert refusal.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_new_log_owes_nothing_to_a_deleted_one_of_its_name(node: Node, make_batch: MakeBatch) -> None:
+def test_a_new_log_owes_nothing_to_a_deleted_one_of_its_name(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -219,7 +158,7 @@ def test_a_new_log_owes_nothing_to_a_deleted_one_of_its_name(node: Node, make_ba
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 0, 0)
 
 
-def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Node, make_batch: MakeBatch) -> None:
+def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
 
@@ -236,7 +175,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later(node: Node, make_bat
     assert not node.disk.exists(f"/a/{name}")
 
 
-def test_many_quiet_logs_let_the_loop_rest(node: Node) -> None:
+def test_many_quiet_logs_let_the_loop_rest(node: Any) -> None:
     manager = node.start()
     for partition in range(2 * ITEMS_PER_SLICE):
         node.create(manager, partition=partition)
@@ -247,7 +186,7 @@ def test_many_quiet_logs_let_the_loop_rest(node: Node) -> None:
     assert manager.due_ms == now_ms + DELETION_CHECK_INTERVAL_MS
 
 
-def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Node, make_batch: MakeBatch) -> None:
+def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
     writes = []
@@ -261,7 +200,7 @@ def test_a_checkpoint_of_the_same_offsets_is_not_written_again(node: Node, make_
     assert writes[1] == writes[2] == writes[0]
 
 
-def test_a_deletion_is_finished_after_a_restart(node: Node) -> None:
+def test_a_deletion_is_finished_after_a_restart(node: Any) -> None:
     manager = node.start()
     node.create(manager)
     manager.delete(TopicPartition("topic", 0))
@@ -274,140 +213,13 @@ def test_a_deletion_is_finished_after_a_restart(node: Node) -> None:
     assert not [name for name in node.disk.list_directory("/a") if "-delete" in name]
 
 
-def test_strays_are_moved_aside_and_kept(node: Node, make_batch: MakeBatch) -> None:
-    manager = node.start()
-    append(node.create(manager, "wanted"), make_batch(1))
-    append(node.create(manager, "stray"), make_batch(1))
-
-    moved = manager.move_aside_strays(lambda log: log.topic_partition.topic == "stray")
-
-    assert moved == [TopicPartition("stray", 0)]
-    assert [log.topic_partition.topic for log in manager.logs()] == ["wanted"]
-    node.disk.kill()
-    assert [log.topic_partition.topic for log in node.start().logs()] == ["wanted"]
-
-
-def make_duplicates(
-    node: Node, make_batch: MakeBatch, *, ends: dict[str, int], topic_ids: dict[str, Uuid] | None = None
-) -> None:
-    """Leave a log of topic-0 in /a and in /b, with so many records each."""
-    for path, end in ends.items():
-        others = [each for each in ends if each != path]
-        for other in others:
-            node.disk.break_directory(other)
-        manager = node.start()
-        log = manager.get_or_create(
-            TopicPartition("topic", 0), topic_id=(topic_ids or {}).get(path, TOPIC_ID), config=node.config
-        )
-        for _ in range(end):
-            append(log, make_batch(1))
-        manager.close()
-        node.disk.repair_directories()
-        node.disk.kill()
-    node.failures.clear()
-
-
-def lose(node: Node, manager: LogManager, path: str) -> None:
-    """Let a directory fail, and the manager notice it."""
-    node.disk.break_directory(path)
-    node.clock.advance(60_000)
-    manager.tick(node.clock.monotonic_ms())
-    assert node.failures == [path]
-
-
-def strays(node: Node) -> list[str]:
-    return [f"{path}/{name}" for path in ("/a", "/b") for name in node.disk.list_directory(path) if "-stray" in name]
-
-
-@pytest.mark.parametrize(
-    ("ends", "directory_id", "kept"),
-    [
-        pytest.param({"/a": 3, "/b": 1}, B_ID, "/b", id="the-one-that-the-metadata-names"),
-        pytest.param({"/a": 1, "/b": 3}, A_ID, "/a", id="wherever-that-is"),
-        pytest.param({"/a": 3, "/b": 1}, None, "/a", id="without-such-a-name-the-longest"),
-        pytest.param({"/a": 1, "/b": 3}, Uuid(b"c" * 16), "/b", id="likewise-with-a-name-of-neither"),
-    ],
-)
-def test_of_two_logs_of_a_partition_one_is_used_and_the_other_kept_aside(
-    node: Node,
-    make_batch: MakeBatch,
-    caplog: pytest.LogCaptureFixture,
-    ends: dict[str, int],
-    directory_id: Uuid | None,
-    kept: str,
-) -> None:
-    make_duplicates(node, make_batch, ends=ends)
-    aside = "/b" if kept == "/a" else "/a"
-
-    manager = node.start()
-    log = node.create(manager, directory_id=directory_id)
-
-    assert (log.directory, log.log_end_offset) == (f"{kept}/topic-0", ends[kept])
-    assert list(manager.logs()) == [log]
-    (stray,) = strays(node)
-    assert stray.startswith(f"{aside}/topic-0.")
-    assert f"Duplicate log directories found: {aside}/topic-0 is not used ({kept}/topic-0 is)" in caplog.text
-    manager.close()
-    node.disk.kill()
-    assert [log.directory for log in node.start().logs()] == [f"{kept}/topic-0"]
-
-
-def test_a_duplicate_of_another_topic_is_never_the_one_that_is_used(node: Node, make_batch: MakeBatch) -> None:
-    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": Uuid(b"o" * 16)})
-
-    assert node.create(node.start(), directory_id=A_ID).directory == "/b/topic-0"
-
-
-def test_duplicates_of_another_topic_make_room_for_a_new_log(node: Node, make_batch: MakeBatch) -> None:
-    old = Uuid(b"o" * 16)
-    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1}, topic_ids={"/a": old, "/b": old})
-
-    assert node.create(node.start()).log_end_offset == 0
-    assert len(strays(node)) == 2
-
-
-def test_duplicates_are_kept_as_they_are_until_somebody_decides(node: Node, make_batch: MakeBatch) -> None:
-    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
-    manager = node.start()
-    assert list(manager.logs()) == []
-    manager.close()
-    node.disk.kill()
-
-    manager = node.start()
-
-    assert [manager.get(TopicPartition("topic", 0)), strays(node)] == [None, []]
-    assert node.create(manager, directory_id=A_ID).log_end_offset == 3
-
-
-def test_duplicates_that_the_metadata_gives_to_nobody_here_are_strays(node: Node, make_batch: MakeBatch) -> None:
-    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
-    manager = node.start()
-
-    manager.move_aside_strays(lambda log: True)
-
-    assert len(strays(node)) == 2
-    assert node.create(manager).log_end_offset == 0
-
-
-def test_nobody_decides_while_the_directory_of_one_of_them_is_lost(node: Node, make_batch: MakeBatch) -> None:
-    make_duplicates(node, make_batch, ends={"/a": 3, "/b": 1})
-    manager = node.start()
-    lose(node, manager, "/a")
-
-    with pytest.raises(StorageError, match="/a, which holds topic-0, is offline"):
-        node.create(manager)
-
-    node.disk.repair_directories()
-    assert strays(node) == []
-
-
-def test_the_quorums_log_is_not_the_managers(node: Node) -> None:
+def test_the_quorums_log_is_not_the_managers(node: Any) -> None:
     node.disk.make_directory("/a/__cluster_metadata-0")
 
     assert list(node.start().logs()) == []
 
 
-def test_a_new_configuration_reaches_the_topics_logs(node: Node) -> None:
+def test_a_new_configuration_reaches_the_topics_logs(node: Any) -> None:
     manager = node.start()
     logs = [node.create(manager, topic) for topic in ("topic", "other")]
 
@@ -425,7 +237,7 @@ def test_a_new_configuration_reaches_the_topics_logs(node: Node) -> None:
     [pytest.param(HOUR_MS, False, id="reached"), pytest.param(HOUR_MS + 1, True, id="one-ms-more")],
 )
 def test_producers_expire_by_the_newest_setting(
-    node: Node, make_batch: MakeBatch, clock: Any, expiration_ms: int, is_known: bool
+    node: Any, make_batch: MakeBatch, clock: Any, expiration_ms: int, is_known: bool
 ) -> None:
     node.manager_config = LogManagerConfig(producer_id_expiration_check_interval_ms=HOUR_MS)
     manager = node.start()
@@ -442,7 +254,7 @@ def test_producers_expire_by_the_newest_setting(
     assert [bool(log.active_producers()) for log in logs] == [is_known] * 4
 
 
-def test_a_clean_stop_keeps_every_offset(node: Node, make_batch: MakeBatch) -> None:
+def test_a_clean_stop_keeps_every_offset(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -460,7 +272,7 @@ def test_a_clean_stop_keeps_every_offset(node: Node, make_batch: MakeBatch) -> N
 
 
 def test_a_clean_stop_syncs_what_was_written_and_nothing_of_logs_that_were_not(
-    node: Node, make_batch: MakeBatch
+    node: Any, make_batch: MakeBatch
 ) -> None:
     manager = node.start()
     append(node.create(manager, directory_id=A_ID), make_batch(5))
@@ -482,7 +294,7 @@ def test_a_clean_stop_syncs_what_was_written_and_nothing_of_logs_that_were_not(
     assert manager.previous_broker_epoch() == 17
 
 
-def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Node, make_batch: MakeBatch) -> None:
+def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -494,7 +306,7 @@ def test_what_was_cut_off_an_empty_log_stays_away_after_a_clean_stop(node: Node,
     assert node.create(node.start()).log_end_offset == 0
 
 
-def test_a_clean_stop_vouches_once(node: Node) -> None:
+def test_a_clean_stop_vouches_once(node: Any) -> None:
     node.start().close(broker_epoch=17)
     node.disk.crash()
     assert node.start().previous_broker_epoch() == 17
@@ -503,14 +315,14 @@ def test_a_clean_stop_vouches_once(node: Node) -> None:
     assert node.start().previous_broker_epoch() == -1
 
 
-def test_kafkas_empty_marker_is_a_clean_stop_of_unknown_epoch(node: Node) -> None:
+def test_kafkas_empty_marker_is_a_clean_stop_of_unknown_epoch(node: Any) -> None:
     for path in ("/a", "/b"):
         node.disk.open(f"{path}/.kafka_cleanshutdown", create=True)
 
     assert node.start().previous_broker_epoch() == -1
 
 
-def test_a_kill_loses_nothing_that_was_written(node: Node, make_batch: MakeBatch) -> None:
+def test_a_kill_loses_nothing_that_was_written(node: Any, make_batch: MakeBatch) -> None:
     append(node.create(node.start()), make_batch(5))
     node.disk.kill()
 
@@ -519,7 +331,7 @@ def test_a_kill_loses_nothing_that_was_written(node: Node, make_batch: MakeBatch
     assert (log.log_end_offset, log.truncated_bytes) == (5, 0)
 
 
-def test_checkpoints_are_written_in_time(node: Node, make_batch: MakeBatch) -> None:
+def test_checkpoints_are_written_in_time(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(5))
@@ -538,7 +350,7 @@ def test_checkpoints_are_written_in_time(node: Node, make_batch: MakeBatch) -> N
     assert node.disk.contents("/a/log-start-offset-checkpoint") == b"0\n0\n"
 
 
-def test_a_truncation_writes_the_recovery_point_at_once(node: Node, make_batch: MakeBatch) -> None:
+def test_a_truncation_writes_the_recovery_point_at_once(node: Any, make_batch: MakeBatch) -> None:
     log = node.create(node.start())
     append(log, make_batch(5))
     append(log, make_batch(5))
@@ -551,7 +363,7 @@ def test_a_truncation_writes_the_recovery_point_at_once(node: Node, make_batch: 
     assert node.disk.contents("/a/recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 0\n"
 
 
-def test_a_malformed_checkpoint_takes_its_directory_offline(node: Node) -> None:
+def test_a_malformed_checkpoint_takes_its_directory_offline(node: Any) -> None:
     node.create(node.start())
     node.disk.kill()
     node.disk.open("/a/recovery-point-offset-checkpoint", create=True).pwritev([b"garbage"], 0)
@@ -561,7 +373,7 @@ def test_a_malformed_checkpoint_takes_its_directory_offline(node: Node) -> None:
     assert (manager.offline_directories(), node.failures) == (["/a"], ["/a"])
 
 
-def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Node, make_batch: MakeBatch) -> None:
+def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()
     count = 2 * ITEMS_PER_SLICE + 3
@@ -582,7 +394,7 @@ def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Node, make_batch:
     assert manager.due_ms > now_ms
 
 
-def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Node, make_batch: MakeBatch) -> None:
+def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()
     count = 3 * ITEMS_PER_SLICE
@@ -599,7 +411,7 @@ def test_a_duty_that_takes_longer_than_its_interval_reaches_every_log(node: Node
     assert sum(log.log_start_offset for log in manager.logs()) == count
 
 
-def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Node, make_batch: MakeBatch) -> None:
+def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS, file_delete_delay_ms=0)
     manager = node.start()
     for partition in range(2 * ITEMS_PER_SLICE):
@@ -620,7 +432,7 @@ def test_a_log_that_was_deleted_meanwhile_is_spared_its_duties(node: Node, make_
 # --- a directory that fails
 
 
-def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Node, make_batch: MakeBatch) -> None:
+def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     lost, kept = node.create(manager, partition=0), node.create(manager, partition=1)
     node.disk.fail_next("write", errno.EIO, path_part="/a/topic-0")
@@ -639,7 +451,7 @@ def test_a_failed_directory_takes_its_logs_along_and_spares_the_others(node: Nod
 
 
 def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_time(
-    node: Node, make_batch: MakeBatch
+    node: Any, make_batch: MakeBatch
 ) -> None:
     """Found by the simulator (seed 48): its new log was empty, and the controller was told that it is the replica."""
     append(node.create(node.start(), directory_id=A_ID), make_batch(1))
@@ -658,14 +470,14 @@ def test_a_log_is_not_made_elsewhere_while_its_directory_was_offline_all_the_tim
     assert node.create(node.start(), directory_id=A_ID).log_end_offset == 1
 
 
-def test_a_lost_log_is_not_made_anew_in_another_directory(node: Node, make_batch: MakeBatch) -> None:
+def test_a_lost_log_is_not_made_anew_in_another_directory(node: Any, make_batch: MakeBatch) -> None:
     """Found by the simulator (seed 2126428070): the directory came back, and the node had two logs of the partition.
 
     The metadata did not name the directory yet. A topic that was made anew meanwhile has nothing in the lost one.
     """
     manager = node.start()
     append(node.create(manager), make_batch(1))
-    lose(node, manager, "/a")
+    node.lose(manager, "/a")
 
     with pytest.raises(StorageError, match="/a, which holds topic-0, is offline"):
         node.create(manager)
@@ -675,7 +487,7 @@ def test_a_lost_log_is_not_made_anew_in_another_directory(node: Node, make_batch
 
 
 def test_a_log_that_could_not_be_loaded_as_its_directory_failed_is_not_made_anew(
-    node: Node, make_batch: MakeBatch
+    node: Any, make_batch: MakeBatch
 ) -> None:
     manager = node.start()
     for partition in range(3):
@@ -691,7 +503,7 @@ def test_a_log_that_could_not_be_loaded_as_its_directory_failed_is_not_made_anew
             node.create(manager, partition=partition)
 
 
-def test_every_directory_gone_is_the_end(node: Node) -> None:
+def test_every_directory_gone_is_the_end(node: Any) -> None:
     node.disk.fail_next("make_directory", errno.EIO)
     node.disk.fail_next("make_directory", errno.EIO)
 
@@ -699,7 +511,7 @@ def test_every_directory_gone_is_the_end(node: Node) -> None:
         node.start()
 
 
-def test_a_directory_that_fails_to_close_leaves_no_marker(node: Node, make_batch: MakeBatch) -> None:
+def test_a_directory_that_fails_to_close_leaves_no_marker(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     append(node.create(manager), make_batch(1))
     node.disk.fail_next("sync", errno.EIO, path_part="/a/topic-0")
@@ -710,7 +522,7 @@ def test_a_directory_that_fails_to_close_leaves_no_marker(node: Node, make_batch
     assert node.disk.exists("/b/.kafka_cleanshutdown")
 
 
-def test_the_space_of_a_directory_is_its_file_systems(node: Node) -> None:
+def test_the_space_of_a_directory_is_its_file_systems(node: Any) -> None:
     node.disk.capacity_bytes = 1_000_000
 
     space = node.start().space_of("/a")
@@ -719,7 +531,7 @@ def test_the_space_of_a_directory_is_its_file_systems(node: Node) -> None:
     assert 0 < space.usable_bytes < 1_000_000
 
 
-def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Node) -> None:
+def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Any) -> None:
     manager = node.start()
     count = ITEMS_PER_SLICE + 2
     for partition in range(count):
@@ -740,7 +552,7 @@ def test_directories_of_deleted_logs_are_removed_a_slice_per_tick(node: Node) ->
     assert (before, after_one, left()) == (count, 2, 0)
 
 
-def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Node, make_batch: MakeBatch) -> None:
+def test_a_checkpoint_that_is_under_way_at_the_end_harms_nothing(node: Any, make_batch: MakeBatch) -> None:
     manager = node.start()
     log = node.create(manager)
     append(log, make_batch(3))

@@ -1,0 +1,202 @@
+"""When a partition's log is synced, and how it ends when its disk fails."""
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.errors import (
+    StorageError,
+)
+from ottla.log.partition_log import PartitionLog
+from ottla.simulator.disk import SimulatedDisk
+
+NOW_MS = 1_700_000_000_000
+DIRECTORY = "/data/topic-0"
+
+OpenLog = Callable[..., PartitionLog]
+MakeBatch = Callable[..., bytearray]
+
+
+def append(log: PartitionLog, batch: bytearray | bytes, **options: Any) -> tuple[int, int]:
+    result = log.append_as_leader(batch, leader_epoch=options.pop("leader_epoch", 0), now_ms=NOW_MS, **options)
+    return result.first_offset, result.last_offset
+
+
+# --- durability
+
+
+def test_nothing_is_synced_unless_somebody_asks(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    before = disk.operations["sync"]
+    for _ in range(10):
+        append(log, make_batch(1))
+
+    assert (disk.operations["sync"], log.recovery_point) == (before, 0)
+
+
+def test_an_append_costs_one_write(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(index_interval_bytes=0)
+    append(log, make_batch(1))
+    before = disk.operations.copy()
+
+    append(log, make_batch(1))
+
+    assert disk.operations - before == {"write": 1}
+
+
+def test_flush_messages_syncs_before_the_answer(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log(flush_messages=3)
+
+    append(log, make_batch(2))
+    assert log.recovery_point == 0
+    append(log, make_batch(1))
+    assert log.recovery_point == 3
+
+
+def test_flush_ms_syncs_off_the_loop(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(flush_ms=1000)
+    append(log, make_batch(1))
+
+    log.tick(NOW_MS + 999)
+    assert disk.complete_syncs() == 0
+    log.tick(NOW_MS + 1000)
+    log.tick(NOW_MS + 1001)
+
+    assert (disk.complete_syncs(), log.recovery_point) == (1, 1)
+
+
+def test_a_sync_does_not_vouch_for_what_was_written_after_a_truncation(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(5))
+    log.flush_later(lambda error: None)
+    log.truncate_to(0)
+    append(log, make_batch(5))
+
+    disk.complete_syncs()
+
+    assert log.recovery_point == 0
+
+
+def test_a_flush_does_not_rely_on_one_that_is_under_way(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    log.flush()
+    log.truncate_to(0)
+    log.flush_later(lambda error: None)
+
+    log.flush()
+
+    assert disk.durable_contents(f"{DIRECTORY}/00000000000000000000.log") == b""
+
+
+def test_a_sync_off_the_loop_does_not_sync_again_what_earlier_ones_have_synced(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    counts = []
+    for _ in range(6):
+        append(log, make_batch(2))
+        log.roll(NOW_MS)
+        before = disk.operations["sync"]
+        disk.complete_syncs()
+        counts.append(disk.operations["sync"] - before)
+
+    log.flush_later(lambda error: None)
+    before = disk.operations["sync"]
+    disk.complete_syncs()
+
+    assert len(set(counts[1:])) == 1, "the segment that was rolled, its indexes, the new one, the directory"
+    assert disk.operations["sync"] - before == 1, "the active segment"
+
+
+def test_a_sync_does_not_vouch_for_a_segment_that_was_sealed_again_meanwhile(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log(index_interval_bytes=1)
+    for _ in range(3):
+        append(log, make_batch(2))
+    log.roll(NOW_MS)
+    log.truncate_to(4)
+    for _ in range(3):
+        append(log, make_batch(3))
+    log.roll(NOW_MS)
+    disk.complete_syncs()
+
+    log.flush()
+
+    path = f"{DIRECTORY}/00000000000000000000.index"
+    assert disk.durable_contents(path) == disk.contents(path)
+
+
+def test_flush_later_reports_when_it_is_done(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    append(log, make_batch(5))
+    done: list[StorageError | None] = []
+
+    log.flush_later(done.append)
+    assert done == []
+    disk.complete_syncs()
+
+    assert (done, log.recovery_point) == ([None], 5)
+
+
+# --- a disk that fails
+
+
+@pytest.mark.parametrize(
+    ("operation", "error_number"),
+    [
+        pytest.param("write", errno.ENOSPC, id="no-space"),
+        pytest.param("write", errno.EIO, id="write-error"),
+    ],
+)
+def test_a_failed_write_ends_the_log(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, operation: str, error_number: int
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next(operation, error_number, path_part=".log")
+
+    with pytest.raises(StorageError, match=r"cannot write .* to /data/topic-0/0{20}\.log"):
+        append(log, make_batch(2))
+    with pytest.raises(StorageError):
+        append(log, make_batch(2))
+
+    assert log.log_end_offset == 2
+    disk.kill()
+    recovered = open_log()
+    assert (recovered.log_end_offset, recovered.truncated_bytes > 0) == (2, True)
+
+
+def test_a_failed_sync_ends_the_log_and_is_not_tried_again(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next("sync", errno.EIO)
+    done: list[StorageError | None] = []
+
+    log.flush_later(done.append)
+    disk.complete_syncs()
+
+    assert isinstance(done[0], StorageError)
+    assert (log.failure, log.recovery_point) == (done[0], 0)
+    with pytest.raises(StorageError):
+        log.flush()
+
+
+def test_a_failed_read_ends_the_log(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log()
+    append(log, make_batch(2))
+    disk.fail_next("read", errno.EIO)
+
+    with pytest.raises(StorageError, match="cannot read"):
+        log.read(0, size_bytes_max=100)
+
+    assert log.failure is not None
