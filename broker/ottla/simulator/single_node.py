@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from ottla.config.node_config import NodeConfig
+from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock
+from ottla.sasl.client_login import ClientLogin
 from ottla.server.node import Node
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
@@ -26,6 +28,8 @@ from ottla.wire.messages.registry import (
     response_header_version,
     response_type,
 )
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -138,6 +142,24 @@ class Client:
                 return answer
             self.node.run(10)
         raise AssertionError(f"no answer to {request!r} within a minute")
+
+    def handshake(self, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
+        return self.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, version)
+
+    def send_token(self, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
+        return self.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, version)
+
+    def log_in(self, user: str, password: str, mechanism: str = "PLAIN") -> SaslAuthenticateResponse:
+        """Return the last answer of a login: the one that lets in, or the refusal."""
+        assert self.handshake(mechanism).error_code == ErrorCode.NONE
+        exchange = ClientLogin(mechanism, user, password).new_exchange(SeededRandom(1).randrange)
+        token: bytes | None = exchange.first()
+        while token is not None:
+            answer = self.send_token(token)
+            if answer.error_code != ErrorCode.NONE:
+                return answer
+            token = exchange.evaluate(bytes(answer.auth_bytes))
+        return answer
 
 
 class RunningNode:

@@ -9,7 +9,6 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.metadata.image import EMPTY_IMAGE, Provenance
-from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.simulator.chance import SeededRandom
@@ -34,10 +33,11 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 DOOR = "LOCKED"
+ALICE = ("alice", "secret")
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_eve="evil";'
 LOCKED = {
     "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
@@ -74,28 +74,6 @@ def renewable(world: World) -> RunningNode:
     return start(world, **{"connections.max.reauth.ms": "5000"})
 
 
-def handshake(client: Client, mechanism: str, version: int = 1) -> SaslHandshakeResponse:
-    return client.ask(SaslHandshakeRequest(mechanism=mechanism), SaslHandshakeResponse, version)
-
-
-def send_token(client: Client, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
-    return client.ask(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, version)
-
-
-def log_in(
-    client: Client, user: str = "alice", password: str = "secret", mechanism: str = "PLAIN"
-) -> SaslAuthenticateResponse:
-    assert handshake(client, mechanism).error_code == ErrorCode.NONE
-    exchange = ClientLogin(mechanism, user, password).new_exchange(SeededRandom(1).randrange)
-    token: bytes | None = exchange.first()
-    while token is not None:
-        answer = send_token(client, token)
-        if answer.error_code != ErrorCode.NONE:
-            return answer
-        token = exchange.evaluate(bytes(answer.auth_bytes))
-    return answer
-
-
 def is_served(client: Client) -> bool:
     return client.ask(EVERYTHING, MetadataResponse, 9).cluster_id is not None
 
@@ -121,7 +99,7 @@ def test_a_right_password_lets_in(locked: RunningNode, asks_versions: bool) -> N
     client = locked.connect(DOOR)
     if asks_versions:
         assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
-    answer = log_in(client)
+    answer = client.log_in(*ALICE)
 
     assert (answer.error_code, answer.session_lifetime_ms) == (ErrorCode.NONE, 0)
     assert is_served(client)
@@ -134,15 +112,15 @@ def test_a_credential_counts_from_the_moment_it_is_committed_to_its_removal(
     locked: RunningNode, mechanism: ScramMechanism
 ) -> None:
     name = mechanism.mechanism_name
-    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     set_credential(locked, mechanism, "bob", "pencil")
-    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.NONE
     set_credential(locked, mechanism, "bob", "pen")
-    assert log_in(locked.connect(DOOR), "bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(DOOR).log_in("bob", "pencil", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     removal = ScramCredentialDeletion(name="bob", mechanism=mechanism)
     locked.connect().ask(AlterUserScramCredentialsRequest(deletions=[removal]), AlterUserScramCredentialsResponse, 0)
 
-    assert log_in(locked.connect(DOOR), "bob", "pen", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(DOOR).log_in("bob", "pen", name).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_credentials_outlive_the_process(world: World) -> None:
@@ -151,7 +129,7 @@ def test_credentials_outlive_the_process(world: World) -> None:
     first.node.close()
 
     again = start(world)
-    assert log_in(again.connect(DOOR), "bob", "pencil", "SCRAM-SHA-512").error_code == ErrorCode.NONE
+    assert again.connect(DOOR).log_in("bob", "pencil", "SCRAM-SHA-512").error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -170,7 +148,7 @@ def test_a_wrong_password_is_answered_late_and_ends_the_connection(
     locked: RunningNode, user: str, password: str, mechanism: str, message: str
 ) -> None:
     client = locked.connect(DOOR)
-    answer = log_in(client, user, password, mechanism)
+    answer = client.log_in(user, password, mechanism)
 
     assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
     assert client.is_closed
@@ -179,7 +157,7 @@ def test_a_wrong_password_is_answered_late_and_ends_the_connection(
 
 def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    handshake(client, "PLAIN")
+    client.handshake("PLAIN")
     request = SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong")
     client.send(request, 2)
     locked.run(90)
@@ -193,7 +171,7 @@ def test_the_answer_to_a_failed_login_waits_and_nothing_is_read_meanwhile(locked
 
 def test_a_mechanism_that_is_not_offered_is_refused_with_those_that_are(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    answer = handshake(client, "GSSAPI")
+    answer = client.handshake("GSSAPI")
 
     assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -246,9 +224,9 @@ def test_nothing_else_is_served_before_the_login(
 
 def test_a_second_handshake_is_an_error(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    handshake(client, "PLAIN")
+    client.handshake("PLAIN")
 
-    assert handshake(client, "SCRAM-SHA-512").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.handshake("SCRAM-SHA-512").error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.is_closed
 
 
@@ -260,7 +238,7 @@ def test_an_unknown_version_of_api_versions_may_be_followed_by_a_known_one(locke
     assert refused is not None
     assert ApiVersionsResponse.decode(refused, 0, 4).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert client.ask(SOFTWARE, ApiVersionsResponse, 3).error_code == ErrorCode.NONE
-    assert log_in(client).error_code == ErrorCode.NONE
+    assert client.log_in(*ALICE).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("count", "is_refused"), [(3, False), (4, True)], ids=["three-times", "four-times"])
@@ -274,7 +252,7 @@ def test_api_versions_is_not_asked_without_end(locked: RunningNode, count: int, 
 
 def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    handshake(client, "PLAIN", 0)
+    client.handshake("PLAIN", 0)
     token = b"\0alice\0secret"
     client.send_bytes(struct.pack(">i", len(token)) + token)
 
@@ -284,7 +262,7 @@ def test_old_clients_send_bare_tokens_after_a_handshake_of_version_zero(locked: 
 
 def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    handshake(client, "PLAIN", 0)
+    client.handshake("PLAIN", 0)
     client.peer.takes_bytes = False
     locked.network.queued_size_bytes_max = 3
     client.send_bytes(struct.pack(">i", 13) + b"\0alice\0secret")
@@ -299,7 +277,7 @@ def test_after_an_answer_to_a_bare_token_that_is_not_taken_nothing_is_served(loc
 
 def test_a_wrong_bare_token_is_not_answered(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    handshake(client, "PLAIN", 0)
+    client.handshake("PLAIN", 0)
     client.send_bytes(struct.pack(">i", 12) + b"\0alice\0wrong")
     locked.run(90)
     assert not client.is_closed
@@ -319,7 +297,7 @@ def test_a_frame_before_the_login_has_a_limit_of_its_own(locked: RunningNode, si
 
 def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    log_in(client)
+    client.log_in(*ALICE)
     client.send_bytes(struct.pack(">ihhih", 524_289, 0, 3, 1, -1))
 
     assert not client.is_closed
@@ -327,8 +305,8 @@ def test_after_the_login_a_frame_may_be_as_large_as_anybody_s(locked: RunningNod
 
 def test_who_is_not_logged_in_after_half_a_minute_is_closed(locked: RunningNode) -> None:
     silent, slow, in_time = (locked.connect(DOOR) for _ in range(3))
-    handshake(slow, "PLAIN")
-    log_in(in_time)
+    slow.handshake("PLAIN")
+    in_time.log_in(*ALICE)
     locked.run(LOGIN_MS_MAX - 50)
     assert not silent.is_closed
     assert len(locked.node.gateway.authentication) == 2
@@ -364,7 +342,7 @@ def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode)
     assert gateway._login_memory.held_bytes <= gateway._login_memory.limit_bytes + first_bytes
     assert gateway._login_memory.waiter_count > 0
     assert gateway.memory.held_bytes == 0
-    assert log_in(locked.connect(DOOR)).error_code == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
     locked.run(LOGIN_MS_MAX + 1_000)
     assert all(client.is_closed for client in crowd)
     assert gateway._login_memory.held_bytes == 0
@@ -410,23 +388,23 @@ def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(lock
 def test_a_listener_without_sasl_has_nothing_to_log_in_at(locked: RunningNode) -> None:
     client = locked.connect()
 
-    assert handshake(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert send_token(client, b"\0alice\0secret").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.send_token(b"\0alice\0secret").error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert is_served(client)
     assert locked.node.gateway._connections[client.peer.connection].guard is None
 
 
 def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    log_in(client)
+    client.log_in(*ALICE)
 
     assert locked.node.gateway._connections[client.peer.connection].guard is None
-    assert send_token(client, b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.send_token(b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    assert log_in(client).session_lifetime_ms == 5_000
+    assert client.log_in(*ALICE).session_lifetime_ms == 5_000
     renewable.run(5_000)
     assert is_served(client)
     renewable.run(10)
@@ -438,10 +416,10 @@ def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) ->
 
 def test_a_renewal_begins_a_session_anew(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
+    client.log_in(*ALICE)
     for _ in range(3):
         renewable.run(5_010)
-        assert log_in(client).session_lifetime_ms == 5_000
+        assert client.log_in(*ALICE).session_lifetime_ms == 5_000
         assert is_served(client)
 
     assert renewable.node.gateway.authentication.counters[DOOR, "PLAIN"].renewals == 3
@@ -449,9 +427,9 @@ def test_a_renewal_begins_a_session_anew(renewable: RunningNode) -> None:
 
 def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
     client = locked.connect(DOOR)
-    log_in(client)
+    client.log_in(*ALICE)
 
-    answer = handshake(client, "PLAIN")
+    answer = client.handshake("PLAIN")
 
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     assert is_served(client)
@@ -459,18 +437,18 @@ def test_a_login_that_does_not_end_is_not_renewed(locked: RunningNode) -> None:
 
 def test_a_renewal_may_not_begin_within_a_second_of_the_last(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
-    log_in(client)
-    assert handshake(client, "PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
+    client.log_in(*ALICE)
+    client.log_in(*ALICE)
+    assert client.handshake("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
     renewable.run(1_000)
 
-    assert log_in(client).error_code == ErrorCode.NONE
+    assert client.log_in(*ALICE).error_code == ErrorCode.NONE
 
 
 def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
-    answer = log_in(client, "eve", "evil")
+    client.log_in(*ALICE)
+    answer = client.log_in("eve", "evil")
 
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.eve"
@@ -480,8 +458,8 @@ def test_a_renewal_keeps_the_user(renewable: RunningNode) -> None:
 def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
     set_credential(renewable, ScramMechanism.SCRAM_SHA_256, "alice", "secret")
     client = renewable.connect(DOOR)
-    log_in(client)
-    answer = log_in(client, mechanism="SCRAM-SHA-256")
+    client.log_in(*ALICE)
+    answer = client.log_in(*ALICE, "SCRAM-SHA-256")
 
     assert answer.error_message == (
         "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism 'PLAIN'"
@@ -491,8 +469,8 @@ def test_a_renewal_keeps_the_mechanism(renewable: RunningNode) -> None:
 
 def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
-    handshake(client, "PLAIN")
+    client.log_in(*ALICE)
+    client.handshake("PLAIN")
     client.send(EVERYTHING, 9)
 
     assert client.is_closed
@@ -502,8 +480,8 @@ def test_during_a_renewal_nothing_else_is_served(renewable: RunningNode) -> None
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"], ids=["its-own-mechanism", "another-mechanism"])
 def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: RunningNode, mechanism: str) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
-    assert handshake(client, mechanism, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    client.log_in(*ALICE)
+    assert client.handshake(mechanism, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert is_served(client)
 
     client.send_bytes(struct.pack(">i", 13) + b"\0alice\0secret")
@@ -513,7 +491,7 @@ def test_a_renewal_does_not_begin_with_a_handshake_of_version_zero(renewable: Ru
 
 def test_a_session_that_is_over_is_not_renewed_with_a_handshake_of_version_zero(renewable: RunningNode) -> None:
     client = renewable.connect(DOOR)
-    log_in(client)
+    client.log_in(*ALICE)
     renewable.run(5_010)
     client.send(SaslHandshakeRequest(mechanism="PLAIN"), 0)
 
@@ -525,7 +503,7 @@ def test_a_defect_in_a_login_ends_its_connection_only(
     locked: RunningNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, other = locked.connect(DOOR), locked.connect()
-    handshake(client, "PLAIN")
+    client.handshake("PLAIN")
     monkeypatch.setattr(ConnectionLogin, "_refuse", lambda *_: 1 // 0)
     client.send(EVERYTHING, 9)
 
@@ -550,11 +528,11 @@ def set_jaas(locked: RunningNode, jaas: str) -> int:
 
 def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
     before = locked.connect(DOOR)
-    log_in(before)
+    before.log_in(*ALICE)
 
     assert set_jaas(locked, JAAS.replace('user_eve="evil"', 'user_bob="zebra"')) == ErrorCode.NONE
-    assert log_in(locked.connect(DOOR), "bob", "zebra").error_code == ErrorCode.NONE
-    assert log_in(locked.connect(DOOR), "eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert locked.connect(DOOR).log_in("bob", "zebra").error_code == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in("eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert is_served(before)
 
 
@@ -574,14 +552,14 @@ def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptu
 
 def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
     assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
-    assert log_in(locked.connect(DOOR)).error_code == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
 
 
 def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others_do(world: World) -> None:
     def shown(running: RunningNode, user: str) -> list[str]:
         client = running.connect(DOOR)
-        handshake(client, "SCRAM-SHA-512")
-        answer = send_token(client, f"n,,n={user},r=nonce".encode())
+        client.handshake("SCRAM-SHA-512")
+        answer = client.send_token(f"n,,n={user},r=nonce".encode())
         return bytes(answer.auth_bytes).decode().split(",")[1:]
 
     first = start(world)
@@ -605,11 +583,11 @@ def test_failed_logins_are_counted_and_logged_once_a_second_without_a_secret(
     with caplog.at_level(logging.DEBUG):
         for _ in range(5):
             client = locked.connect(DOOR)
-            handshake(client, "PLAIN")
+            client.handshake("PLAIN")
             client.send(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0hunter2".encode()), 2)
         lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
         locked.run(1_100)
-        log_in(locked.connect(DOOR), user, "hunter2")
+        locked.connect(DOOR).log_in(user, "hunter2")
 
     assert len(lines) == 1
     assert "10.0.0.7:5000 on LOCKED" in lines[0]
