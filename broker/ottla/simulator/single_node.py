@@ -46,6 +46,18 @@ PROPERTIES = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
+DOOR = "LOCKED"
+"""A listener that asks for a login, of the node with these settings; alice and eve are known at it."""
+ALICE = ("alice", "secret")
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_eve="evil";'
+LOCKED = {
+    "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
+    "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
+    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{DOOR}:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config": JAAS,
+    "connection.failed.authentication.delay.ms": "100",
+}
 DIALLED = Endpoint("localhost", 9092)
 
 

@@ -12,7 +12,7 @@ from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
+from ottla.simulator.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -21,32 +21,10 @@ from ottla.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from ottla.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-DOOR = "LOCKED"
-ALICE = ("alice", "secret")
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_eve="evil";'
-LOCKED = {
-    "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
-    "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
-    "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{DOOR}:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config": JAAS,
-    "connection.failed.authentication.delay.ms": "100",
-}
 INSIDE = {
     "listeners": f"{LOCKED['listeners']},INSIDE://localhost:9094",
     "advertised.listeners": f"{LOCKED['advertised.listeners']},INSIDE://localhost:9094",
@@ -511,48 +489,6 @@ def test_a_defect_in_a_login_ends_its_connection_only(
     assert client.take_frame() is None
     assert "the login of 10.0.0.7:5000 on LOCKED failed" in caplog.text
     assert is_served(other)
-
-
-# --- settings that change while the node runs
-
-
-def set_jaas(locked: RunningNode, jaas: str) -> int:
-    value = AlterableConfig(name=f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config", value=jaas)
-    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[value])
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    answer = locked.connect().ask(request, IncrementalAlterConfigsResponse, 1).responses[0]
-    assert "zebra" not in (answer.error_message or "")
-    locked.run(100)
-    return answer.error_code
-
-
-def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
-    before = locked.connect(DOOR)
-    before.log_in(*ALICE)
-
-    assert set_jaas(locked, JAAS.replace('user_eve="evil"', 'user_bob="zebra"')) == ErrorCode.NONE
-    assert locked.connect(DOOR).log_in("bob", "zebra").error_code == ErrorCode.NONE
-    assert locked.connect(DOOR).log_in("eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert is_served(before)
-
-
-def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
-        set_jaas(locked, JAAS.replace("evil", "zebra"))
-        broker = DescribeConfigsResource(resource_type=4, resource_name="1")
-        request = DescribeConfigsRequest(resources=[broker], include_synonyms=True, include_documentation=True)
-        described = repr(locked.connect().ask(request, DescribeConfigsResponse, 4))
-
-    assert "sasl.jaas.config" in described
-    for secret in ("zebra", "user_alice"):
-        assert secret not in described
-        assert secret not in caplog.text
-    assert "user_alice" not in repr(locked.node.config)
-
-
-def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
-    assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
-    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
 
 
 def test_a_user_that_is_not_there_looks_the_same_after_a_start_and_as_the_others_do(world: World) -> None:

@@ -1,20 +1,42 @@
 """Settings that are changed while the node runs take effect without a restart."""
 
+import logging
+
 import pytest
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import World
+from ottla.simulator.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, produce
 from ottla.types import TopicPartition
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
+    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 SET = 0
+
+
+def set_on_broker(client: Client, name: str, key: str, value: str) -> AlterConfigsResourceResponse:
+    """Set ``key`` of the broker with this id, of all brokers where ``name`` is empty."""
+    setting = AlterableConfig(name=key, config_operation=SET, value=value)
+    resource = AlterConfigsResource(resource_type=ConfigResourceType.BROKER, resource_name=name, configs=[setting])
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    return client.ask(request, IncrementalAlterConfigsResponse, 1).responses[0]
+
+
+@pytest.fixture
+def locked(world: World) -> RunningNode:
+    return world.start_node(**LOCKED)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +52,44 @@ def test_producer_id_expiration_ms_is_gone_by_at_once(world: World, expiration_m
     assert log is not None
     assert len(log.active_producers()) == 1
 
-    setting = AlterableConfig(name="producer.id.expiration.ms", config_operation=SET, value=str(expiration_ms))
-    resource = AlterConfigsResource(resource_type=ConfigResourceType.BROKER, resource_name="", configs=[setting])
-    answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
+    answer = set_on_broker(client, "", "producer.id.expiration.ms", str(expiration_ms))
     running.run(6_000)
 
-    assert [response.error_code for response in answer.responses] == [ErrorCode.NONE]
+    assert answer.error_code == ErrorCode.NONE
     assert bool(log.active_producers()) is is_known
+
+
+def set_jaas(locked: RunningNode, jaas: str) -> int:
+    answer = set_on_broker(locked.connect(), "1", f"listener.name.{DOOR.lower()}.plain.sasl.jaas.config", jaas)
+    assert "zebra" not in (answer.error_message or "")
+    locked.run(100)
+    return answer.error_code
+
+
+def test_users_of_plain_change_while_the_node_runs_and_sessions_go_on(locked: RunningNode) -> None:
+    before = locked.connect(DOOR)
+    before.log_in(*ALICE)
+
+    assert set_jaas(locked, JAAS.replace('user_eve="evil"', 'user_bob="zebra"')) == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in("bob", "zebra").error_code == ErrorCode.NONE
+    assert locked.connect(DOOR).log_in("eve", "evil").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert before.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
+
+
+def test_nobody_is_shown_a_password(locked: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        set_jaas(locked, JAAS.replace("evil", "zebra"))
+        broker = DescribeConfigsResource(resource_type=4, resource_name="1")
+        request = DescribeConfigsRequest(resources=[broker], include_synonyms=True, include_documentation=True)
+        described = repr(locked.connect().ask(request, DescribeConfigsResponse, 4))
+
+    assert "sasl.jaas.config" in described
+    for secret in ("zebra", "user_alice"):
+        assert secret not in described
+        assert secret not in caplog.text
+    assert "user_alice" not in repr(locked.node.config)
+
+
+def test_settings_that_could_not_work_are_refused_and_change_nothing(locked: RunningNode) -> None:
+    assert set_jaas(locked, JAAS.replace(";", ' user_bob="zebra"')) == ErrorCode.INVALID_REQUEST
+    assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE

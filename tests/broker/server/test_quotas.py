@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import PROPERTIES, Client, RunningNode, World
+from ottla.simulator.single_node import DOOR, LOCKED, Client, RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
@@ -363,19 +363,9 @@ def test_without_quotas_nothing_is_measured(running: RunningNode) -> None:
 
 
 def test_a_login_is_on_nobodys_account(world: World) -> None:
-    running = world.start_node(
-        **{
-            "listeners": f"{PROPERTIES['listeners']},LOCKED://localhost:9095",
-            "advertised.listeners": f"{PROPERTIES['advertised.listeners']},LOCKED://localhost:9095",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOCKED:SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.locked.plain.sasl.jaas.config": (
-                'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
-            ),
-        }
-    )
+    running = world.start_node(**LOCKED)
     set_limit(running, {"user": None}, request_percentage=1)
-    client = running.connect("LOCKED")
+    client = running.connect(DOOR)
     ask(client, ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
     ask(client, SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert ask(client, SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2).error_code == ErrorCode.NONE
