@@ -69,6 +69,8 @@ class World:
     users: list[str] = field(default_factory=lambda: ["alice"])
     now: datetime = field(default_factory=lambda: instant(START))
     behind_since: dict[int, datetime] = field(default_factory=dict)
+    listeners: dict[str, Secret | None] = field(default_factory=dict)
+    ordered: frozenset[str] = frozenset()
     issuer: CertificateIssuer = field(default_factory=CertificateIssuer)
 
     def copy(self) -> "World":
@@ -86,6 +88,8 @@ class World:
             operator=self.secrets.get("demo-operator"),
             own_cluster_ca=own_cluster,
             own_clients_ca=own_clients,
+            listeners=self.listeners,
+            ordered=self.ordered,
             users=tuple(self.secrets[name] for name in self.users if name in self.secrets),
             shown={f"node-{i}": facts(node.leaf.certificate).fingerprint for i, node in enumerate(self.nodes)},
         )
