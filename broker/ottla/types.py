@@ -5,6 +5,7 @@ The plain aliases (`Offset`, `LeaderEpoch`, ...) are `int` to the interpreter: t
 
 import base64
 import binascii
+from ipaddress import IPv6Address
 from typing import NamedTuple, NewType, TypeAlias
 
 Offset: TypeAlias = int
@@ -53,6 +54,18 @@ def parse_uuid(text: str) -> Uuid:
     if len(value) != UUID_SIZE_BYTES:
         raise ValueError(f"{text!r} holds {len(value)} bytes; an id has {UUID_SIZE_BYTES}")
     return Uuid(value)
+
+
+def host_address(host: str) -> str:
+    """Return an address as Java writes it (InetAddress.getHostAddress), and as entries, groups and logs have it.
+
+    Of IPv6 these are all eight groups, without leading zeros. What is no IPv6 address stays as it is.
+    """
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    groups = IPv6Address(address).exploded.split(":")
+    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
 
 
 class TopicPartition(NamedTuple):

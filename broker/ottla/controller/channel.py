@@ -24,7 +24,7 @@ from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch
 from ottla.security.quotas.mutations import Mutations
-from ottla.types import Endpoint, NodeId
+from ottla.types import NEVER_MS, Endpoint, NodeId
 from ottla.wire.codec import Message, Struct
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -38,7 +38,6 @@ RETRY_BACKOFF_MS: Final = 50
 
 PRINCIPAL_VERSION: Final = 0
 
-_NEVER_MS: Final = 2**62
 _LOOKED_THROUGH_PER_MS: Final = 100
 """Requests that wait are looked through at most once in a millisecond for so many: some 3% of the node's time."""
 
@@ -140,7 +139,7 @@ class NodeToControllerChannel:
         self._request_timeout_ms = request_timeout_ms
         self._session_timeout_ms = session_timeout_ms
         self._waiting: dict[_Asked, None] = {}
-        self._due_ms = _NEVER_MS
+        self._due_ms = NEVER_MS
         """When the first of them is due, or earlier."""
         self._rested_ms = 0
         """When they may be looked through again."""
@@ -186,7 +185,7 @@ class NodeToControllerChannel:
         due_ms = max(self._due_ms, self._rested_ms)
         if now_ms < due_ms and leader == self._leader_seen and not became_active:
             return due_ms
-        self._leader_seen, self._due_ms = leader, _NEVER_MS
+        self._leader_seen, self._due_ms = leader, NEVER_MS
         for asked in list(self._waiting):
             if asked.answer.is_complete:
                 continue

@@ -5,14 +5,14 @@ response at all" (Produce with acks=0). It has no state, no clock and does no I/
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
-from ottla.types import Endpoint, NodeId, Offset
+from ottla.types import Endpoint, NodeId, Offset, host_address
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL, CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
@@ -75,6 +75,11 @@ class ConnectionInfo:
     client_software_version: str = "unknown"
     login: Login | None = None
     """None where the listener has no SASL."""
+    host: str = field(init=False)
+    """The peer's address as Java writes it: that is how entries, groups and logs have it."""
+
+    def __post_init__(self) -> None:
+        self.host = host_address(self.peer.host)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +104,7 @@ class RequestContext:
         if self.would_be_allowed(operation, resource_type, name):
             return True
         asking = self.connection
-        self.services.denials.note(asking.principal, asking.peer.host, operation, resource_type, name)
+        self.services.denials.note(asking.principal, asking.host, operation, resource_type, name)
         return False
 
     def would_be_allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
@@ -108,7 +113,7 @@ class RequestContext:
         if not authorizer.is_enabled:
             return True
         asking = self.connection
-        return authorizer.authorize(asking.principal, asking.peer.host, operation, resource_type, name)
+        return authorizer.authorize(asking.principal, asking.host, operation, resource_type, name)
 
     def may_on_topic(self, operation: Operation, topic: str) -> bool:
         return self.may(operation, ResourceType.TOPIC, topic)

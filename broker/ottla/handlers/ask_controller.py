@@ -43,7 +43,7 @@ def ask_controller(
         correlation_id=context.correlation_id,
         client_id=context.client_id,
         principal=context.connection.principal,
-        client_host=context.connection.peer.host,
+        client_host=context.connection.host,
     )
     return channel.forward(request, origin, answer)
 

@@ -36,7 +36,7 @@ def _may_produce(context: RequestContext) -> bool:
         return True
     asking = context.connection
     may_write_somewhere = context.services.authorizer.authorize_by_resource_type(
-        asking.principal, asking.peer.host, Operation.WRITE, ResourceType.TOPIC
+        asking.principal, asking.host, Operation.WRITE, ResourceType.TOPIC
     )
     return may_write_somewhere or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
 

@@ -23,7 +23,7 @@ def join_group(context: RequestContext, request: JoinGroupRequest) -> Delayed[Jo
         request.rebalance_timeout_ms = request.session_timeout_ms
     if not context.may_on_group(Operation.READ, request.group_id):
         return Delayed.of(_refuse(context))
-    client = Client(client_id=context.client_id or "", host=f"/{context.connection.peer.host}")
+    client = Client(client_id=context.client_id or "", host=f"/{context.connection.host}")
     answer = context.services.groups.join_group(client, context.api_version, request)
     if context.api_version >= _FIRST_VERSION_WITH_NULL_PROTOCOL_NAME:
         return answer

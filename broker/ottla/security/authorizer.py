@@ -12,7 +12,6 @@ Source: StandardAuthorizerData and Authorizer.authorizeByResourceType of Apache 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv6Address
 from typing import Final, Protocol, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
@@ -54,7 +53,7 @@ class Authorizer(Protocol):
     def authorize(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Return whether ``principal`` (``User:name``) may do this from ``host``, an address as text.
+        """Return whether ``principal`` (``User:name``) may do this from ``host``, an address as Java writes it.
 
         Raises:
             KafkaError: UNKNOWN_SERVER_ERROR where it is not known yet.
@@ -135,7 +134,6 @@ class AclAuthorizer:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "This node has not read the access control entries yet: ask again."
             )
-        host = _as_java_writes(host)
         patterns = self._resources[resource_type].about(name)
         is_allowed = False
         for pattern in patterns:
@@ -160,7 +158,7 @@ class AclAuthorizer:
         if answer is None:
             answer = self.authorize(
                 principal, host, operation, resource_type, _NAME_OF_NOTHING
-            ) or self._is_any_allowed(principal, _as_java_writes(host), operation, resource_type)
+            ) or self._is_any_allowed(principal, host, operation, resource_type)
             self._remember(question, answer, 0)
         return answer
 
@@ -233,15 +231,6 @@ class _Resources:
 
     def _patterns(self, acl: Acl) -> dict[str, _ByPrincipal]:
         return self.literal if acl.pattern_type is PatternType.LITERAL else self.prefixed
-
-
-def _as_java_writes(host: str) -> str:
-    """Return an address as entries have it: of IPv6 all eight groups (Inet6Address.getHostAddress)."""
-    if ":" not in host:
-        return host
-    address, percent, zone = host.partition("%")
-    groups = IPv6Address(address).exploded.split(":")
-    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
 
 
 def _is_dominated(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:

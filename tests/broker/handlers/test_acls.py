@@ -6,19 +6,24 @@ import pytest
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.registry import ApiKey, response_type
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -242,6 +247,49 @@ def test_only_who_may_act_for_the_cluster_holds_a_followers_session(
 
     session = node.node.services.fetch_sessions._sessions[answer.session_id]
     assert session.is_followers is is_followers
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        pytest.param("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329", id="zeros-within"),
+        pytest.param("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0", id="with-a-zone"),
+    ],
+)
+def test_entries_and_members_have_ipv6_addresses_as_java_writes_them(world: World, host: str, written: str) -> None:
+    node = world.start_node(authorizer_class_name=AUTHORIZER, allow_everyone_if_no_acl_found="true")
+    codes = create(
+        node,
+        creation(resource_name="t", principal="User:*", host=written, operation=Operation.DESCRIBE),
+        creation(resource_name="u", principal="User:*", host=host, operation=Operation.DESCRIBE),
+    )
+    peer = node.network.open()
+    assert node.node.accepted(peer.connection, listener="PLAINTEXT", peer=Endpoint(host, 1), dialled=Endpoint("::1", 1))
+    client = Client(node, peer)
+
+    topics = [MetadataRequestTopic(name=name) for name in ("t", "u")]
+    answer = client.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse, 9)
+    client.ask(FindCoordinatorRequest(key="g"), FindCoordinatorResponse, 3)
+    node.run_until(lambda: node.node.metadata.topic(CONSUMER_OFFSETS_TOPIC) is not None)
+    node.run(1_000)
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=1_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    client.send(join, 3)
+    node.run(1_000)
+    (group,) = node.connect().ask(DescribeGroupsRequest(groups=["g"]), DescribeGroupsResponse, 5).groups
+
+    assert codes == [ErrorCode.NONE] * 2
+    assert {topic.name: topic.error_code for topic in answer.topics} == {
+        "t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "u": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert [member.client_host for member in group.members] == [f"/{written}"]
 
 
 def test_a_permission_holds_as_soon_as_it_is_acknowledged(secured: RunningNode) -> None:

@@ -121,22 +121,6 @@ def test_a_denial_implies_nothing() -> None:
     assert not changed.may("READ")
 
 
-@pytest.mark.parametrize(
-    ("host", "written"),
-    [
-        pytest.param("::1", "0:0:0:0:0:0:0:1", id="loopback"),
-        pytest.param("2001:db8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329", id="zeros-within"),
-        pytest.param("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0", id="with-a-zone"),
-    ],
-)
-def test_ipv6_addresses_are_written_as_java_writes_them(host: str, written: str) -> None:
-    changed = having(entry(host=written))
-
-    assert changed.may("READ", host=host)
-    assert changed.authorizer.authorize_by_resource_type(ALICE, host, Operation.READ, ResourceType.TOPIC)
-    assert not having(entry(host=host)).may("READ", host=host)
-
-
 def test_super_users_are_never_refused() -> None:
     changed = having(entry("DENY", "ALL", name="*", principal="User:*"))
 
