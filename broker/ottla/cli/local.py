@@ -8,7 +8,13 @@ import click
 from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.interruption import sigterm_interrupts, uninterrupted
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import default_bootstrap, default_state_directory, directory_option, timeout_option
+from ottla.cli.options import (
+    COMMAND_CONFIG_VARIABLE,
+    default_bootstrap,
+    default_state_directory,
+    directory_option,
+    timeout_option,
+)
 from ottla.cli.output import Column, emit_pairs, emit_table, emit_value, emphasize, output_option, talk
 
 if TYPE_CHECKING:
@@ -88,7 +94,11 @@ def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bo
     talk(f"  Health   {status.nodes[0].http_address}/readyz")
     is_default = state_dir == default_state_directory()
     where = "" if default_bootstrap() == status.bootstrap_servers else f" -b {status.bootstrap_servers}"
-    talk(f"Next: echo hello | ottla produce greetings{where}")
+    begin = "Next: "
+    if status.command_config is not None:
+        talk(f"{begin}export {COMMAND_CONFIG_VARIABLE}={status.command_config}")
+        where, begin = "", "      "
+    talk(f"{begin}echo hello | ottla produce greetings{where}")
     talk(f"      ottla consume greetings -n 1{where}")
     talk(f"      ottla down{'' if is_default else f' --dir {state_dir}'}" if detach else "Ctrl-C stops it.")
 

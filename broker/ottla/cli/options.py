@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 COMMAND_CONFIG = "ottla.command_config"
 """Where click's context keeps the path of the client's properties."""
+COMMAND_CONFIG_VARIABLE = "OTTLA_COMMAND_CONFIG"
 DEFAULT_TIMEOUT_S = 30.0
 FIRST_ANSWER_S = 3.0
 """How long a command dials again before it says that nobody is there; a node that is starting is up by then."""
@@ -34,7 +35,7 @@ def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--command-config",
         metavar="FILE",
-        envvar="OTTLA_COMMAND_CONFIG",
+        envvar=COMMAND_CONFIG_VARIABLE,
         show_envvar=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         expose_value=False,

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin_partitions import ElectionType
 from ottla.client.admin_security import AclFilter, QuotaEntity, ScramSecret
 from ottla.client.errors import ClientError
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
-from ottla.client.security import ClientSecurity
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
@@ -17,6 +17,9 @@ from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.node_doors import CONTROLLER_LISTENER
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
+
+if TYPE_CHECKING:
+    from ottla.client.security import ClientSecurity
 
 CLIENT_ID = "ottla-operator"
 CAUGHT_UP_WITHIN_MS = 5_000
@@ -177,9 +180,14 @@ class OttlaAdmin:
             raise BrokerUnreachableError(f"broker {asked} went away while it described the cluster")
 
 
-def _security(properties: Mapping[str, str]) -> ClientSecurity | None:
+def _security(properties: Mapping[str, str]) -> "ClientSecurity | None":
+    if not properties:
+        return None
+    # Most clusters on a laptop ask nobody who they are, and should not wait for what that takes.
+    from ottla.client.security import ClientSecurity
+
     try:
-        return ClientSecurity.from_properties(properties) if properties else None
+        return ClientSecurity.from_properties(properties)
     except ConfigurationError as error:
         raise BrokerUnreachableError(f"the properties of the operator's client cannot be used: {error}") from error
 

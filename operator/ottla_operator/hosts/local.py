@@ -23,7 +23,7 @@ from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
 from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
-from ottla_operator.model.cluster_secrets import nodes_secret
+from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, nodes_secret, operator_secret
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.node_doors import Place
@@ -98,6 +98,10 @@ class LocalHost:
         is_plain = cluster.tls is None
         begin = self.bootstrap_servers(desired, cluster.listeners[0]) if is_plain else self.nodes_servers(desired)
         return await operator_access(cluster, begin, self._secret_store)
+
+    def command_config(self, cluster: Cluster) -> Path:
+        """Return the file with the operator's client properties, of a cluster with TLS."""
+        return Path(self._secret_store.location(operator_secret(cluster.name))) / CLIENT_PROPERTIES
 
     def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
         return _CERTIFICATE_NAMES

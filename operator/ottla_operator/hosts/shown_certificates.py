@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.types import Endpoint
-from ottla_operator.clients.served_certificate import served_certificate
 from ottla_operator.hosts.operator_access import operator_properties
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -22,6 +21,9 @@ async def with_certificates(
     properties = None if desired.cluster.tls is None else await operator_properties(desired.cluster, secret_store)
     if properties is None:
         return dict(seen)
+    # Most clusters on a laptop have no TLS, and should not wait for what it takes.
+    from ottla_operator.clients.served_certificate import served_certificate
+
     asked = [node for node in desired.nodes if node.name in seen and seen[node.name].state in _MAY_ANSWER]
     shown = await asyncio.gather(*(served_certificate(_door(node), properties, timeout_s=_TIMEOUT_S) for node in asked))
     found = {node.name: certificate for node, certificate in zip(asked, shown, strict=True)}

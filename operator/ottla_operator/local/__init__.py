@@ -237,6 +237,7 @@ async def _cluster_status(cluster: Cluster, host: LocalHost, connect: Connect | 
         cluster_id=cluster.cluster_id,
         bootstrap_servers=host.bootstrap_servers(desired, cluster.listeners[0]),
         nodes=tuple(nodes),
+        command_config=None if cluster.tls is None else host.command_config(cluster),
     )
 
 

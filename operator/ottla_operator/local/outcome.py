@@ -75,6 +75,8 @@ class ClusterStatus:
     cluster_id: str
     bootstrap_servers: str
     nodes: tuple[NodeStatus, ...]
+    command_config: Path | None = None
+    """What lets the cluster's administrator in, a client's properties; None where nobody is asked."""
 
     @property
     def exit_code(self) -> ExitCode:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,16 @@ def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch
     assert "Kafka    localhost:9092" in ran.err
     assert "Next: echo hello | ottla produce greetings" in ran.err
     assert (calls[0]["brokers"], calls[0]["controllers"], calls[0]["port"]) == (3, 1, 19092)
+
+
+def test_locked_cluster_is_greeted_with_what_lets_in(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
+    answer(monkeypatch, "status", replace(cluster("ready"), command_config=Path("/s/client.properties")))
+
+    said = run("up", "--detach").err.splitlines()
+
+    assert "Next: export OTTLA_COMMAND_CONFIG=/s/client.properties" in said
+    assert "      echo hello | ottla produce greetings" in said
 
 
 def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
