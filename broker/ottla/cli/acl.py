@@ -98,7 +98,7 @@ def add(
     **named: Any,  # noqa: ANN401
 ) -> None:
     """Add entries: each operation on each resource."""
-    from ottla.wire.acl_codes import Acl, Operation, PermissionType
+    from ottla.wire.acl_codes import Acl, Operation, PermissionType, code_of
 
     if ":" not in principal:
         raise click.UsageError(f"a principal is TYPE:NAME, as in User:{principal}")
@@ -106,7 +106,7 @@ def add(
     if not resources or not (allow or deny):
         raise click.UsageError("name at least one resource (--topic, --group, --cluster, ...) and --allow or --deny")
     entries = [
-        Acl(*resource, principal, host, Operation[operation.upper().replace("-", "_")], permission)
+        Acl(*resource, principal, host, code_of(Operation, operation), permission)
         for resource in resources
         for permission, operations in ((PermissionType.ALLOW, allow), (PermissionType.DENY, deny))
         for operation in operations
@@ -156,13 +156,11 @@ def remove(
 
 def _resources(named: dict[str, Any]) -> list[tuple[Any, str, Any]]:
     """Return type, name and pattern of the resources that the options name."""
-    from ottla.wire.acl_codes import CLUSTER_NAME, PatternType, ResourceType
+    from ottla.wire.acl_codes import CLUSTER_NAME, PatternType, ResourceType, code_of
 
     pattern = PatternType.PREFIXED if named["prefixed"] else PatternType.LITERAL
     found: list[tuple[Any, str, Any]] = [
-        (ResourceType[kind.upper().replace("-", "_")], name, pattern)
-        for kind in _RESOURCES
-        for name in named[kind.replace("-", "_")]
+        (code_of(ResourceType, kind), name, pattern) for kind in _RESOURCES for name in named[kind.replace("-", "_")]
     ]
     if named["cluster"]:
         found.append((ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
@@ -173,9 +171,9 @@ def _filters(
     named: dict[str, Any], *, principal: str | None, operation: str | None = None, exactly: bool = False
 ) -> "list[AclFilter]":
     from ottla.client.admin_security import AclFilter
-    from ottla.wire.acl_codes import Operation, PatternType
+    from ottla.wire.acl_codes import Operation, PatternType, code_of
 
-    wanted = Operation.ANY if operation is None else Operation[operation.upper().replace("-", "_")]
+    wanted = Operation.ANY if operation is None else code_of(Operation, operation)
     resources = _resources(named)
     if not resources:
         return [AclFilter(principal=principal, operation=wanted)]
@@ -198,13 +196,15 @@ async def _entries(admin: "AdminClient", filters: "list[AclFilter]") -> "list[Ac
 
 
 def _row(entry: "Acl") -> dict[str, Any]:
+    from ottla.wire.acl_codes import code_word
+
     return {
         "principal": entry.principal,
-        "permission": entry.permission_type.name.lower(),
-        "operation": entry.operation.name.lower().replace("_", "-"),
-        "resource": entry.resource_type.name.lower().replace("_", "-"),
+        "permission": code_word(entry.permission_type),
+        "operation": code_word(entry.operation),
+        "resource": code_word(entry.resource_type),
         "name": entry.resource_name,
-        "pattern": entry.pattern_type.name.lower(),
+        "pattern": code_word(entry.pattern_type),
         "host": entry.host,
     }
 

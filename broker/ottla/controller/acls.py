@@ -4,8 +4,7 @@ Source: AclControlManager, AclApis and AccessControlEntryFilter of Apache Kafka 
 """
 
 from collections.abc import Iterator
-from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.state import ControllerState
@@ -14,7 +13,16 @@ from ottla.metadata.acls import AclsImage, acl_record
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Random
 from ottla.types import Uuid
-from ottla.wire.acl_codes import CLUSTER_NAME, WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_codes import (
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    CodeT,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
 from ottla.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import (
     DeleteAclsFilter,
@@ -25,8 +33,6 @@ from ottla.wire.messages.delete_acls import (
 )
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
-
-CodeT = TypeVar("CodeT", bound=IntEnum)
 
 _STORED_PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
 _STORED_PERMISSIONS: Final = (PermissionType.ALLOW, PermissionType.DENY)
@@ -147,10 +153,11 @@ class AclControl:
         for each in request.filters:
             try:
                 wanted = AclFilter.of(each)
-                if wanted.exact is None:
+                exact = wanted.exact
+                if exact is None:
                     matching = list(wanted.matching(image))
                 else:
-                    matching = [(ids[wanted.exact], wanted.exact)] if wanted.exact in ids else []
+                    matching = [(ids[exact], exact)] if exact in ids else []
             except KafkaError as error:
                 results.append(DeleteAclsFilterResult(error_code=error.code, error_message=error.message))
                 continue

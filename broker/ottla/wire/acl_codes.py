@@ -4,7 +4,7 @@ Source: ResourceType, PatternType, AclOperation and AclPermissionType of Apache 
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 WILDCARD: Final = "*"
 """As a literal resource name: every resource; as a host: every host."""
@@ -13,6 +13,9 @@ ANONYMOUS_PRINCIPAL: Final = "User:ANONYMOUS"
 """Whoever did not say who it is."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
+
+
+CodeT = TypeVar("CodeT", bound=IntEnum)
 
 
 class ResourceType(IntEnum):
@@ -79,3 +82,13 @@ class Acl(NamedTuple):
     host: str
     operation: Operation
     permission_type: PermissionType
+
+
+def code_word(code: IntEnum) -> str:
+    """Return a code as commands and their output write it: ``describe-configs``."""
+    return code.name.lower().replace("_", "-")
+
+
+def code_of(kind: type[CodeT], word: str) -> CodeT:
+    """Return the code that `code_word` writes as ``word``."""
+    return kind[word.upper().replace("-", "_")]

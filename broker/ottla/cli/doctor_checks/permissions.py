@@ -7,7 +7,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import raise_for
 from ottla.client.security import ClientSecurity
 from ottla.errors import ErrorCode, KafkaError
-from ottla.wire.acl_codes import Operation
+from ottla.wire.acl_codes import Operation, code_word
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -37,17 +37,16 @@ async def _topic(cluster: Cluster, name: str, who: str) -> Finding:
     )
     entry = (await cluster.send_to_any(request, MetadataResponse, timeout_s=cluster.request_timeout_s)).topics[0]
     subject = f"topic {name}"
+    allow = f"as an administrator: ottla acl add User:{who} --allow read --topic {name} (or --allow write)"
     if entry.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         step = f"check the name (ottla topic list), or: ottla topic create {name}"
         return _failed(subject, Verdict.UNHEALTHY, "there is no such topic", step)
     allowed = operations(entry.topic_authorized_operations)
     if entry.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED or not allowed:
-        step = f"as an administrator: ottla acl add User:{who} --allow read --topic {name} (or --allow write)"
-        return _failed(subject, Verdict.DENIED, "this user may do nothing with it, not even see it", step)
+        return _failed(subject, Verdict.DENIED, "this user may do nothing with it, not even see it", allow)
     said = f"this user may {_in_words(allowed)}"
     if not {Operation.READ, Operation.WRITE} & set(allowed):
-        step = f"as an administrator: ottla acl add User:{who} --allow read --topic {name} (or --allow write)"
-        return _failed(subject, Verdict.DENIED, f"{said}, but neither read nor write", step)
+        return _failed(subject, Verdict.DENIED, f"{said}, but neither read nor write", allow)
     return Finding(check="permissions", subject=subject, verdict=Verdict.OK, said=said)
 
 
@@ -84,7 +83,7 @@ def operations(bits: int) -> list[Operation]:
 
 
 def _in_words(allowed: Sequence[Operation]) -> str:
-    return ", ".join(operation.name.lower().replace("_", "-") for operation in allowed)
+    return ", ".join(map(code_word, allowed))
 
 
 def _failed(subject: str, verdict: Verdict, said: str, next_step: str) -> Finding:
