@@ -19,7 +19,7 @@ class ProgressBar:
     def __init__(self, title: str, *, total: int = 0) -> None:
         self._title = title
         self._total = total
-        self._started_s = self._drawn_s = time.monotonic()
+        self._drawn_s = time.monotonic()
         self._is_live = sys.stderr.isatty()
         self._done = 0
         self._note = ""

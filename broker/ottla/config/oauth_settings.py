@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from ottla.config.broker_keys import parse_broker_value
+from ottla.config.key import ConfigValue
 from ottla.config.listener_overrides import mechanism_text
 from ottla.errors import ConfigurationError
 from ottla.ports import KeyFetch
@@ -54,11 +55,14 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
     def text(key: str) -> str | None:
         return mechanism_text(originals, listener, "OAUTHBEARER", key)
 
-    def number(key: str, default: int = 0) -> int:
-        value = parse_broker_value(key, text(key))
-        return default if value is None else int(str(value))
+    def value(key: str) -> ConfigValue:
+        return parse_broker_value(key, text(key))
 
-    audiences = parse_broker_value("sasl.oauthbearer.expected.audience", text("sasl.oauthbearer.expected.audience"))
+    def number(key: str, default: int = 0) -> int:
+        found = value(key)
+        return default if found is None else int(str(found))
+
+    audiences = value("sasl.oauthbearer.expected.audience")
     jwks = "sasl.oauthbearer.jwks.endpoint"
     return OauthSettings(
         fetch=KeyFetch(

@@ -108,7 +108,6 @@ class _Run:
         tls: _Tls | None,
         on_ready: Callable[[NodeHandle], None] | None,
     ) -> None:
-        self._config = config
         self._reactor = reactor
         self._tls = tls
         self._on_ready = on_ready

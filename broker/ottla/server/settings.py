@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final, cast
 
-from ottla.config.broker_keys import BROKER_KEYS
+from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
 from ottla.config.key import parse_value
 from ottla.config.layers import BrokerLayers, log_settings, topic_values
 from ottla.config.listener_overrides import listener_key, listener_text
@@ -89,16 +89,12 @@ def principal_mappings(config: NodeConfig) -> dict[str, PrincipalMapping]:
     Raises:
         ConfigurationError: the rules cannot be read.
     """
+    key = principal_mapping.KEY
     return {
-        door.name: PrincipalMapping(_principal_rules(config, door.name))
+        door.name: PrincipalMapping(str(parse_broker_value(key, listener_text(config.originals, door.name, key))))
         for door in config.listeners
         if door.security_protocol == "SSL"
     }
-
-
-def _principal_rules(config: NodeConfig, listener: str) -> str:
-    text = listener_text(config.originals, listener, principal_mapping.KEY)
-    return "DEFAULT" if text is None else text
 
 
 def quota_config(config: NodeConfig) -> QuotaConfig:
