@@ -393,3 +393,44 @@ def run_node(
     yield run
     for node in started:
         node.kill()
+
+
+@pytest.fixture(scope="session")
+def door_properties(free_port: Callable[[], int], authority: Any) -> Callable[..., dict[str, str]]:
+    """Return ``door_properties(folder, doors, ports, certificates)``: settings of one node with a listener per door.
+
+    ``doors`` has their security protocols, ``ports`` where they listen. ``certificates`` come into ``folder`` as PEM
+    files, and so does the authority (ca.pem): `node` is for every door that has none of its own, by its own name.
+    """
+
+    def properties(
+        folder: Path, doors: Mapping[str, str], ports: Mapping[str, int], certificates: Mapping[str, Any]
+    ) -> dict[str, str]:
+        controller = f"127.0.0.1:{free_port()}"
+        (folder / "ca.pem").write_text(authority.pem)
+        for name, issued in certificates.items():
+            (folder / f"{name}.pem").write_text(issued.both)
+        addresses = [f"{door}://127.0.0.1:{ports[door]}" for door in doors]
+        protocols = [f"{door}:{protocol}" for door, protocol in doors.items()]
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": ",".join([*addresses, f"CONTROLLER://{controller}"]),
+            "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": controller,
+            "inter.broker.listener.name": "OPEN",
+            "offsets.topic.replication.factor": "1",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(folder / "node.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(folder / "ca.pem"),
+            "listener.name.mutual.ssl.client.auth": "required",
+            **{
+                f"listener.name.{name}.ssl.keystore.location": str(folder / f"{name}.pem")
+                for name in certificates
+                if name.upper() in doors
+            },
+        }
+
+    return properties

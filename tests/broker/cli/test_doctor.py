@@ -62,44 +62,25 @@ def doors(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
+    door_properties: Callable[..., dict[str, str]],
     run_node: Callable[..., Any],
 ) -> Iterator[Doors]:
     folder = tmp_path_factory.mktemp("doors")
     ports = {door: free_port() for door in DOORS}
-    controller, nowhere = free_port(), free_port()
-    (folder / "ca.pem").write_text(authority.pem)
-    for name, issued in {
+    nowhere = free_port()
+    certificates = {
         "node": authority.issue(),
         "expired": authority.issue(days=(-10, -1)),
         "other": authority.issue(hosts=("broker.example",)),
         "soon": authority.issue(days=(-10, 3)),
-    }.items():
-        (folder / f"{name}.pem").write_text(issued.both)
+    }
     advertised = {door: nowhere if door == "AWAY" else port for door, port in ports.items()}
     properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": ",".join(f"{door}://127.0.0.1:{port}" for door, port in ports.items())
-        + f",CONTROLLER://127.0.0.1:{controller}",
+        **door_properties(folder, DOORS, ports, certificates),
         "advertised.listeners": ",".join(f"{door}://127.0.0.1:{port}" for door, port in advertised.items()),
-        "listener.security.protocol.map": ",".join(f"{door}:{said}" for door, said in DOORS.items())
-        + ",CONTROLLER:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
-        "inter.broker.listener.name": "OPEN",
-        "offsets.topic.replication.factor": "1",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(folder / "node.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(folder / "ca.pem"),
-        "listener.name.mutual.ssl.client.auth": "required",
-        **{
-            f"listener.name.{name}.ssl.keystore.location": str(folder / f"{name}.pem")
-            for name in ("expired", "other", "soon")
-        },
         **{
             f"listener.name.{name}.plain.sasl.jaas.config": f'{PLAIN} required user_alice="{PASSWORD}";'
             for name in ("login", "both")

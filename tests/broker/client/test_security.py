@@ -94,34 +94,23 @@ def node(
     tmp_path_factory: pytest.TempPathFactory,
     free_port: Callable[[], int],
     authority: Any,
+    door_properties: Callable[..., dict[str, str]],
     run_node: Callable[..., Any],
 ) -> Iterator[LockedNode]:
     folder = tmp_path_factory.mktemp("locked")
     ports = {door: free_port() for door in DOORS}
-    controller = free_port()
-    (folder / "ca.pem").write_text(authority.pem)
-    (folder / "client.pem").write_text(authority.issue("CN=client").both)
-    for name, issued in {
+    certificates = {
+        "client": authority.issue("CN=client"),
         "node": authority.issue(),
         "expired": authority.issue(days=(-10, -1)),
         "other": authority.issue(hosts=("broker.example", "10.1.2.3")),
-    }.items():
-        (folder / f"{name}.pem").write_text(issued.both)
+    }
     signer = ec.generate_private_key(ec.SECP256R1())
     keys = folder / "keys.json"
     public = ECAlgorithm.to_jwk(signer.public_key(), as_dict=True)
     keys.write_text(json.dumps({"keys": [{**public, "kid": "tests", "use": "sig"}]}))
     properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": ",".join(f"{door}://127.0.0.1:{port}" for door, port in ports.items())
-        + f",CONTROLLER://127.0.0.1:{controller}",
-        "listener.security.protocol.map": ",".join(f"{door}:{said}" for door, said in DOORS.items())
-        + ",CONTROLLER:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
-        "inter.broker.listener.name": "OPEN",
-        "offsets.topic.replication.factor": "1",
+        **door_properties(folder, DOORS, ports, certificates),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
         "org.apache.kafka.sasl.oauthbearer.allowed.urls": keys.as_uri(),
@@ -129,13 +118,6 @@ def node(
         "sasl.oauthbearer.expected.issuer": "https://issuer",
         "listener.name.both.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.short.connections.max.reauth.ms": "1200",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(folder / "node.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(folder / "ca.pem"),
-        "listener.name.mutual.ssl.client.auth": "required",
-        "listener.name.expired.ssl.keystore.location": str(folder / "expired.pem"),
-        "listener.name.other.ssl.keystore.location": str(folder / "other.pem"),
     }
     for door in ("login", "both", "short"):
         properties[f"listener.name.{door}.plain.sasl.jaas.config"] = (
