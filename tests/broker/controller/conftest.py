@@ -15,23 +15,20 @@ from ottla.controller.config import ControllerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
-from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
 from ottla.metadata.cluster import Listener
-from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
 from ottla.metadata.topics import PartitionRegistration
 from ottla.purgatory import Delayed
-from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum import NoPeers
-from ottla.types import Endpoint, NodeId, Uuid
+from ottla.simulator.quorum_of_one import CLUSTER_ID, format_quorum_of_one, quorum_of_one
+from ottla.types import NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import assign_replicas_to_dirs as assign_api
 from ottla.wire.messages.alter_partition import (
@@ -63,8 +60,6 @@ from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 class Recorder:
@@ -263,17 +258,7 @@ class ControllerNode(Asking):
         self.clock = clock or SimulatedClock()
         self.random = SeededRandom(seed)
         if not self.disk.exists("/d/meta.properties"):
-            options = FormatOptions(
-                cluster_id=CLUSTER_ID,
-                node_id=1,
-                log_directories=["/d"],
-                metadata_log_directory="/d",
-                is_controller=True,
-                standalone=True,
-                listeners={"CONTROLLER": Endpoint("127.0.0.1", 9093)},
-                features=features or {},
-            )
-            format_storage(self.disk, self.clock, self.random, options)
+            format_quorum_of_one(self.disk, self.clock, self.random, features=features or {})
         self.settings = {
             "idle_interval_ms": idle_interval_ms,
             "static": static or {},
@@ -283,24 +268,7 @@ class ControllerNode(Asking):
         self.start()
 
     def start(self) -> None:
-        properties = read_meta_properties(self.disk, "/d")
-        assert properties is not None
-        assert properties.directory_id is not None
-        self.raft: RaftClient[MetadataRecord] = RaftClient(
-            disk=self.disk,
-            clock=self.clock,
-            directory="/d",
-            node_id=1,
-            directory_id=properties.directory_id,
-            serde=MetadataRecordSerde(),
-            random=SeededRandom(1),
-            channel=NoPeers(),
-            cluster_id=CLUSTER_ID,
-            listeners={"CONTROLLER": Endpoint("h", 1)},
-            listener_name="CONTROLLER",
-            bootstrap_servers=(),
-            is_controller=True,
-        )
+        self.raft = quorum_of_one(self.disk, self.clock)
         self.controller = Controller(
             raft=self.raft,
             clock=self.clock,

@@ -5,18 +5,14 @@ from typing import Any
 
 import pytest
 
-from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.bootstrap import bootstrap_records
-from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.loader import MetadataLoader
-from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.metadata.records import MetadataRecord
 from ottla.metadata.snapshot_generator import RECORDS_PER_TICK, SnapshotGenerator, SnapshotGeneratorConfig
-from ottla.raft.client import RaftClient
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum import NoPeers
-from ottla.types import Endpoint
+from ottla.simulator.quorum_of_one import format_quorum_of_one, quorum_of_one
 from ottla.wire.messages.metadata_log import ConfigRecord
 
 INTERVAL_MS = 3_600_000
@@ -27,37 +23,11 @@ class Node:
 
     def __init__(self, **config: int) -> None:
         self.disk, self.clock = SimulatedDisk(), SimulatedClock()
-        options = FormatOptions(
-            cluster_id="4L6g3nShT-eMCtK--X86sw",
-            node_id=1,
-            log_directories=["/d"],
-            metadata_log_directory="/d",
-            is_controller=True,
-            standalone=True,
-            listeners={"CONTROLLER": Endpoint("h", 1)},
-        )
-        format_storage(self.disk, self.clock, SeededRandom(1), options)
+        format_quorum_of_one(self.disk, self.clock, SeededRandom(1))
         self.start(**config)
 
     def start(self, **config: int) -> None:
-        properties = read_meta_properties(self.disk, "/d")
-        assert properties is not None
-        assert properties.directory_id is not None
-        self.raft: RaftClient[MetadataRecord] = RaftClient(
-            disk=self.disk,
-            clock=self.clock,
-            directory="/d",
-            node_id=1,
-            directory_id=properties.directory_id,
-            serde=MetadataRecordSerde(),
-            random=SeededRandom(1),
-            channel=NoPeers(),
-            cluster_id=properties.cluster_id,
-            listeners={"CONTROLLER": Endpoint("h", 1)},
-            listener_name="CONTROLLER",
-            bootstrap_servers=(),
-            is_controller=True,
-        )
+        self.raft = quorum_of_one(self.disk, self.clock)
         self.generator = SnapshotGenerator(
             raft=self.raft, clock=self.clock, config=SnapshotGeneratorConfig(**config) if config else None
         )
