@@ -235,7 +235,7 @@ class Controller:
                 access,
                 draw=self._draw,
                 now=self._now(),
-                clients_ca=None if cluster.tls is None else cluster.tls.clients_ca,
+                cluster=cluster,
                 claimed_by=claimed_by,
             )
 

@@ -16,7 +16,6 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
@@ -168,7 +167,7 @@ class Session:
                 access,
                 draw=secrets.randbelow,
                 now=_now(),
-                clients_ca=self._clients_ca(),
+                cluster=None if self._bootstrap is not None else self._cluster(),
                 claimed_by=claimed_by,
                 dry_run=dry_run,
             )
@@ -220,11 +219,6 @@ class Session:
         cluster = self._cluster()
         assert cluster is not None, "its brokers were reached"
         return await client_access(cluster, user.authentication, self._secrets)
-
-    def _clients_ca(self) -> Authority | None:
-        """Return what the cluster here says of the authority that signs Users; None where it has no TLS."""
-        cluster = None if self._bootstrap is not None else self._cluster()
-        return None if cluster is None or cluster.tls is None else cluster.tls.clients_ca
 
     async def _until_settled(self, make_pass: Callable[[], Awaitable[Pass]]) -> Pass:
         """Repeat passes while waiting may help and there is time; return the last one, with all steps done."""

@@ -4,7 +4,7 @@ from typing import Final
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificates import Leaf, LeafRequest, instant
-from ottla_operator.model.cluster_secrets import CLIENTS_CA, clients_ca_secret
+from ottla_operator.model.cluster_secrets import CLIENTS_CA
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.secret import Secret
@@ -37,13 +37,13 @@ def user_certificate(
         now: RFC 3339.
         issuer: keys and signatures.
     """
-    state, secret_name = state_of(clients_ca), clients_ca_secret(user.cluster)
-    if state is None or state.present.key is None:
-        return Waiting(_MISSING, f"Secret {secret_name} holds no authority that could sign; its Cluster makes one")
+    state = state_of(clients_ca)
+    if clients_ca is None or state is None or state.present.key is None:
+        return Waiting(_MISSING, f"Cluster {user.cluster} has no authority yet that signs certificates of clients")
     trusted = "" if nodes is None else nodes.entries.get(CLIENTS_CA, "")
     if state.present.certificate not in certificates.certificates(trusted):
         # Its Cluster introduces it first: what nodes refuse must not take the place of what they take.
-        return Waiting(_MISSING, f"nodes do not trust the authority of Secret {secret_name} yet")
+        return Waiting(_MISSING, f"nodes do not trust the authority in Secret {clients_ca.name} yet")
     request = LeafRequest(common_name=user.common_name)
     entries = {} if found is None else found.entries
     leaf = certificates.leaf_of_parts(entries.get(USER_CERTIFICATE), entries.get(USER_KEY))

@@ -7,10 +7,9 @@ from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
-from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.document import Document
-from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import credential_of
@@ -35,22 +34,22 @@ async def reconcile_user(
     *,
     draw: Draw,
     now: str,
-    clients_ca: Authority | None = None,
+    cluster: Cluster | None = None,
     claimed_by: ObjectKey | None = None,
     dry_run: bool = False,
 ) -> Pass:
     """Make the user as its manifest asks, as far as brokers allow.
 
-    ``clients_ca`` is what the Cluster says of the authority that signs users; None where it has no TLS. See `plan_user`
-    for the other arguments.
+    ``cluster`` is where the user comes in; None where it is known by its address only. See `plan_user` for the other
+    arguments.
     """
     done: tuple[Step, ...] = ()
     facts: Document = {}
     for _ in range(_ROUNDS_MAX):
         try:
             observed = await _observe(user, broker, secrets)
-            if user.has_certificate and clients_ca is not None and not isinstance(access, Refused):
-                certificate = await _certificate(user, observed.secret, secrets, clients_ca, now)
+            if user.has_certificate and cluster is not None and not isinstance(access, Refused):
+                certificate = await _certificate(user, observed.secret, secrets, cluster, now)
                 observed = replace(observed, certificate=certificate)
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe user {user.name}"), facts, done)
@@ -114,8 +113,10 @@ async def _observe(user: User, broker: BrokerAdmin, secrets: SecretStore) -> Obs
 
 
 async def _certificate(
-    user: User, found: Secret | None, secrets: SecretStore, wanted: Authority, now: str
-) -> "Leaf | Waiting":
+    user: User, found: Secret | None, secrets: SecretStore, cluster: Cluster, now: str
+) -> "Leaf | Waiting | None":
+    if cluster.tls is None:
+        return None
     # Only here: what makes certificates takes its time to load.
     from ottla_operator.model.certificates import CertificateIssuer
     from ottla_operator.reconcile.user_certificate import user_certificate
@@ -123,9 +124,9 @@ async def _certificate(
     return user_certificate(
         user,
         found,
-        clients_ca=await secrets.read(clients_ca_secret(user.cluster)),
-        nodes=await secrets.read(nodes_secret(user.cluster)),
-        wanted=wanted,
+        clients_ca=await secrets.read(clients_ca_secret(cluster.name)),
+        nodes=await secrets.read(nodes_secret(cluster.name)),
+        wanted=cluster.tls.clients_ca,
         now=now,
         issuer=CertificateIssuer(),
     )

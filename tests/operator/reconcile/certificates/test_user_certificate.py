@@ -103,7 +103,7 @@ def test_authority_that_nodes_do_not_trust_signs_nothing(world: Any, bob: User, 
     found = issued(world, bob)
 
     assert isinstance(found, Waiting)
-    assert found.message == "nodes do not trust the authority of Secret demo-clients-ca yet"
+    assert found.message == "nodes do not trust the authority in Secret demo-clients-ca yet"
 
 
 def test_missing_authority_is_waited_for(world: Any, bob: User) -> None:
@@ -112,4 +112,4 @@ def test_missing_authority_is_waited_for(world: Any, bob: User) -> None:
     found = issued(world, bob)
 
     assert isinstance(found, Waiting)
-    assert "holds no authority that could sign" in found.message
+    assert found.message == "Cluster demo has no authority yet that signs certificates of clients"
