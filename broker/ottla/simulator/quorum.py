@@ -208,20 +208,6 @@ class SimulatedReplica:
         self.told.append(leader)
 
 
-class NoPeers:
-    """The `PeerChannel` of a replica that is alone in the world."""
-
-    def send(
-        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
-    ) -> Delayed[PeerAnswer]:
-        del endpoint, listener, request, timeout_ms, lane
-        return Delayed.of(PeerFailure.REFUSED)
-
-    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
-        del endpoint, listener, timeout_ms
-        return Delayed.of(PeerFailure.REFUSED)
-
-
 class SimulatedChannel:
     """The `PeerChannel` of one node: everything is encoded and decoded, as on a real connection."""
 
@@ -362,6 +348,16 @@ class SimulatedQuorum:
     def start_all(self, node_ids: Iterable[NodeId] | None = None) -> None:
         for node_id in self.replicas if node_ids is None else node_ids:
             self.replicas[node_id].start()
+
+    def begin(self) -> SimulatedReplica:
+        """Start all, and let time pass until everybody has a record; return the leader."""
+        self.start_all()
+        self.run_until(self.has_working_leader)
+        self.append()
+        self.run(1_000)
+        leader = self.leader()
+        assert leader is not None
+        return leader
 
     def kill(self, node_id: NodeId, *, power_cut: bool = False) -> None:
         replica = self.replicas[node_id]

@@ -7,16 +7,32 @@ from typing import Final
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.ports import Clock, Random
+from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum import NoPeers
 from ottla.types import Endpoint
+from ottla.wire.codec import Message
 
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 DIRECTORY: Final = "/d"
 _LISTENERS: Final = {"CONTROLLER": Endpoint("127.0.0.1", 9093)}
+
+
+class NoPeers:
+    """The `PeerChannel` of a replica that is alone in the world."""
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        del endpoint, listener, request, timeout_ms, lane
+        return Delayed.of(PeerFailure.REFUSED)
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        del endpoint, listener, timeout_ms
+        return Delayed.of(PeerFailure.REFUSED)
 
 
 def format_quorum_of_one(

@@ -14,7 +14,7 @@ from ottla.raft.voter_set import Voter, VoterSet
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum import NoPeers
+from ottla.simulator.quorum_of_one import NoPeers
 from ottla.types import Endpoint, OffsetAndEpoch, Uuid
 
 DIRECTORY_ID = Uuid(b"d" * 16)

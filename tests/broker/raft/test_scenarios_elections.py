@@ -14,13 +14,7 @@ SEEDS = range(3)
 def at_work(seed: int, voters: int = 3, *, is_dynamic: bool = True) -> tuple[SimulatedQuorum, SimulatedReplica]:
     """Return a quorum in which everybody has the same, and its leader."""
     quorum = SimulatedQuorum(seed, voters=voters, is_dynamic=is_dynamic)
-    quorum.start_all()
-    quorum.run_until(quorum.has_working_leader)
-    quorum.append()
-    quorum.run(1_000)
-    leader = quorum.leader()
-    assert leader is not None
-    return quorum, leader
+    return quorum, quorum.begin()
 
 
 def epoch_of(replica: SimulatedReplica) -> int:

@@ -18,11 +18,7 @@ SEEDS = range(3)
 def at_work(seed: int, voters: int, *, standby: int = 0, is_dynamic: bool = True) -> Any:
     """Return a quorum in which everybody has the same, and its leader."""
     quorum = SimulatedQuorum(seed, voters=voters, standby=standby, is_dynamic=is_dynamic)
-    quorum.start_all()
-    quorum.run_until(quorum.has_working_leader)
-    quorum.append()
-    quorum.run(1_000)
-    return quorum, quorum.leader()
+    return quorum, quorum.begin()
 
 
 def add(leader: SimulatedReplica, new: SimulatedReplica) -> Delayed[Any]:

@@ -14,7 +14,8 @@ from ottla.raft.requests import fetch_request
 from ottla.raft.resigned import ResignedState
 from ottla.raft.voter_changes import CAUGHT_UP_WITHIN_MS
 from ottla.raft.voter_set import KRAFT_VERSION_FEATURE
-from ottla.simulator.quorum import CLUSTER_ID, LISTENER, NoPeers, SimulatedQuorum, SimulatedReplica, endpoint_of
+from ottla.simulator.quorum import CLUSTER_ID, LISTENER, SimulatedQuorum, SimulatedReplica, endpoint_of
+from ottla.simulator.quorum_of_one import NoPeers
 from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -31,13 +32,7 @@ def new_quorum(*, voters: int = 3, standby: int = 1, is_dynamic: bool = True, au
     quorum = SimulatedQuorum(
         3, voters=voters, standby=standby, is_dynamic=is_dynamic, config=RaftConfig(auto_join=auto_join)
     )
-    quorum.start_all()
-    quorum.run_until(quorum.has_working_leader)
-    quorum.append()
-    quorum.run(1_000)
-    leader = quorum.leader()
-    assert leader is not None
-    return quorum, leader
+    return quorum, quorum.begin()
 
 
 def add_request(replica: SimulatedReplica, **fields: Any) -> AddRaftVoterRequest:
