@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from struct import pack
 
-from ottla.ports import Buffer, DiskSpace, File
+from ottla.ports import Buffer, DiskSpace, File, sync_in_turn
 
 _FREED_ELSEWHERE_BYTES = 16 * 1024 * 1024
 """Freeing the blocks of a GiB takes about 70 ms: files of this size and more are freed by a thread."""
@@ -228,12 +228,7 @@ class OsDisk:
         return self._executor
 
     def _sync_all(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
-        error: OSError | None = None
-        try:
-            for file in files:
-                file.sync()
-        except OSError as caught:
-            error = caught
+        error = sync_in_turn(files)
         self._post(lambda: done(error))
 
     def close(self) -> None:

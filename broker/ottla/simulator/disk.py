@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ottla.ports import Buffer, DiskSpace, File, Random
+from ottla.ports import Buffer, DiskSpace, File, Random, sync_in_turn
 
 _FLIP_ONE_IN = 3
 """Of the files that had unsynced writes when the power went, and kept some."""
@@ -289,15 +289,8 @@ class SimulatedDisk:
         generation = self.generation
 
         def perform() -> None:
-            if generation != self.generation:
-                return
-            error: OSError | None = None
-            try:
-                for file in files:
-                    file.sync()
-            except OSError as caught:
-                error = caught
-            done(error)
+            if generation == self.generation:
+                done(sync_in_turn(files))
 
         self._schedule(perform)
 
