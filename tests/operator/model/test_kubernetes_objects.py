@@ -22,8 +22,8 @@ GOLDEN = Path(__file__).parent / "golden" / "cluster-objects.yaml"
 
 @pytest.fixture
 def render(cluster_manifest: Builder) -> Callable[..., dict[str, Document]]:
-    def build(**pool: Any) -> dict[str, Document]:
-        manifest = cluster_manifest(config={"num.partitions": "3"}, **pool)
+    def build(spec: Document | None = None, **pool: Any) -> dict[str, Document]:
+        manifest = cluster_manifest(config={"num.partitions": "3"}, spec=spec, **pool)
         manifest["metadata"].update({"namespace": "kafka", "uid": "00000000-0000-0000-0000-000000000001"})
         cluster = Cluster.parse(manifest)
         desired = desired_cluster(
@@ -170,3 +170,56 @@ def test_pod_has_the_ports_of_its_roles(pool: str, ports: list[str]) -> None:
     pod = several_pools()[f"StatefulSet/demo-{pool}"]["spec"]["template"]["spec"]
 
     assert [port["name"] for port in pod["containers"][0]["ports"]] == ports
+
+
+LOCKED: Document = {
+    "tls": {},
+    "listeners": [{"name": "plaintext", "port": 9092}, {"name": "clients", "port": 9094, "tls": True}],
+}
+
+
+def test_certificates_are_a_folder_that_pods_wait_for(render: Callable[..., dict[str, Document]]) -> None:
+    pod = render(LOCKED)["StatefulSet/demo-main"]["spec"]["template"]["spec"]
+
+    (volume,) = [it for it in pod["volumes"] if it["name"] == "tls"]
+    # Its owner and the group of the pod's user may read it, and nobody may write.
+    assert volume["secret"] == {"secretName": "demo-nodes", "defaultMode": 0o440}
+    for container in containers(pod):
+        mounts = {it["mountPath"]: it for it in container["volumeMounts"]}
+        assert mounts["/etc/ottla-tls"] == {"name": "tls", "mountPath": "/etc/ottla-tls", "readOnly": True}
+        # Nothing can be mounted inside a volume that is read-only.
+        assert not [path for path in mounts if path.startswith("/etc/ottla/")]
+
+
+def test_every_listener_has_its_port(render: Callable[..., dict[str, Document]]) -> None:
+    objects = render(LOCKED)
+
+    def ports(name: str) -> dict[str, int]:
+        return {it["name"]: it["port"] for it in objects[f"Service/{name}"]["spec"]["ports"]}
+
+    (broker,) = objects["StatefulSet/demo-main"]["spec"]["template"]["spec"]["containers"]
+    opened = {it["name"]: it["containerPort"] for it in broker["ports"]}
+    begin = {"kafka": 9092, "clients": 9094, "nodes": 9091}
+    assert ports("demo-bootstrap") == begin
+    assert ports("demo-nodes") == opened == {**begin, "controller": 9093, "http": 8080}
+
+
+def test_controllers_open_no_door_for_clients(render: Callable[..., dict[str, Document]]) -> None:
+    pod = render(LOCKED, roles=["controller"])["StatefulSet/demo-main"]["spec"]["template"]["spec"]
+
+    assert [it["name"] for it in pod["containers"][0]["ports"]] == ["controller", "http"]
+
+
+def test_certificate_is_for_every_name_that_is_dialled(cluster_manifest: Builder) -> None:
+    manifest = cluster_manifest(spec=LOCKED)
+    manifest["metadata"]["namespace"] = "kafka"
+    cluster = Cluster.parse(manifest)
+
+    names = kubernetes_objects.certificate_names(cluster)
+
+    host = kubernetes_objects.place(cluster, cluster.pools[0], 0).client_host
+    assert f"*.{host.partition('.')[2]}" in names
+    assert kubernetes_objects.bootstrap_servers(cluster, 9094) == "demo-bootstrap.kafka.svc:9094"
+    forms = ("", ".kafka", ".kafka.svc", ".kafka.svc.cluster.local")
+    assert {f"demo-bootstrap{form}" for form in forms} < set(names)
+    assert "*.demo-nodes.kafka.svc.cluster.local" in names
