@@ -1,9 +1,15 @@
 """Three real nodes that log in at each other, on the brokers' listener and on the controllers'."""
 
+import json
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 
 JAAS = "org.apache.kafka.common.security"
 NODE = 'username="node" password="node-secret"'
@@ -63,5 +69,66 @@ def test_nodes_log_in_at_each_other(
     logs = "".join(node.log_text() for node in cluster.nodes.values())
     assert "node-secret" not in logs
     assert "cannot log in" not in logs
+    assert "was not renewed" not in logs
+    assert [cluster.nodes[node_id].stop() for node_id in (1, 2, 3)] == [0, 0, 0]
+
+
+class Issuer:
+    """Signs the nodes' tokens; keys and token are files, as whoever runs the nodes puts them there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.token, keys = folder / "token.jwt", folder / "keys.json"
+        public = json.loads(ECAlgorithm.to_jwk(self._key.public_key()))
+        keys.write_text(json.dumps({"keys": [{**public, "kid": "1", "alg": "ES256", "use": "sig"}]}))
+        self.properties = {
+            **properties("OAUTHBEARER", "OAUTHBEARER"),
+            "sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN",
+            "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            "sasl.oauthbearer.token.endpoint.url": self.token.as_uri(),
+            "sasl.oauthbearer.expected.audience": "ottla",
+            "org.apache.kafka.sasl.oauthbearer.allowed.urls": f"{keys.as_uri()},{self.token.as_uri()}",
+        }
+
+    def renew(self, *, seconds: int) -> None:
+        now_s = int(time.time())
+        claims = {"sub": "node", "aud": "ottla", "iat": now_s, "exp": now_s + seconds}
+        following = self.token.with_suffix(".new")
+        following.write_text(jwt.encode(claims, self._key, "ES256", {"kid": "1"}))
+        following.replace(self.token)
+
+
+def test_nodes_log_in_at_each_other_with_a_token_that_somebody_renews(
+    new_cluster: Callable[..., Any], tmp_path: Path
+) -> None:
+    issuer = Issuer(tmp_path)
+    issuer.renew(seconds=30)
+    cluster = new_cluster(
+        client={
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "node",
+            "sasl.password": "node-secret",
+        },
+        connections_max_reauth_ms="1200",
+        **issuer.properties,
+    )
+    cluster.start()
+    first = issuer.token.read_text()
+    issuer.renew(seconds=3_600)
+    cluster.create_topic("t", partitions=3)
+    ledger = cluster.ledger("t")
+    ledger.start()
+    ledger.send(300)
+    victim = cluster.active_controller()
+    cluster.nodes[victim].kill()
+    cluster.restart(victim)
+    cluster.wait_in_sync("t")
+    ledger.stop()
+
+    ledger.check(cluster.read_all("t", 3))
+    logs = "".join(node.log_text() for node in cluster.nodes.values())
+    assert first not in logs
+    assert issuer.token.read_text() not in logs
     assert "was not renewed" not in logs
     assert [cluster.nodes[node_id].stop() for node_id in (1, 2, 3)] == [0, 0, 0]

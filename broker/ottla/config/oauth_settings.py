@@ -1,6 +1,7 @@
 """What ``server.properties`` says about OAUTHBEARER on one listener: whose tokens count, and where the keys are.
 
-Keys come over https from a public address, or from a file that is named twice: in the URL, and in
+A node's own token comes from a file. Keys come over https from a public address, or from a file; files are named twice:
+in the URL, and in
 ``org.apache.kafka.sasl.oauthbearer.allowed.urls`` (which is a system property of Kafka's JVM, and a key here).
 Source: SaslConfigs, OAuthBearerUtils.validateUrl of Apache Kafka 4.3.
 """
@@ -8,7 +9,7 @@ Source: SaslConfigs, OAuthBearerUtils.validateUrl of Apache Kafka 4.3.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ottla.config.broker_keys import parse_broker_value
 from ottla.config.key import ConfigValue
@@ -19,6 +20,7 @@ from ottla.ports import KeyFetch
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 PRIVATE_ADDRESSES: Final = "ottla.oauthbearer.private.addresses.allow"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
 _TIMEOUT_MS: Final = 10_000
 
 
@@ -82,34 +84,61 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
     )
 
 
+def read_token_path(originals: Mapping[str, str], listener: str) -> str:
+    """Return the file with the token that this node shows at other nodes' ``listener``.
+
+    A token endpoint would have to be asked with a secret of this node's, and off its loop; whoever runs the node has a
+    token put in a file and renewed, as Kubernetes does with the tokens of service accounts.
+
+    Raises:
+        ConfigurationError: there is no such file, or one that is not allowed.
+    """
+    text = mechanism_text(originals, listener, "OAUTHBEARER", _TOKEN_URL)
+    hint = "set it to file:///PATH of a token that somebody else renews"
+    if not text:
+        raise ConfigurationError(f"{_TOKEN_URL} is missing: this node logs in with OAUTHBEARER on {listener}; {hint}")
+    parts = _split(_TOKEN_URL, text)
+    if parts.scheme != "file":
+        raise ConfigurationError(
+            f"{_TOKEN_URL} for listener {listener} is of the form {parts.scheme}:; nodes ask no token endpoint: {hint}"
+        )
+    _require_allowed(originals, _TOKEN_URL, listener, text, parts)
+    return unquote(parts.path)
+
+
 def _url(originals: Mapping[str, str], listener: str, text: str | None) -> str:
     if not text:
         raise ConfigurationError(
             f"{_URL} is missing: OAUTHBEARER on listener {listener} needs the issuer's keys (a JWKS) to check tokens "
             "with. Tokens without a signature, which Kafka takes where the key is missing, are not taken here."
         )
-    allowed = [url.strip() for url in originals.get(ALLOWED_URLS, "").split(",") if url.strip()]
-    parts = _split(text)
+    parts = _split(_URL, text)
     if parts.scheme not in ("https", "file"):
         raise ConfigurationError(
             f"{_URL} for listener {listener} is of the form {parts.scheme}:; it may be https: or file:, for whoever "
             "changes the keys on their way lets in whom they like"
         )
-    if (parts.scheme == "file" or allowed) and text not in allowed:
-        raise ConfigurationError(
-            f"{_URL} for listener {listener} is {text}, which is not in {ALLOWED_URLS}; add it there to allow it"
-        )
-    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
-        raise ConfigurationError(f"{_URL} for listener {listener} is {text}; a file is file:///absolute/path")
+    _require_allowed(originals, _URL, listener, text, parts)
     if parts.scheme == "https" and (not parts.hostname or parts.username is not None):
         raise ConfigurationError(f"{_URL} for listener {listener} is to be https://host[:port]/path, without a login")
     return text
 
 
-def _split(text: str) -> SplitResult:
+def _require_allowed(originals: Mapping[str, str], key: str, listener: str, text: str, parts: SplitResult) -> None:
+    """Refuse a file that is not named a second time, and whatever is not where there is a list of what may be."""
+    allowed = [url.strip() for url in originals.get(ALLOWED_URLS, "").split(",") if url.strip()]
+    if (parts.scheme == "file" or allowed) and text not in allowed:
+        raise ConfigurationError(
+            f"{key} for listener {listener} is {text}, which is not in {ALLOWED_URLS}; add it there to allow it"
+        )
+    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
+        raise ConfigurationError(f"{key} for listener {listener} is {text}; a file is file:///absolute/path")
+
+
+def _split(key: str, text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError as error:
-        raise ConfigurationError(f"{_URL} is no URL: {error}") from None
+        raise ConfigurationError(f"{key} is no URL: {error}") from None
     return parts

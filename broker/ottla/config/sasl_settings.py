@@ -14,12 +14,11 @@ from ottla.config.broker_keys import parse_broker_value
 from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
 from ottla.config.listener_overrides import listener_key, listener_text, mechanism_text
 from ottla.config.listeners import SASL_PROTOCOLS, Listener
-from ottla.config.oauth_settings import OauthSettings, read_oauth_settings
+from ottla.config.oauth_settings import OauthSettings, read_oauth_settings, read_token_path
 from ottla.errors import ConfigurationError
 
-LOGIN_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""What nodes log in at each other with."""
-SERVED_MECHANISMS: Final = (*LOGIN_MECHANISMS, "OAUTHBEARER")
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""What clients and nodes log in with."""
 _USER_OPTION: Final = "user_"
 
 
@@ -44,11 +43,12 @@ class SaslListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NodeLogin:
-    """How this node logs in at other nodes' listener of one name."""
+    """How this node logs in at other nodes' listener of one name: with a name and a password, or a file's token."""
 
     mechanism: str
-    user: str
-    password: str
+    user: str = ""
+    password: str = ""
+    token_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -134,7 +134,9 @@ class _Reader:
     def login(self, listener: str, key: str) -> NodeLogin:
         """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
         mechanism = str(parse_broker_value(key, listener_text(self._originals, listener, key)))
-        _require_served(mechanism, f"{key} for listener {listener}", LOGIN_MECHANISMS)
+        _require_served(mechanism, f"{key} for listener {listener}")
+        if mechanism == "OAUTHBEARER":
+            return NodeLogin(mechanism=mechanism, token_path=read_token_path(self._originals, listener))
         jaas_key, module = self._module(listener, mechanism)
         if module is None:
             raise ConfigurationError(
@@ -189,8 +191,9 @@ class _Reader:
         return value
 
 
-def _require_served(mechanism: str, where: str, served: tuple[str, ...] = SERVED_MECHANISMS) -> None:
-    if mechanism not in served:
+def _require_served(mechanism: str, where: str) -> None:
+    if mechanism not in SERVED_MECHANISMS:
         raise ConfigurationError(
-            f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(served)}"
+            f"{where} has {mechanism}, which this release does not serve there; it serves "
+            f"{', '.join(SERVED_MECHANISMS)}"
         )

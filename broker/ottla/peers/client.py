@@ -23,7 +23,7 @@ from ottla.peers.login import LaneLogin
 from ottla.peers.spoken import Spoken
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
-from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.client_login import Login
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.types import Endpoint
 from ottla.wire.codec import FieldNotInVersionError, Message
@@ -77,7 +77,7 @@ class PeerClient:
         clock: Clock,
         random: Random,
         config: PeerClientConfig | None = None,
-        logins: Mapping[str, ClientLogin] | None = None,
+        logins: Mapping[str, Login] | None = None,
     ) -> None:
         self._network = network
         self._clock = clock

@@ -125,7 +125,7 @@ class Node:
             clock=clock,
             random=random,
             config=settings.peer_client_config(config),
-            logins=settings.peer_logins(config),
+            logins=settings.peer_logins(config, disk),
         )
         self._open_metadata(disk)
         self._open_partitions(disk)

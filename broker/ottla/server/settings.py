@@ -1,6 +1,7 @@
 """From the node's configuration to what each part is told: one function per part."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, cast
 
 from ottla.config.broker_keys import BROKER_KEYS, parse_broker_value
@@ -28,7 +29,8 @@ from ottla.ports import Disk
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
-from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.client_login import ClientLogin, Login, TokenLogin
+from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.security import principal_mapping
 from ottla.security.authorizer import AclAuthorizer, AllowEveryone, Authorizer
 from ottla.security.principal_mapping import PrincipalMapping
@@ -38,6 +40,7 @@ from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
 NEVER_MS = (1 << 62) - 1
+_TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
 """What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
@@ -171,12 +174,25 @@ def peer_client_config(config: NodeConfig) -> PeerClientConfig:
     )
 
 
-def peer_logins(config: NodeConfig) -> dict[str, ClientLogin]:
-    """Return how this node logs in at other nodes, by listener."""
+def peer_logins(config: NodeConfig, disk: Disk) -> dict[str, Login]:
+    """Return how this node logs in at other nodes, by listener; a token's file is read at every login."""
     return {
-        listener: ClientLogin(login.mechanism, login.user, login.password)
+        listener: TokenLogin(partial(_read_token, disk, login.token_path))
+        if login.token_path
+        else ClientLogin(login.mechanism, login.user, login.password)
         for listener, login in config.sasl.logins.items()
     }
+
+
+def _read_token(disk: Disk, path: str) -> str:
+    try:
+        file = disk.open(path, read_only=True)
+        try:
+            return file.pread(_TOKEN_BYTES_MAX, 0).decode()
+        finally:
+            file.close()
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuthenticationFailedError(f"the file with this node's token cannot be read: {path}: {error}") from None
 
 
 def replication_config(config: NodeConfig) -> ReplicationConfig:

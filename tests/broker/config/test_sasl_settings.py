@@ -66,6 +66,44 @@ def test_a_broker_logs_in_at_controllers_that_it_does_not_run() -> None:
     assert set(config.sasl.listeners) == {"CLIENTS", "NODES"}
 
 
+TOKEN = "file:///var/run/token%20of%20node"
+WITH_TOKEN = {
+    "sasl_enabled_mechanisms": "OAUTHBEARER",
+    "sasl_mechanism_inter_broker_protocol": "OAUTHBEARER",
+    "sasl_oauthbearer_jwks_endpoint_url": "https://issuer/keys",
+    "listener_name_nodes_oauthbearer_sasl_oauthbearer_token_endpoint_url": TOKEN,
+    "org_apache_kafka_sasl_oauthbearer_allowed_urls": f"https://issuer/keys,{TOKEN}",
+}
+TOKEN_KEY = "listener_name_nodes_oauthbearer_sasl_oauthbearer_token_endpoint_url"
+
+
+def test_a_node_logs_in_with_the_token_in_a_file() -> None:
+    login = read(**WITH_TOKEN).sasl.logins["NODES"]
+
+    assert (login.mechanism, login.token_path) == ("OAUTHBEARER", "/var/run/token of node")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({TOKEN_KEY: None}, "token.endpoint.url is missing", id="none"),
+        pytest.param({TOKEN_KEY: "https://issuer/token"}, "nodes ask no token endpoint", id="https"),
+        pytest.param({TOKEN_KEY: "file:///other"}, "not in org.apache.kafka.sasl.oauthbearer.allowed.urls", id="other"),
+        pytest.param(
+            {
+                TOKEN_KEY: "file://host/token",
+                "org_apache_kafka_sasl_oauthbearer_allowed_urls": "https://issuer/keys,file://host/token",
+            },
+            "absolute/path",
+            id="elsewhere",
+        ),
+    ],
+)
+def test_a_token_that_no_file_has_is_refused_before_the_start(changes: dict[str, str | None], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read(**{**WITH_TOKEN, **changes})
+
+
 JAAS_KEY = "listener_name_nodes_scram__sha__512_sasl_jaas_config"
 
 

@@ -3,7 +3,10 @@
 import pytest
 
 from ottla.config.node_config import NodeConfig
-from ottla.server.settings import gateway_config, raft_config
+from ottla.sasl.exchange import AuthenticationFailedError
+from ottla.server.settings import gateway_config, peer_logins, raft_config
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.disk import SimulatedDisk
 from ottla.simulator.single_node import PROPERTIES
 
 MIB = 1024 * 1024
@@ -56,3 +59,29 @@ def test_the_quorum_gathers_records_only_where_it_is_told_to(changes: dict[str, 
     assert config.append_linger_ms == linger_ms
     assert (config.fetch_size_bytes_max, config.fetch_snapshot_size_bytes_max) == (7, 8)
     assert NodeConfig.from_properties({**PROPERTIES, **sizes, **changes}).warnings == ()
+
+
+def test_the_token_of_a_node_is_read_from_its_file_at_every_login() -> None:
+    config = NodeConfig.from_properties(
+        {
+            **PROPERTIES,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys",
+            "sasl.oauthbearer.token.endpoint.url": "file:///run/token",
+            "org.apache.kafka.sasl.oauthbearer.allowed.urls": "https://issuer/keys,file:///run/token",
+        }
+    )
+    disk = SimulatedDisk()
+    login, randrange = peer_logins(config, disk)["CONTROLLER"], SeededRandom(1).randrange
+
+    with pytest.raises(AuthenticationFailedError, match="token cannot be read: /run/token"):
+        login.new_exchange(randrange)
+    disk.make_directory("/run")
+    for token in (b"first\n", b"next.one\n"):
+        disk.open("/run/token", create=True).pwritev([token], 0)
+        assert login.new_exchange(randrange).first() == b"n,,\x01auth=Bearer " + token.strip() + b"\x01\x01"
+    disk.open("/run/token").pwritev([b"\xff"], 0)
+    with pytest.raises(AuthenticationFailedError, match="cannot be read"):
+        login.new_exchange(randrange)

@@ -101,8 +101,8 @@ sasl.oauthbearer.scope.claim.name STRING scope - - read-only acted-on
     Claim that holds the scope.
 sasl.oauthbearer.sub.claim.name STRING sub - - read-only acted-on
     Claim that holds the subject.
-sasl.oauthbearer.token.endpoint.url STRING - - - read-only known
-    Where tokens are.
+sasl.oauthbearer.token.endpoint.url STRING - - - read-only acted-on
+    Where the token is that this node logs in with at others: a file.
 sasl.server.callback.handler.class CLASS - - - read-only known
     A Java class for SASL servers.
 sasl.server.max.receive.size INT 524288 - bytes read-only acted-on
