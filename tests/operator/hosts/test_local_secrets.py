@@ -10,6 +10,8 @@ import pytest
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.model.certificate_order import CertificateOrder
+from ottla_operator.model.listeners import IssuerRef
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret
 
@@ -99,3 +101,11 @@ def test_damaged_secret_is_told_of(secrets: LocalSecrets, folder: Path) -> None:
 
     with pytest.raises(HostError, match="is damaged; remove it"):
         asyncio.run(secrets.read("alice"))
+
+
+def test_there_is_no_cert_manager_on_a_laptop(secrets: LocalSecrets) -> None:
+    order = CertificateOrder(name="demo-listener-a", names=("localhost",), issuer=IssuerRef(name="acme"))
+
+    assert asyncio.run(secrets.is_ordered(order)) is False
+    with pytest.raises(HostError, match="name a Secret with secretName instead of issuerRef"):
+        asyncio.run(secrets.order(order, OWNER))

@@ -35,7 +35,9 @@ def rule(kind: str = "topic", *operations: str, **more: Any) -> Document:
         ),
         pytest.param({"authentication": {"rotation": {"revision": "r" * 63}}}, id="longest-revision"),
         pytest.param({"authentication": {"rotation": {"overlapSeconds": 2_592_000}}}, id="longest-overlap"),
+        pytest.param({"type": "tls", "authentication": {"rotation": {"revision": "2"}}}, id="another-certificate"),
         pytest.param({"userName": "u" * 249}, id="longest-name"),
+        pytest.param({"type": "tls", "userName": "u" * 64}, id="longest-common-name"),
         pytest.param({"userName": "*a"}, id="star-before-a-name"),
         pytest.param({"userName": "CN=a b,O=c"}, id="spaces-inside"),
         pytest.param({"rules": []}, id="no-rules"),
@@ -60,6 +62,10 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"type": "plain"}, "must be one of scram-sha-512", id="unknown-type"),
         pytest.param({"type": "tls", "authentication": {"password": REFERENCE}}, "has a password", id="tls-password"),
         pytest.param({"type": "oauth", "authentication": {"rotation": {}}}, "to rotate", id="oauth-rotation"),
+        pytest.param(
+            {"type": "tls", "authentication": {"rotation": {"overlapSeconds": 1}}}, "no overlap", id="tls-overlap"
+        ),
+        pytest.param({"type": "tls", "userName": "u" * 65}, "at most 64 characters", id="too-long-common-name"),
         pytest.param(
             {"authentication": {"password": REFERENCE, "rotation": {"revision": "2"}}}, "change it there", id="both"
         ),

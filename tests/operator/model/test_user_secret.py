@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ottla.config.properties import parse_properties
 from ottla.sasl.scram import ScramMechanism
+from ottla_operator.model.certificates import Leaf
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
@@ -109,3 +111,32 @@ def test_annotations_hold_no_password(alice: User) -> None:
     assert PASSWORD not in repr(secret)
     assert PASSWORD not in repr(CREDENTIAL)
     assert 'a\\"b' not in "".join(secret.annotations.values())
+
+
+def test_certificate_is_for_java_and_librdkafka(user_manifest: Builder) -> None:
+    bob = User.parse(user_manifest("bob", type="tls", authentication={"rotation": {"revision": "2"}}))
+    leaf = Leaf(certificate=PEM, key="-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n")
+    door = ClientAccess(bootstrap_servers="a:1", security_protocol="SSL", ca_pem=PEM)
+
+    secret = access_secret(bob, door, None, leaf)
+
+    assert (secret.entries["user.crt"], secret.entries["user.key"]) == (leaf.certificate, leaf.key)
+    assert secret.entries["username"] == "CN=bob"
+    assert secret.annotations["ottla.dev/certificate-revision"] == "2"
+    assert parse_properties(secret.entries["client.properties"]) == {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": leaf.key,
+        "ssl.keystore.certificate.chain": leaf.certificate,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": PEM,
+    }
+    assert json.loads(secret.entries["librdkafka.json"]) == {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "ssl",
+        "ssl.ca.pem": PEM,
+        "ssl.certificate.pem": leaf.certificate,
+        "ssl.key.pem": leaf.key,
+    }
+    assert "PRIVATE" not in repr(secret)

@@ -1,0 +1,19 @@
+"""What cert-manager is asked for."""
+
+from ottla_operator.model.certificate_order import CertificateOrder
+from ottla_operator.model.listeners import IssuerRef
+
+
+def test_names_and_addresses_are_told_apart() -> None:
+    order = CertificateOrder(name="a", names=("*.x.svc", "127.0.0.1", "::1", "x"), issuer=IssuerRef(name="acme"))
+
+    assert order.spec["dnsNames"] == ["*.x.svc", "x"]
+    assert order.spec["ipAddresses"] == ["127.0.0.1", "::1"]
+    assert order.spec["secretName"] == order.secret_name == "a"
+
+
+def test_no_address_is_no_empty_list() -> None:
+    order = CertificateOrder(name="a", names=("x",), issuer=IssuerRef(name="acme", kind="ClusterIssuer"))
+
+    assert "ipAddresses" not in order.spec
+    assert order.spec["issuerRef"]["kind"] == "ClusterIssuer"

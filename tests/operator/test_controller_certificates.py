@@ -1,0 +1,216 @@
+"""The controller and a Cluster with TLS: Secrets before nodes, Users with certificates, and nothing that says a key."""
+
+import asyncio
+import base64
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla_operator.controller import Controller
+from ottla_operator.errors import ApiError
+from ottla_operator.model.manifest import ObjectKey
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+DEMO, BOB = ObjectKey("Cluster", "kafka", "demo"), ObjectKey("User", "kafka", "bob")
+SECRETS = ("demo-cluster-ca", "demo-clients-ca", "demo-nodes", "demo-operator")
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def spec(*listeners: Document, **tls: Any) -> Document:
+    return {"tls": tls, **({"listeners": list(listeners)} if listeners else {})}
+
+
+def listener(name: str = "certs", kind: str = "tls", **more: Any) -> Document:
+    return {"name": name, "port": 9094, "tls": True, "authentication": {"type": kind}, **more}
+
+
+def secret(api: Any, name: str) -> dict[str, str]:
+    data = api.stored[ObjectKey("Secret", "kafka", name)]["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+def ready(api: Any, key: ObjectKey) -> tuple[str, str]:
+    (found,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
+    return found["reason"], found["message"]
+
+
+def test_secrets_are_there_before_anything_is_published(
+    controller: Controller, api: Any, cluster_manifest: Builder
+) -> None:
+    api.put(cluster_manifest(spec=spec()))
+
+    assert run(controller.reconcile(DEMO)) is False, "its nodes are not there yet"
+
+    writes = [it for it in api.writes if "status" not in it]
+    assert writes[:8] == ["create Secret", "apply Secret"] * 4
+    assert "apply StatefulSet" in writes[8:]
+    for name in SECRETS:
+        stored = api.stored[ObjectKey("Secret", "kafka", name)]
+        assert stored["type"] == "Opaque"
+        assert stored["metadata"]["ownerReferences"][0]["kind"] == "Cluster"
+    said = api.stored[DEMO]["status"]["certificates"]
+    assert [it["name"] for it in said] == ["cluster-ca", "clients-ca", "nodes", "operator"]
+
+
+def test_second_pass_writes_nothing(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
+    api.put(cluster_manifest(spec=spec()))
+    run(controller.reconcile(DEMO))
+    api.writes.clear()
+
+    run(controller.reconcile(DEMO))
+
+    assert api.writes == []
+
+
+def test_what_cannot_be_used_stops_before_nodes_are_made(
+    controller: Controller, api: Any, cluster_manifest: Builder
+) -> None:
+    api.put(cluster_manifest(spec=spec(clusterCa={"secretName": "mine"})))
+    entry = base64.b64encode(b"x").decode()
+    data = {"ca.crt": entry, "ca.key": entry}
+    api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
+
+    assert run(controller.reconcile(DEMO)) is True
+
+    reason, message = ready(api, DEMO)
+    assert reason == "CertificateUnusable"
+    assert message.startswith("Secret mine has 0 certificates in ca.crt")
+    assert not [it for it in api.writes if "Secret" in it or "StatefulSet" in it]
+
+
+def test_user_has_certificate_and_trust_in_its_secret(
+    controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder, brokers: Any
+) -> None:
+    api.put(cluster_manifest(spec=spec(listener())))
+    run(controller.reconcile(DEMO))
+    api.put(user_manifest("bob", type="tls"))
+
+    assert run(controller.reconcile(BOB)) is True
+
+    entries = secret(api, "bob")
+    assert ready(api, BOB)[0] == "AsSpecified"
+    assert entries["ca.crt"] == secret(api, "demo-cluster-ca")["ca.crt"]
+    assert entries["user.crt"].startswith("-----BEGIN CERTIFICATE-----")
+    assert "ssl.keystore.key=-----BEGIN PRIVATE KEY-----" in entries["client.properties"]
+    assert '"ssl.certificate.pem": "-----BEGIN CERTIFICATE-----' in entries["librdkafka.json"]
+    assert entries["securityProtocol"] == "SSL"
+    assert brokers.addresses[-1] == "demo-bootstrap.kafka.svc:9091", "the operator comes in by the nodes' door"
+
+
+def test_user_is_left_alone_while_nothing_changes(
+    controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder
+) -> None:
+    api.put(cluster_manifest(spec=spec(listener())))
+    run(controller.reconcile(DEMO))
+    api.put(user_manifest("bob", type="tls"))
+    run(controller.reconcile(BOB))
+    api.writes.clear()
+
+    run(controller.reconcile(BOB))
+
+    assert api.writes == []
+
+
+def test_user_without_a_door_has_its_rules_and_no_secret(
+    controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder, brokers: Any
+) -> None:
+    api.put(cluster_manifest(spec=spec(listener("words", "scram-sha-512"))))
+    run(controller.reconcile(DEMO))
+    api.put(user_manifest("bob", type="tls"))
+
+    run(controller.reconcile(BOB))
+
+    reason, message = ready(api, BOB)
+    assert reason == "NoListener"
+    assert "no listener of Cluster demo has authentication tls" in message
+    assert len(brokers.acls) == 1
+    assert ObjectKey("Secret", "kafka", "bob") not in api.stored
+
+
+def test_users_are_looked_at_when_an_authority_changes(
+    controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder
+) -> None:
+    api.put(cluster_manifest(spec=spec(listener())))
+    run(controller.reconcile(DEMO))
+    api.put(user_manifest("bob", type="tls"))
+    run(controller.resync())
+    run(controller.reconcile(BOB))
+    before = secret(api, "bob")["ca.crt"]
+    api.stored[DEMO]["spec"]["tls"] = {"clusterCa": {"rotation": {"revision": "2"}}}
+    run(controller.reconcile(DEMO))
+
+    run(controller.reconcile(BOB))
+
+    trusted = secret(api, "bob")["ca.crt"]
+    assert trusted == secret(api, "demo-cluster-ca")["trusted.crt"]
+    assert trusted.startswith(before)
+    assert trusted != before, "the new authority beside the old one"
+
+
+def test_cert_manager_is_asked_and_waited_for(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
+    api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
+    run(controller.reconcile(DEMO))
+
+    asked = api.stored[ObjectKey("Certificate", "kafka", "demo-listener-certs")]
+    assert asked["spec"]["issuerRef"] == {"name": "acme", "kind": "Issuer", "group": "cert-manager.io"}
+    assert "demo-bootstrap.kafka.svc" in asked["spec"]["dnsNames"]
+    assert asked["metadata"]["ownerReferences"][0]["name"] == "demo"
+    assert ready(api, DEMO)[0] == "CertificateMissing"
+    api.writes.clear()
+    run(controller.reconcile(DEMO))
+    assert "apply Certificate" not in api.writes
+
+
+def test_missing_cert_manager_is_told_of(
+    controller: Controller, api: Any, cluster_manifest: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = api.apply
+
+    async def without_cert_manager(document: Document) -> Document:
+        if document["kind"] == "Certificate":
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return await apply(document)
+
+    monkeypatch.setattr(api, "apply", without_cert_manager)
+    api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
+
+    assert run(controller.reconcile(DEMO)) is True
+
+    reason, message = ready(api, DEMO)
+    assert reason == "CertManagerMissing"
+    assert "which is not installed here; install it" in message
+
+
+def test_no_key_is_in_status_events_or_log(
+    controller: Controller,
+    api: Any,
+    cluster_manifest: Builder,
+    user_manifest: Builder,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    api.put(cluster_manifest(spec=spec(listener())))
+    api.put(user_manifest("bob", type="tls"))
+    for key in (DEMO, BOB):
+        run(controller.reconcile(key))
+
+    said = str([api.stored[DEMO]["status"], api.stored[BOB]["status"], api.events, caplog.text])
+    assert "write secret demo-cluster-ca" in said
+    assert "BEGIN" not in said
+
+
+def test_without_tls_nothing_loads_what_makes_certificates() -> None:
+    code = (
+        "import sys; import ottla_operator.local, ottla_operator.local.session, ottla_operator.reconcile.user_pass;"
+        "sys.exit('cryptography' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
