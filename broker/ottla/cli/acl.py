@@ -11,8 +11,8 @@ from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
-    from ottla.client.admin_security import AclFilter
     from ottla.wire.acl_codes import Acl
+    from ottla.wire.acl_filter import AclFilter
 
 _COLUMNS = [
     Column("PRINCIPAL", "principal"),
@@ -170,8 +170,8 @@ def _resources(named: dict[str, Any]) -> list[tuple[Any, str, Any]]:
 def _filters(
     named: dict[str, Any], *, principal: str | None, operation: str | None = None, exactly: bool = False
 ) -> "list[AclFilter]":
-    from ottla.client.admin_security import AclFilter
     from ottla.wire.acl_codes import Operation, PatternType, code_of
+    from ottla.wire.acl_filter import AclFilter
 
     wanted = Operation.ANY if operation is None else code_of(Operation, operation)
     resources = _resources(named)

@@ -5,12 +5,12 @@ A password leaves this process only as the salted keys that SCRAM needs. Source:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import raise_for
 from ottla.errors import ErrorCode
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
+from ottla.wire.acl_filter import AclFilter
 from ottla.wire.messages import alter_client_quotas as alter_quotas
 from ottla.wire.messages import alter_user_scram_credentials as alter_scram
 from ottla.wire.messages import describe_client_quotas as describe_quotas
@@ -30,37 +30,6 @@ from ottla.wire.messages.describe_acls import (
 )
 
 _EXACT, _DEFAULT = 0, 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclFilter:
-    """Which entries are meant; what is left out matches everything."""
-
-    resource_type: ResourceType = ResourceType.ANY
-    resource_name: str | None = None
-    pattern_type: PatternType = PatternType.ANY
-    """MATCH: every entry that is asked about the resource of that name, prefixes and ``*`` too."""
-    principal: str | None = None
-    host: str | None = None
-    operation: Operation = Operation.ANY
-    permission_type: PermissionType = PermissionType.ANY
-
-    @classmethod
-    def of(cls, acl: Acl) -> "AclFilter":
-        """Return the filter that means exactly ``acl``."""
-        return cls(**acl._asdict())
-
-    def on_the_wire(self) -> dict[str, Any]:
-        """Return the fields of DescribeAcls, and of each filter of DeleteAcls."""
-        return {
-            "resource_type_filter": self.resource_type,
-            "resource_name_filter": self.resource_name,
-            "pattern_type_filter": self.pattern_type,
-            "principal_filter": self.principal,
-            "host_filter": self.host,
-            "operation": self.operation,
-            "permission_type": self.permission_type,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -105,7 +74,7 @@ class SecurityAdmin(AdminBase):
         Raises:
             KafkaError: SECURITY_DISABLED where brokers have no authorizer, CLUSTER_AUTHORIZATION_FAILED.
         """
-        request = DescribeAclsRequest(**(wanted or AclFilter()).on_the_wire())
+        request = DescribeAclsRequest(**(wanted or AclFilter()).fields())
 
         async def attempt() -> list[Acl]:
             response = await self._ask(request, DescribeAclsResponse)
@@ -140,7 +109,7 @@ class SecurityAdmin(AdminBase):
         Raises:
             KafkaError: of the first filter that a broker refuses; what others mean may be gone.
         """
-        wanted = [DeleteAclsFilter(**one.on_the_wire()) for one in filters]
+        wanted = [DeleteAclsFilter(**one.fields()) for one in filters]
         if not wanted:
             return []
 

@@ -1,10 +1,7 @@
-"""`AclControl`: entries added and removed, as records; and what a filter means.
+"""`AclControl`: entries added and removed, as records.
 
-Source: AclControlManager, AclApis and AccessControlEntryFilter of Apache Kafka 4.3, whose error texts these are.
+Source: AclControlManager and AclApis of Apache Kafka 4.3, whose error texts these are.
 """
-
-from collections.abc import Iterator
-from typing import Final, NamedTuple
 
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.state import ControllerState
@@ -15,107 +12,27 @@ from ottla.ports import Random
 from ottla.types import Uuid
 from ottla.wire.acl_codes import (
     CLUSTER_NAME,
-    WILDCARD,
     Acl,
-    CodeT,
     Operation,
     PatternType,
     PermissionType,
     ResourceType,
+    read_code,
 )
+from ottla.wire.acl_filter import STORED_PATTERNS, STORED_PERMISSIONS, AclFilter
 from ottla.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import (
-    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.metadata_log import RemoveAccessControlEntryRecord
 
-_STORED_PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
-_STORED_PERMISSIONS: Final = (PermissionType.ALLOW, PermissionType.DENY)
 
-
-class AclFilter(NamedTuple):
-    """What to list or to delete; None matches every text, ANY every code."""
-
-    resource_type: ResourceType
-    resource_name: str | None
-    pattern_type: PatternType
-    principal: str | None
-    host: str | None
-    operation: Operation
-    permission_type: PermissionType
-
-    @classmethod
-    def of(cls, request: DescribeAclsRequest | DeleteAclsFilter) -> "AclFilter":
-        """Read a filter as both requests carry it.
-
-        Raises:
-            KafkaError: INVALID_REQUEST: a code that nobody knows.
-        """
-        found = cls(
-            _code(ResourceType, request.resource_type_filter),
-            request.resource_name_filter,
-            _code(PatternType, request.pattern_type_filter),
-            request.principal_filter,
-            request.host_filter,
-            _code(Operation, request.operation),
-            _code(PermissionType, request.permission_type),
-        )
-        if ResourceType.UNKNOWN is found.resource_type or PatternType.UNKNOWN is found.pattern_type:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown patternFilter.")
-        if Operation.UNKNOWN is found.operation or PermissionType.UNKNOWN is found.permission_type:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
-        return found
-
-    def matching(self, image: AclsImage) -> Iterator[tuple[Uuid, Acl]]:
-        """Yield the entries that the filter means, by id, in the order of ids."""
-        yield from sorted((acl_id, acl) for acl_id, acl in image.by_id.items() if self.matches(acl))
-
-    @property
-    def exact(self) -> Acl | None:
-        """The one entry that is meant; None for a filter that may mean several."""
-        if self.resource_name is None or self.principal is None or self.host is None:
-            return None
-        if self.pattern_type not in _STORED_PATTERNS or self.permission_type not in _STORED_PERMISSIONS:
-            return None
-        if self.resource_type is ResourceType.ANY or self.operation is Operation.ANY:
-            return None
-        return Acl(
-            self.resource_type,
-            self.resource_name,
-            self.pattern_type,
-            self.principal,
-            self.host,
-            self.operation,
-            self.permission_type,
-        )
-
-    def matches(self, acl: Acl) -> bool:
-        return (
-            self.resource_type in (ResourceType.ANY, acl.resource_type)
-            and self._matches_name(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
-            and self.permission_type in (PermissionType.ANY, acl.permission_type)
-        )
-
-    def _matches_name(self, acl: Acl) -> bool:
-        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
-            return False
-        name = self.resource_name
-        if name is None or name == acl.resource_name:
-            return True
-        if self.pattern_type is not PatternType.MATCH:
-            return False
-        # MATCH: every entry that would be asked about the resource of this very name.
-        if acl.pattern_type is PatternType.PREFIXED:
-            return name.startswith(acl.resource_name)
-        return acl.resource_name == WILDCARD
+def acls_meant_by(wanted: AclFilter, image: AclsImage) -> list[tuple[Uuid, Acl]]:
+    """Return the entries that ``wanted`` means, by id, in the order of ids."""
+    return sorted((acl_id, acl) for acl_id, acl in image.by_id.items() if wanted.matches(acl))
 
 
 class AclControl:
@@ -152,10 +69,10 @@ class AclControl:
         ids = {acl: acl_id for acl_id, acl in image.by_id.items()}
         for each in request.filters:
             try:
-                wanted = AclFilter.of(each)
+                wanted = AclFilter.read(each)
                 exact = wanted.exact
                 if exact is None:
-                    matching = list(wanted.matching(image))
+                    matching = acls_meant_by(wanted, image)
                 else:
                     matching = [(ids[exact], exact)] if exact in ids else []
             except KafkaError as error:
@@ -185,13 +102,13 @@ def _checked(creation: AclCreation) -> Acl:
         KafkaError: INVALID_REQUEST: nobody could mean such an entry.
     """
     acl = Acl(
-        _code(ResourceType, creation.resource_type),
+        read_code(ResourceType, creation.resource_type),
         creation.resource_name,
-        _code(PatternType, creation.resource_pattern_type),
+        read_code(PatternType, creation.resource_pattern_type),
         creation.principal,
         creation.host,
-        _code(Operation, creation.operation),
-        _code(PermissionType, creation.permission_type),
+        read_code(Operation, creation.operation),
+        read_code(PermissionType, creation.permission_type),
     )
     problem = _problem(acl)
     if problem is not None:
@@ -206,11 +123,11 @@ def _problem(acl: Acl) -> str | None:
         return "Invalid empty resource name"
     if acl.resource_type <= ResourceType.ANY:
         return f"Invalid resourceType {acl.resource_type.name}"
-    if acl.pattern_type not in _STORED_PATTERNS:
+    if acl.pattern_type not in STORED_PATTERNS:
         return f"Invalid patternType {acl.pattern_type.name}"
     if acl.operation <= Operation.ANY:
         return f"Invalid operation {acl.operation.name}"
-    if acl.permission_type not in _STORED_PERMISSIONS:
+    if acl.permission_type not in STORED_PERMISSIONS:
         return f"Invalid permissionType {acl.permission_type.name}"
     if ":" not in acl.principal:
         return (
@@ -218,11 +135,3 @@ def _problem(acl: Acl) -> str | None:
             "the principal name)"
         )
     return None
-
-
-def _code(kind: type[CodeT], value: int) -> CodeT:
-    """Return the member of the enumeration ``kind``; its UNKNOWN for a code that is not one of them."""
-    try:
-        return kind(value)
-    except ValueError:
-        return kind(0)

@@ -4,10 +4,11 @@ v2 flexible; v3 USER resources. Answered from this node's metadata.
 Source: DescribeAclsRequest.json; AclApis.handleDescribeAcls of Apache Kafka 4.3.
 """
 
-from ottla.controller.acls import AclFilter
+from ottla.controller.acls import acls_meant_by
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.wire.acl_codes import Acl, Operation
+from ottla.wire.acl_filter import AclFilter
 from ottla.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -25,7 +26,7 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> Desc
             error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
         )
     by_resource: dict[tuple[int, str, int], list[Acl]] = {}
-    for _, acl in AclFilter.of(request).matching(context.services.metadata.image.acls):
+    for _, acl in acls_meant_by(AclFilter.read(request), context.services.metadata.image.acls):
         by_resource.setdefault((acl.resource_type, acl.resource_name, acl.pattern_type), []).append(acl)
     return DescribeAclsResponse(
         resources=[

@@ -84,6 +84,14 @@ class Acl(NamedTuple):
     permission_type: PermissionType
 
 
+def read_code(kind: type[CodeT], value: int) -> CodeT:
+    """Return the member of the enumeration ``kind``; its UNKNOWN for a code that is not one of them."""
+    try:
+        return kind(value)
+    except ValueError:
+        return kind(0)
+
+
 def code_word(code: IntEnum) -> str:
     """Return a code as commands and their output write it: ``describe-configs``."""
     return code.name.lower().replace("_", "-")

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin_partitions import ElectionType
-from ottla.client.admin_security import AclFilter, QuotaEntity, ScramSecret
+from ottla.client.admin_security import QuotaEntity, ScramSecret
 from ottla.client.errors import ClientError
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
+from ottla.wire.acl_filter import AclFilter
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from ottla.client.admin import AdminClient
-from ottla.client.admin_security import AclFilter, ScramSecret
+from ottla.client.admin_security import ScramSecret
 from ottla.client.errors import ClientError
 from ottla.client.security import ClientSecurity
 from ottla.errors import ErrorCode, KafkaError
 from ottla.sasl.scram import ScramMechanism, salted_password
+from ottla.wire.acl_filter import AclFilter
 from ottla_operator.clients.ottla_admin import connector
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.local import PORT_ANNOTATION, LocalHost
