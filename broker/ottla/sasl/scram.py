@@ -193,7 +193,10 @@ class ScramServer:
         final = _CLIENT_FINAL.fullmatch(text)
         if final is None:
             raise AuthenticationFailedError("no SCRAM client-final message")
-        if final["nonce"] != self._first["nonce"] + self._nonce:
+        own, both = self._first["nonce"], self._first["nonce"] + self._nonce
+        if final["nonce"] == own + both:
+            raise AuthenticationFailedError("its nonce comes twice, as librdkafka sends it before version 2.6.1")
+        if final["nonce"] != both:
             raise AuthenticationFailedError("the nonce of another exchange")
         if _decode(final["channel"]) != self._first["header"].encode():
             raise AuthenticationFailedError("another header than the one that the exchange began with")

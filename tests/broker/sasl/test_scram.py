@@ -173,6 +173,16 @@ def test_a_changed_final_message_proves_nothing(change: Callable[[bytes], bytes]
     assert not server.is_complete
 
 
+def test_the_nonce_of_an_old_librdkafka_is_refused_by_its_name() -> None:
+    server = server_of()
+    client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
+    final = client.evaluate(server.evaluate(client.first()))
+    assert final is not None
+
+    with pytest.raises(AuthenticationFailedError, match=r"librdkafka sends it before version 2\.6\.1"):
+        server.evaluate(final.replace(b"clientserver", b"clientclientserver"))
+
+
 @pytest.mark.parametrize("iterations", [4095, 16385, 999_999_999])
 def test_a_client_does_no_more_work_than_is_sane(iterations: int) -> None:
     client = ScramClient(ScramSecret(SHA_256, "bob", "pencil"), nonce="client")
