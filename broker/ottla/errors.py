@@ -233,6 +233,13 @@ class KafkaError(OttlaError):
         self.message = message
 
 
+class InvalidRequestError(KafkaError):
+    """A request that makes no sense, with what is wrong about it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
 class CorruptRecordError(KafkaError):
     """Record bytes that fail their CRC or contradict themselves."""
 

@@ -16,7 +16,7 @@ from ottla.config.key import ConfigKey, ConfigType, Dynamic, InvalidConfigError,
 from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
 from ottla.config.resource_type import ConfigResourceType
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import InvalidRequestError
 
 
 class AlterOperation(IntEnum):
@@ -160,17 +160,17 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
     """
     fixed = sorted(name for name in values if _is_read_only(name))
     if fixed:
-        raise _invalid_request(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        raise InvalidRequestError(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     for_all = sorted(name for name in values if name in ONLY_FOR_A_LISTENER)
     if for_all:
-        raise _invalid_request(
+        raise InvalidRequestError(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(for_all)}]"
         )
     if not per_broker:
         single = sorted(name for name in values if _is_per_broker(name))
         if single:
-            raise _invalid_request(
+            raise InvalidRequestError(
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"[{', '.join(single)}]"
             )
@@ -181,9 +181,9 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
         try:
             parse_value(key, text)
         except InvalidConfigError as error:
-            raise _invalid_request(error.message or "") from error
+            raise InvalidRequestError(error.message or "") from error
         if key.standing is Standing.REFUSED and text != (key.default or ""):
-            raise _invalid_request(f"{name}={text} is refused: {key.reason}")
+            raise InvalidRequestError(f"{name}={text} is refused: {key.reason}")
 
 
 ONLY_FOR_A_LISTENER = frozenset(
@@ -247,7 +247,7 @@ def check_thread_counts(before: BrokerLayers, after: BrokerLayers) -> None:
         assert isinstance(now, int)
         assert isinstance(wanted, int)
         if wanted < 1 or not now // 2 <= wanted <= 2 * now:
-            raise _invalid_request(_step_too_far(name, now, wanted))
+            raise InvalidRequestError(_step_too_far(name, now, wanted))
 
 
 def _step_too_far(name: str, now: int, wanted: int) -> str:
@@ -284,10 +284,10 @@ def validate_client_metrics_config(values: Mapping[str, str]) -> None:
     """
     for name, text in values.items():
         if name not in CLIENT_METRICS_KEYS:
-            raise _invalid_request(f"Unknown client metrics configuration: {name}")
+            raise InvalidRequestError(f"Unknown client metrics configuration: {name}")
         value = parse_value(CLIENT_METRICS_KEYS[name], text)
         if name == "interval.ms" and isinstance(value, int) and not INTERVAL_MS_MIN <= value <= INTERVAL_MS_MAX:
-            raise _invalid_request(
+            raise InvalidRequestError(
                 f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
             )
         if name == "match" and isinstance(value, tuple):
@@ -303,7 +303,3 @@ def _check_match(pattern: str) -> None:
         equals = ""
     if not equals or parameter.strip() not in _MATCHABLE:
         raise InvalidConfigError(f"Illegal client matching pattern: {pattern}")
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import InvalidRequestError, KafkaError
 from ottla.metadata.client_quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -67,7 +67,7 @@ class ClientQuotaControl:
             try:
                 entity = _checked_entity(entry)
                 if entity in seen:
-                    raise _invalid("Ignoring duplicate entity " + _shown(entity))
+                    raise InvalidRequestError("Ignoring duplicate entity " + _shown(entity))
                 seen.add(entity)
                 records += self._alter(entity, entry.ops)
             except KafkaError as error:
@@ -82,11 +82,11 @@ class ClientQuotaControl:
         wanted: dict[str, float | None] = {}
         for operation in operations:
             if operation.key in wanted:
-                raise _invalid(
+                raise InvalidRequestError(
                     f"Duplicate quota key {operation.key} not updating quota for this entity {_shown(entity)}"
                 )
             if operation.key not in kinds:
-                raise _invalid(f"Invalid configuration key {operation.key}")
+                raise InvalidRequestError(f"Invalid configuration key {operation.key}")
             if not operation.remove:
                 _check_value(operation.key, operation.value, kinds[operation.key])
             wanted[operation.key] = None if operation.remove else operation.value
@@ -100,21 +100,23 @@ def _checked_entity(entry: AlterClientQuotasRequestEntryData) -> QuotaEntity:
         KafkaError: INVALID_REQUEST: nobody could be that.
     """
     if not entry.entity:
-        raise _invalid("Invalid empty client quota entity")
+        raise InvalidRequestError("Invalid empty client quota entity")
     names: dict[str, str | None] = {}
     for each in entry.entity:
         if each.entity_type in names:
-            raise _invalid(f"Invalid client quota entity, duplicate entity entry {each.entity_type}")
+            raise InvalidRequestError(f"Invalid client quota entity, duplicate entity entry {each.entity_type}")
         if each.entity_type not in _TYPES:
-            raise _invalid(f"Unhandled client quota entity type: {each.entity_type}")
+            raise InvalidRequestError(f"Unhandled client quota entity type: {each.entity_type}")
         if each.entity_name == "":
-            raise _invalid(f"Empty {each.entity_type} not supported")
+            raise InvalidRequestError(f"Empty {each.entity_type} not supported")
         names[each.entity_type] = each.entity_name
     if IP in names:
         if len(names) > 1:
-            raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+            raise InvalidRequestError(
+                "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+            )
         if not _is_address(names[IP]):
-            raise _invalid(f"{names[IP]} is not a valid IP or resolvable host.")
+            raise InvalidRequestError(f"{names[IP]} is not a valid IP or resolvable host.")
     return frozenset(names.items())
 
 
@@ -128,17 +130,13 @@ def _is_address(name: str | None) -> bool:
 def _check_value(key: str, value: float, kind: str | None) -> None:
     # Not a number is not positive either.
     if not value > 0:
-        raise _invalid(f"Quota {key} must be greater than 0")
+        raise InvalidRequestError(f"Quota {key} must be greater than 0")
     if kind is None:
         return
     if value > _INTEGRAL_MAX[kind]:
-        raise _invalid(f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
+        raise InvalidRequestError(f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
     if abs(value - round(value)) > 1e-6:
-        raise _invalid(f"{key} cannot be a fractional value.")
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+        raise InvalidRequestError(f"{key} cannot be a fractional value.")
 
 
 def _shown(entity: QuotaEntity) -> str:

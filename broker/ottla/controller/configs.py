@@ -23,7 +23,7 @@ from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.controller.partition_index import NOWHERE
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
@@ -154,9 +154,9 @@ class ConfigControl:
             each.name for each in alterations if each.operation is not AlterOperation.DELETE and each.value is None
         ]
         if nulls:
-            raise _invalid_request(f"Null value not supported for : {','.join(nulls)}")
+            raise InvalidRequestError(f"Null value not supported for : {','.join(nulls)}")
         if len({each.name for each in alterations}) < len(alterations):
-            raise _invalid_request("Error due to duplicate config keys")
+            raise InvalidRequestError("Error due to duplicate config keys")
         after = apply_alterations(resource.type, current, alterations, self.layers())
         self._validate(resource, current, after)
         changed = [
@@ -201,7 +201,7 @@ class ConfigControl:
     def _check_exists(self, resource: ConfigResource) -> None:
         image = self._state.image
         if not resource.name and resource.type is not ConfigResourceType.BROKER:
-            raise _invalid_request(_NO_DEFAULT[resource.type])
+            raise InvalidRequestError(_NO_DEFAULT[resource.type])
         if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics.by_name:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
         if resource.type is ConfigResourceType.BROKER and resource.name:
@@ -241,15 +241,11 @@ def _check_min_isr_under_elr(resource: ConfigResource, before: Mapping[str, str]
         )
 
 
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
 def _broker_id(name: str) -> NodeId:
     try:
         return int(name)
     except ValueError:
-        raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
 
 
 def _resource(resource_type: int, name: str) -> ConfigResource:
@@ -260,7 +256,7 @@ def _resource(resource_type: int, name: str) -> ConfigResource:
         ConfigResourceType.GROUP,
     )
     if resource_type not in supported:
-        raise _invalid_request(f"Unknown resource type {resource_type}")
+        raise InvalidRequestError(f"Unknown resource type {resource_type}")
     return ConfigResource(ConfigResourceType(resource_type), name)
 
 

@@ -13,7 +13,7 @@ from ottla.controller.configs import ConfigControl
 from ottla.controller.placement import UsableBroker, place
 from ottla.controller.result import ControllerResult, check_record_count
 from ottla.controller.state import ControllerState
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
@@ -71,7 +71,7 @@ class TopicControl:
             topic = wanted[name]
             try:
                 if count > 1:
-                    raise _invalid_request("Duplicate topic name.")
+                    raise InvalidRequestError("Duplicate topic name.")
                 topic_records, result = self._create_topic(topic, mutations)
             except KafkaError as error:
                 result = create_api.CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
@@ -138,7 +138,7 @@ class TopicControl:
         if reason is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         if name == CLUSTER_METADATA_TOPIC:
-            raise _invalid_request(f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.")
+            raise InvalidRequestError(f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.")
         existing = self._state.image.topics.by_name
         if name in existing:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -195,11 +195,13 @@ class TopicControl:
     def _assignments(self, topic: create_api.CreatableTopic) -> list[list[NodeId]]:
         """Take the brokers that the request names."""
         if topic.replication_factor != -1:
-            raise _invalid_request(
+            raise InvalidRequestError(
                 "A manual partition assignment was specified, but replication factor was not set to -1."
             )
         if topic.num_partitions != -1:
-            raise _invalid_request("A manual partition assignment was specified, but numPartitions was not set to -1.")
+            raise InvalidRequestError(
+                "A manual partition assignment was specified, but numPartitions was not set to -1."
+            )
         replicas: dict[int, list[NodeId]] = {}
         replication_factor = None
         for assignment in topic.assignments:
@@ -262,7 +264,7 @@ class TopicControl:
             results.append(result)
             try:
                 if count > 1:
-                    raise _invalid_request("Duplicate topic name.")
+                    raise InvalidRequestError("Duplicate topic name.")
                 records += self._add_partitions(topic, mutations)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
@@ -342,9 +344,9 @@ class TopicControl:
     def _resolve(self, state: delete_api.DeleteTopicState) -> TopicImage | KafkaError:
         topics = self._state.image.topics
         if state.name is None and state.topic_id == ZERO_UUID:
-            return _invalid_request("Neither topic name nor id were specified.")
+            return InvalidRequestError("Neither topic name nor id were specified.")
         if state.name is not None and state.topic_id != ZERO_UUID:
-            return _invalid_request("You may not specify both topic name and topic id.")
+            return InvalidRequestError("You may not specify both topic name and topic id.")
         if state.name is not None:
             return topics.by_name.get(state.name) or KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
@@ -378,7 +380,3 @@ def _check_increase(wanted: partitions_api.CreatePartitionsTopic, present: int) 
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
             "were specified."
         )
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -6,7 +6,7 @@ Source: DescribeClientQuotasRequest.json; ClientQuotasImage.describe of Apache K
 
 from enum import IntEnum
 
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
 from ottla.wire.acl_codes import Operation
@@ -64,15 +64,15 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
     for component in components:
         kind = component.entity_type
         if not kind:
-            raise _invalid("Invalid empty entity type.")
+            raise InvalidRequestError("Invalid empty entity type.")
         if kind in by_type:
-            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+            raise InvalidRequestError(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in (USER, CLIENT_ID, IP):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         _check_match(component)
         by_type[kind] = component
     if IP in by_type and len(by_type) > 1:
-        raise _invalid(
+        raise InvalidRequestError(
             "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
             "filter component."
         )
@@ -82,12 +82,12 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
 def _check_match(component: ComponentData) -> None:
     if component.match_type == _Match.EXACT:
         if component.match is None:
-            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            raise InvalidRequestError("Request specified MATCH_TYPE_EXACT, but set match string to null.")
     elif component.match_type not in (_Match.DEFAULT, _Match.SPECIFIED):
-        raise _invalid(f"Unknown match type {component.match_type}")
+        raise InvalidRequestError(f"Unknown match type {component.match_type}")
     elif component.match is not None:
         name = _Match(component.match_type).name
-        raise _invalid(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
+        raise InvalidRequestError(f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
 
 
 def _matches(entity: QuotaEntity, components: dict[str, ComponentData]) -> bool:
@@ -104,7 +104,3 @@ def _matches(entity: QuotaEntity, components: dict[str, ComponentData]) -> bool:
 
 def _type_of(pair: tuple[str, str | None]) -> str:
     return pair[0]
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -15,7 +15,7 @@ from ottla.config.layers import (
     describe_topic,
 )
 from ottla.config.resource_type import ConfigResourceType
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import broker_layers, require_on_resource
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
@@ -75,13 +75,13 @@ def _values(context: RequestContext, resource_type: int, name: str) -> list[Desc
         return describe_broker(broker_layers(context))
     if resource_type in _NAME_MISSING:
         if not name:
-            raise _invalid_request(_NAME_MISSING[resource_type])
+            raise InvalidRequestError(_NAME_MISSING[resource_type])
         own = image.configs.of(ConfigResource(ConfigResourceType(resource_type), name))
         is_group = resource_type == ConfigResourceType.GROUP
         return describe_group(broker_layers(context), own) if is_group else describe_client_metrics(own)
     if resource_type == ConfigResourceType.BROKER_LOGGER:
-        raise _invalid_request("This release does not describe its loggers.")
-    raise _invalid_request(f"Unsupported resource type: {resource_type}")
+        raise InvalidRequestError("This release does not describe its loggers.")
+    raise InvalidRequestError(f"Unsupported resource type: {resource_type}")
 
 
 def _check_broker_id(context: RequestContext, name: str) -> None:
@@ -89,9 +89,9 @@ def _check_broker_id(context: RequestContext, name: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
-        raise _invalid_request(f"Broker id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
     if wanted != node_id:
-        raise _invalid_request(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
 
 
 def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -109,7 +109,3 @@ def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> Descr
 
 def _synonym(synonym: ConfigSynonym) -> DescribeConfigsSynonym:
     return DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
-
-
-def _invalid_request(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
