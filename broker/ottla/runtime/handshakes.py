@@ -1,9 +1,9 @@
 """`Handshakes`: connections whose TCP is up and whose TLS is not yet.
 
-A handshake costs a hundred times what a request costs, so a crowd of them takes turns with everybody else: a few steps
-a turn of the loop, one listener after the other. Each has to be through within a deadline. Their number is bounded for
-each listener; at the bound those that keep us waiting are closed, and if there are none, nobody new is accepted
-until some are through.
+A handshake costs a hundred times what a request costs, nearly all of it in OpenSSL: that happens on a thread beside the
+loop, a few steps at a time, one listener after the other. Each handshake has to be through within a deadline. Their
+number is bounded for each listener; at the bound those that keep us waiting are closed, and if there are none, nobody
+new is accepted until some are through.
 """
 
 import logging
@@ -12,19 +12,24 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 from ottla.log_lines import LineLimit
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Clock, ConnectionId
+from ottla.runtime.step_thread import StepThread
 from ottla.runtime.tls_stream import Scratch, TlsStream
 from ottla.tls.errors import TlsError
 from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-_TURN_MS: Final = 1
-"""Steps go on for so long in one turn of the loop; at least one is taken."""
+_IN_HAND_MAX: Final = 4
+"""Steps that the thread has at once: it need not wait for the loop, and who comes at a quiet listener waits for few."""
+_CLOSINGS_PER_TURN: Final = 32
+"""Of handshakes that are late; a crowd of them at once would hold up everybody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +82,33 @@ class TlsContexts(Protocol):
         """Return the same for connections that this node opens to ``listener`` of other nodes."""
 
 
+class Worker(Protocol):
+    """Who takes the steps: `runtime.step_thread.StepThread`."""
+
+    def submit(self, work: Callable[[], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Handshakes:
     """See the module."""
 
     def __init__(
-        self, clock: Clock, contexts: TlsContexts, metrics: TlsMetrics, limits: HandshakeLimits | None = None
+        self,
+        clock: Clock,
+        contexts: TlsContexts,
+        metrics: TlsMetrics,
+        limits: HandshakeLimits | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self._clock = clock
         self._contexts = contexts
         self._metrics = metrics
         self._limits = limits or HandshakeLimits()
+        self._worker = worker or StepThread()
+        self._in_hand = 0
         self._scratch = Scratch()
+        self._post: Callable[[Callable[[], None]], None]
         self._on_secured: Callable[[ConnectionId, str | None, bool], None]
         self._on_failed: Callable[[ConnectionId, str], None]
         self._on_waiting: Callable[[ConnectionId], None]
@@ -100,6 +121,7 @@ class Handshakes:
     def report_to(
         self,
         *,
+        post: Callable[[Callable[[], None]], None],
         on_secured: Callable[[ConnectionId, str | None, bool], None],
         on_failed: Callable[[ConnectionId, str], None],
         on_waiting: Callable[[ConnectionId], None],
@@ -107,11 +129,13 @@ class Handshakes:
         """Name who is told, before anything begins.
 
         Args:
+            post: runs a function on the loop soon; called from another thread.
             on_secured: of a connection that is through, of the subject of the peer's certificate, and whether this node
                 opened it.
             on_failed: of one that is not, and why; it is to be closed.
             on_waiting: of one that waits for the peer again.
         """
+        self._post = post
         self._on_secured = on_secured
         self._on_failed = on_failed
         self._on_waiting = on_waiting
@@ -123,7 +147,7 @@ class Handshakes:
         """Return when `turn` is to be called at the latest; None when nothing is under way."""
         if not self._open:
             return None
-        if self._queues:
+        if self._queues and self._in_hand < _IN_HAND_MAX:
             return self._clock.monotonic_ms()
         return next(iter(self._open.values())).started_ms + self._limits.deadline_ms
 
@@ -132,17 +156,18 @@ class Handshakes:
         if self._open_by_listener.get(listener, 0) < self._limits.open_max:
             return True
         oldest_ms = self._clock.monotonic_ms() - self._limits.patience_ms
-        silent = [
+        silent = (
             it
             for it in self._open.values()
             if it.listener == listener and not it.is_outgoing and not it.is_queued and it.moved_ms <= oldest_ms
-        ]
-        for handshake in silent:
+        )
+        to_close = list(islice(silent, _CLOSINGS_PER_TURN))
+        for handshake in to_close:
             self._fail(
                 handshake,
                 f"not finished, and {self._limits.open_max} others are under way on {listener}",
             )
-        return bool(silent)
+        return bool(to_close)
 
     def secures(self, listener: str) -> bool:
         """Return whether connections on ``listener`` begin with a handshake."""
@@ -197,41 +222,58 @@ class Handshakes:
                 self._open_by_listener[handshake.listener] -= 1
 
     def turn(self) -> None:
-        """Close those that are late, then take steps for a moment, one listener after the other."""
+        """Close those that are late, then hand over steps, one listener after the other."""
         if not self._open:
             return
-        now_ms = self._clock.monotonic_ms()
-        for handshake in self._late(now_ms):
+        for handshake in self._late(self._clock.monotonic_ms()):
             self._fail(handshake, f"not finished within {self._limits.deadline_ms} ms")
-        stop_ms = now_ms + _TURN_MS
-        while self._queues:
+        while self._queues and self._in_hand < _IN_HAND_MAX:
             # Several listeners take turns, so that a crowd at one does not keep the nodes from each other.
-            for listener in list(self._queues):
-                queue = self._queues[listener]
-                handshake = queue.popleft()
-                if not queue:
-                    del self._queues[listener]
-                if handshake.connection in self._open:
-                    self._step(handshake)
-            if self._clock.monotonic_ms() >= stop_ms:
-                return
+            listener, queue = next(iter(self._queues.items()))
+            handshake = queue.popleft()
+            del self._queues[listener]
+            if queue:
+                self._queues[listener] = queue
+            if handshake.connection in self._open:
+                self._begin_step(handshake)
+
+    def close(self) -> None:
+        self._worker.close()
 
     def _late(self, now_ms: int) -> list[_Handshake]:
-        late = []
+        late: list[_Handshake] = []
         for handshake in self._open.values():
-            if handshake.started_ms + self._limits.deadline_ms > now_ms:
+            if handshake.started_ms + self._limits.deadline_ms > now_ms or len(late) == _CLOSINGS_PER_TURN:
                 break
             late.append(handshake)
         return late
 
+    def _begin_step(self, handshake: _Handshake) -> None:
+        try:
+            handshake.stream.hear()
+        except BlockingIOError:
+            handshake.is_queued = False
+            self._on_waiting(handshake.connection)
+        except OSError as error:
+            self._fail(handshake, _words(error))
+        else:
+            self._in_hand += 1
+            self._worker.submit(partial(self._step, handshake))
+
     def _step(self, handshake: _Handshake) -> None:
+        """Runs on the other thread, and touches nothing but the stream."""
+        handshake.stream.step()
+        self._post(partial(self._end_step, handshake))
+
+    def _end_step(self, handshake: _Handshake) -> None:
+        self._in_hand -= 1
+        if handshake.connection not in self._open:
+            return  # closed meanwhile
         handshake.is_queued = False
         try:
-            is_through = handshake.stream.handshake()
-        except BlockingIOError:
-            is_through = False
+            is_through = handshake.stream.conclude()
         except OSError as error:
-            self._fail(handshake, str(error) if isinstance(error, TlsError) else error.strerror or str(error))
+            self._fail(handshake, _words(error))
             return
         if handshake.stream.has_answered:
             # Bytes alone are no progress: who sends one a second keeps us waiting.
@@ -260,3 +302,7 @@ class Handshakes:
                 self._metrics.failed_handshakes.total(),
             )
         self._on_failed(handshake.connection, f"the TLS handshake failed: {reason}")
+
+
+def _words(error: OSError) -> str:
+    return str(error) if isinstance(error, TlsError) else error.strerror or str(error)

@@ -112,6 +112,7 @@ class Reactor:
         self._handshakes = handshakes
         if handshakes is not None:
             handshakes.report_to(
+                post=self.post,
                 on_secured=self._on_secured,
                 on_failed=self._on_failed_handshake,
                 on_waiting=self._on_waiting_handshake,
@@ -165,6 +166,8 @@ class Reactor:
         """Close every socket; what is queued for a peer that does not take it at once is lost."""
         for link in list(self._links.values()):
             self._drop(link)
+        if self._handshakes is not None:
+            self._handshakes.close()
         self._dialer.close()
         self._hang_ups.close()
         self._selector.close()

@@ -60,6 +60,7 @@ class TlsStream:
         "_has_started",
         "_incoming",
         "_needs_more",
+        "_outcome",
         "_outgoing",
         "_plain",
         "_scratch",
@@ -87,57 +88,66 @@ class TlsStream:
         self._first_bytes = b""
         self._needs_more = True
         self._has_ended = False
+        self._outcome: bool | Exception = False
+        """What the handshake's last step came to: whether it was the last of all, or why there is none."""
         self.has_answered = False
         """Whether the handshake's last step had something to say to the peer."""
 
     # --- the handshake --------------------------------------------------------------------------------------------
 
-    def handshake(self) -> bool:
-        """Go on, a client first with its hello; return whether the handshake is through.
+    def hear(self) -> None:
+        """Take what has come for the handshake's next `step`; a client's first one needs nothing.
 
         Raises:
-            TlsError: it failed; the peer has been told, as far as the socket took it.
+            TlsError: the peer hung up.
             BlockingIOError: nothing has come.
             OSError: the connection failed.
         """
-        self.has_answered = False
         if self._server_name is not None and not self._has_started:
-            self._start()
-            return self._step()
+            return
         size = self._sock.recv_into(self._scratch)
         if size == 0:
             raise TlsError("the peer hung up during the TLS handshake")
         received = self._scratch[:size]
         if len(self._first_bytes) < _FIRST_BYTES:
             self._first_bytes += received[: _FIRST_BYTES - len(self._first_bytes)]
-        if not self._has_started:
-            self._start()
         self._incoming.write(received)
-        return self._step()
 
-    def _start(self) -> None:
-        self._has_started = True
-        self._tls = self._context.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=self._server_name is None,
-            server_hostname=self._server_name,
-        )
-
-    def _step(self) -> bool:
+    def step(self) -> None:
+        """Compute what `conclude` tells. It may run on another thread, and nothing else of the stream meanwhile."""
         try:
+            if not self._has_started:
+                self._has_started = True
+                self._tls = self._context.wrap_bio(
+                    self._incoming,
+                    self._outgoing,
+                    server_side=self._server_name is None,
+                    server_hostname=self._server_name,
+                )
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            self.has_answered = self._outgoing.pending > 0
-            self.flush()
-            return False
+            self._outcome = False
         except (ssl.SSLError, ValueError) as error:
+            self._outcome = error
+        else:
+            self._outcome = True
+
+    def conclude(self) -> bool:
+        """Send what the step has for the peer; return whether the handshake is through.
+
+        Raises:
+            TlsError: it failed; the peer has been told, as far as the socket took it.
+            OSError: the connection failed.
+        """
+        outcome, self._outcome = self._outcome, False
+        self.has_answered = self._outgoing.pending > 0
+        if isinstance(outcome, Exception):
             self._say_why()
             words = explain_first_bytes(self._first_bytes) if self._server_name is None else None
-            raise TlsError(words or explain(error)) from error
-        self._needs_more = False
+            raise TlsError(words or explain(outcome)) from outcome
+        self._needs_more = not outcome
         self.flush()
-        return True
+        return outcome
 
     def _say_why(self) -> None:
         """Send the alert that the library has for the peer; read what is left, which would turn it into a reset."""

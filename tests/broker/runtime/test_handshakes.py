@@ -1,4 +1,4 @@
-"""Handshakes take turns: a moment for each turn of the loop, one listener after the other, within their limits."""
+"""Handshakes take turns: a few steps at a time beside the loop, one listener after the other, within their limits."""
 
 import socket
 import ssl
@@ -65,18 +65,41 @@ class Connection:
         return 0
 
 
+class Worker:
+    """Stands for the thread: takes steps at once, or where ``is_held`` when the test says."""
+
+    def __init__(self, *, is_held: bool) -> None:
+        self.is_held = is_held
+        self.submitted: list[Callable[[], None]] = []
+
+    def submit(self, work: Callable[[], None]) -> None:
+        self.submitted.append(work)
+        if not self.is_held:
+            self.take_step()
+
+    def take_step(self) -> None:
+        self.submitted.pop(0)()
+
+    def close(self) -> None:
+        pass
+
+
 class World:
     """Handshakes on a manual clock, and what became of them."""
 
-    def __init__(self, limits: HandshakeLimits | None = None, *, cost_ms: int = 0, steps: int = 1) -> None:
+    def __init__(
+        self, limits: HandshakeLimits | None = None, *, cost_ms: int = 0, steps: int = 1, is_held: bool = False
+    ) -> None:
         self.clock = ManualClock()
         self.metrics = TlsMetrics()
         self.library = Library(self.clock, cost_ms=cost_ms, steps=steps)
-        self.handshakes = Handshakes(self.clock, self.library, self.metrics, limits)
+        self.worker = Worker(is_held=is_held)
+        self.handshakes = Handshakes(self.clock, self.library, self.metrics, limits, self.worker)
         self.secured: list[int] = []
         self.failed: dict[int, str] = {}
         self.waiting: list[int] = []
         self.handshakes.report_to(
+            post=lambda action: action(),
             on_secured=lambda connection, subject, is_outgoing: self.secured.append(connection),
             on_failed=self.failed.__setitem__,
             on_waiting=self.waiting.append,
@@ -113,35 +136,79 @@ def new_world() -> Iterator[Callable[..., World]]:
         world.close()
 
 
-@pytest.mark.parametrize(
-    ("cost_ms", "turns"), [(0, 1), (1, 5), (2, 5)], ids=["quick", "a-turn-each", "longer-than-a-turn"]
-)
-def test_a_turn_takes_steps_for_a_moment_and_at_least_one(
-    new_world: Callable[..., World], cost_ms: int, turns: int
-) -> None:
-    world = new_world(cost_ms=cost_ms)
-    for connection in range(5):
+def test_four_steps_are_in_hand_at_once_and_the_others_wait(new_world: Callable[..., World]) -> None:
+    world = new_world(is_held=True)
+    for connection in range(6):
         world.accept(connection)
-    world.speak(*range(5))
-    taken = 0
-    while len(world.secured) < 5:
-        assert world.handshakes.next_deadline_ms() == world.clock.now_ms
+    world.speak(*range(6))
+    assert world.handshakes.next_deadline_ms() == world.clock.now_ms
+    for _ in range(2):
         world.handshakes.turn()
-        taken += 1
+        assert (len(world.worker.submitted), world.secured) == (4, [])
+        assert world.handshakes.next_deadline_ms() == 11_000, "what ends a step turns the loop"
 
-    assert (taken, world.secured) == (turns, [0, 1, 2, 3, 4])
+    world.worker.take_step()
+    assert world.secured == [0]
+    assert world.handshakes.next_deadline_ms() == world.clock.now_ms
+    world.handshakes.turn()
+    while world.worker.submitted:
+        world.worker.take_step()
+        world.handshakes.turn()
+    assert world.secured == [0, 1, 2, 3, 4, 5]
     assert world.handshakes.next_deadline_ms() is None
 
 
 def test_a_crowd_at_one_listener_does_not_keep_another_from_its_turn(new_world: Callable[..., World]) -> None:
-    world = new_world(cost_ms=5)
+    world = new_world(is_held=True)
     for connection in range(5):
         world.accept(connection, "CLIENTS")
     world.accept(9, "NODES")
     world.speak(*range(5), 9)
     world.handshakes.turn()
+    while world.worker.submitted:
+        world.worker.take_step()
 
-    assert world.secured == [0, 9]
+    assert world.secured == [0, 9, 1, 2]
+
+
+def test_a_connection_that_is_closed_while_its_step_is_in_hand_is_heard_of_no_more(
+    new_world: Callable[..., World],
+) -> None:
+    world = new_world(is_held=True)
+    world.accept(1)
+    world.accept(2)
+    world.speak(1, 2)
+    world.handshakes.turn()
+    world.handshakes.forget(1)
+    world.worker.take_step()
+    world.worker.take_step()
+
+    assert (world.secured, world.failed, world.waiting) == ([2], {}, [])
+    assert len(world.handshakes) == 0
+
+
+def test_of_a_crowd_that_is_late_some_are_closed_in_a_turn(new_world: Callable[..., World]) -> None:
+    world = new_world()
+    for connection in range(70):
+        world.accept(connection)
+    world.clock.now_ms += 10_000
+    closed = []
+    while len(world.failed) < 70:
+        assert world.handshakes.next_deadline_ms() == world.clock.now_ms
+        world.handshakes.turn()
+        closed.append(len(world.failed))
+
+    assert closed == [32, 64, 70]
+
+
+def test_room_is_made_for_some_at_a_time(new_world: Callable[..., World]) -> None:
+    world = new_world(HandshakeLimits(open_max=70))
+    for connection in range(70):
+        world.accept(connection)
+    world.clock.now_ms += 1_000
+
+    assert world.handshakes.has_room("SSL")
+    assert list(world.failed) == list(range(32)), "those that came first"
 
 
 def test_a_step_that_is_not_the_last_waits_for_the_peer_again(new_world: Callable[..., World]) -> None:

@@ -1,0 +1,32 @@
+"""`StepThread`: a thread beside the loop for what OpenSSL computes while it does not hold the interpreter's lock."""
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+
+class StepThread:
+    """Does one thing after the other, in the order in which they were submitted. It starts with the first."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Have ``work`` done on the thread; it must not raise."""
+        if self._thread is None:
+            # A daemon, because a step that does not end must not keep the process from ending.
+            self._thread = threading.Thread(target=self._run, name="ottla-tls", daemon=True)
+            self._thread.start()
+        self._queue.put(work)
+
+    def close(self) -> None:
+        """End the thread behind what was submitted."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            work()

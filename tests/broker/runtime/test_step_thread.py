@@ -1,0 +1,32 @@
+"""Steps are taken on one thread beside the loop, in order, until it is closed."""
+
+import threading
+
+from ottla.runtime.step_thread import StepThread
+
+
+def test_steps_are_taken_in_order_on_one_other_thread() -> None:
+    worker, taken, done = StepThread(), list[tuple[int, int]](), threading.Event()
+    for number in range(3):
+        worker.submit(lambda number=number: taken.append((number, threading.get_ident())))
+    worker.submit(done.set)
+    assert done.wait(30)
+    worker.close()
+
+    assert [number for number, _ in taken] == [0, 1, 2]
+    assert {thread for _, thread in taken} - {threading.get_ident()} == {taken[0][1]}
+
+
+def test_closing_waits_for_what_was_submitted() -> None:
+    worker, taken = StepThread(), list[int]()
+    worker.submit(lambda: taken.append(1))
+    worker.close()
+
+    assert taken == [1]
+
+
+def test_one_that_was_never_asked_has_no_thread_to_end() -> None:
+    before = threading.active_count()
+    StepThread().close()
+
+    assert threading.active_count() == before
