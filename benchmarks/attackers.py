@@ -291,7 +291,7 @@ PLANS: Final = {
         door="tls",
         open_max=4_000,
         rate_per_s=1_600,
-        metrics=("ottla_tls_handshakes_open", "ottla_tls_handshakes_failed_total"),
+        metrics=("ottla_tls_handshakes_open", "ottla_tls_handshakes_failed_total", "ottla_listener_pauses_total"),
     ),
     "tls-finished": Plan(
         title="200 TLS handshakes/s",
@@ -322,14 +322,14 @@ PLANS: Final = {
         peer=UnreadMetadata,
         open_max=500,
         rate_per_s=500,
-        metrics=("kafka_server_socket_server_metrics_connection_count",),
+        metrics=("ottla_unread_answer_bytes", "ottla_connections_closed_unread_total"),
     ),
     "unread-records": Plan(
         title="500 clients that ask for 300 MB of records and never read",
         peer=UnreadRecords,
         open_max=500,
         rate_per_s=500,
-        metrics=("kafka_server_socket_server_metrics_connection_count",),
+        metrics=("ottla_unread_answer_bytes", "ottla_connections_closed_unread_total"),
     ),
     "pipelined": Plan(
         title="5 clients that send ApiVersions without a pause",

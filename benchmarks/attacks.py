@@ -272,7 +272,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attackers.PLANS)}; writes no results")
     options.add_argument("--seconds", type=float, default=10, help="of each stretch")
-    options.add_argument("--rate", type=int, default=200, help="the honest client's records per second")
+    options.add_argument("--rate", type=int, default=100, help="the honest client's records per second")
     options.add_argument("--rounds", type=int, default=1, help="how often each is repeated; the median p99 counts")
     options.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
     options.add_argument("--json", type=Path, metavar="FILE", help="also append the outcomes to FILE, a line each")

@@ -18,6 +18,7 @@ from ottla.admin.snapshot import (
     TlsSample,
 )
 from ottla.controller.metrics import ControllerMetrics
+from ottla.metrics.network import NetworkMetrics
 
 Labels = dict[str, str]
 Samples = Iterable[tuple[Labels, float]]
@@ -80,6 +81,12 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "Connections closed because of what came over them.",
         snapshot.connections_closed_for_errors,
     )
+    yield _counter(
+        "ottla_connections_closed_idle_total",
+        "Connections closed because they were silent for too long.",
+        snapshot.connections_closed_idle,
+    )
+    yield from _network(snapshot.network)
     yield _family(
         "ottla_authorization_denials_total",
         "Refusals for want of a permission.",
@@ -107,6 +114,24 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         f"{cache}_incrementalfetchsessionevictions_total",
         "Fetch sessions that made room for others.",
         snapshot.fetch_session_evictions,
+    )
+
+
+def _network(network: NetworkMetrics) -> Iterator[Metric]:
+    yield _gauge(
+        "ottla_unread_answer_bytes", "Bytes of answers in memory that clients have not taken.", network.unread_bytes
+    )
+    yield _family(
+        "ottla_connections_closed_unread_total",
+        "Connections closed because clients did not take their answers: for too long, or while memory was short.",
+        "counter",
+        (({"reason": reason}, network.closed_unread[reason]) for reason in ("idle", "memory")),
+    )
+    yield _family(
+        "ottla_listener_pauses_total",
+        "Times that nobody was let in for a moment, for want of descriptors or of room for TLS handshakes.",
+        "counter",
+        (({"listener": name}, count) for name, count in sorted(network.doors_held.items())),
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.controller.lifecycle import BrokerState
 from ottla.controller.metrics import ControllerMetrics
 from ottla.metadata.image import MetadataImage
+from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
@@ -124,6 +125,8 @@ class NodeSnapshot:
     connections_accepted: int
     connections_refused: int
     connections_closed_for_errors: int
+    connections_closed_idle: int
+    network: NetworkMetrics
     denials: dict[tuple[str, str], int]
     """How often an operation on a kind of resource was refused."""
     throttles: dict[str, tuple[int, int]]
@@ -186,6 +189,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
         connections_accepted=gateway.accepted_total,
         connections_refused=gateway.refused,
         connections_closed_for_errors=gateway.closed_for_protocol_errors,
+        connections_closed_idle=gateway.closed_idle,
+        network=node.network_metrics.copy(),
         denials={
             (operation.name, resource_type.name): count
             for (operation, resource_type), count in sorted(node.services.denials.counts.items())

@@ -17,6 +17,7 @@ from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import listeners_with_tls
 from ottla.errors import ConfigurationError
+from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
@@ -24,6 +25,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.reactor import Reactor
+from ottla.server import settings
 from ottla.server.node import Node
 
 if TYPE_CHECKING:
@@ -58,9 +60,10 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     """
     clock = SystemClock()
     tls = _make_tls(config, clock)
-    reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes)
+    metrics = NetworkMetrics()
+    reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes, metrics)
     try:
-        return _Run(config, clock, reactor, tls, on_ready).until_stopped()
+        return _Run(config, clock, reactor, metrics, tls, on_ready).until_stopped()
     finally:
         reactor.close()
 
@@ -105,6 +108,7 @@ class _Run:
         config: NodeConfig,
         clock: SystemClock,
         reactor: Reactor,
+        metrics: NetworkMetrics,
         tls: _Tls | None,
         on_ready: Callable[[NodeHandle], None] | None,
     ) -> None:
@@ -127,6 +131,7 @@ class _Run:
             on_config=self._use_config,
             check_tls=_accept if tls is None else tls.contexts.check,
             tls_metrics=None if tls is None else tls.metrics,
+            network_metrics=metrics,
             key_source=WebKeySource(reactor.post),
         )
         self._admin = _admin_server(config, self._node, reactor)
@@ -197,6 +202,8 @@ def _socket_options(config: NodeConfig) -> SocketOptions:
         receive_buffer_bytes=buffer("socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         send_buffer_bytes=buffer("socket.send.buffer.bytes", config.socket_send_buffer_bytes),
         backlog_size=backlog,
+        unread_bytes_max=settings.request_memory_bytes_max(config),
+        idle_ms_max=settings.idle_ms_max(config),
     )
 
 

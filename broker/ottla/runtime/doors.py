@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.log_lines import LineLimit
+from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Clock
 from ottla.runtime.link import SocketOptions, endpoint_of, open_listening_socket
 from ottla.types import Endpoint
@@ -28,7 +29,7 @@ class Doors:
 
     Args of the constructor:
         has_room: whether the listener of that name may take one more.
-        accepts_per_event: how many that listener takes before others have their turn.
+        accepts_per_event: how many a listener takes before others have their turn.
         on_accepted: gets a socket, who is at the other end, and the listener's name.
     """
 
@@ -39,7 +40,8 @@ class Doors:
         clock: Clock,
         options: SocketOptions,
         has_room: Callable[[str], bool],
-        accepts_per_event: Callable[[str], int],
+        accepts_per_event: int,
+        metrics: NetworkMetrics,
         on_accepted: Callable[[socket.socket, Endpoint, str], None],
     ) -> None:
         self._selector = selector
@@ -47,6 +49,7 @@ class Doors:
         self._options = options
         self._has_room = has_room
         self._accepts_per_event = accepts_per_event
+        self._metrics = metrics
         self._on_accepted = on_accepted
         self._sockets: dict[str, socket.socket] = {}
         self._held_until_ms: dict[str, int] = {}
@@ -95,7 +98,7 @@ class Doors:
 
     def _accept(self, name: str) -> None:
         listener = self._sockets[name]
-        for _ in range(self._accepts_per_event(name)):
+        for _ in range(self._accepts_per_event):
             if not self._has_room(name):
                 self._hold_for_want(name, "too many TLS handshakes are under way")
             if name in self._held_until_ms:
@@ -114,7 +117,12 @@ class Doors:
 
     def _hold_for_want(self, name: str, reason: str) -> None:
         self.hold(name, RETRY_ACCEPT_MS)
+        self._metrics.doors_held[name] += 1
         if self._error_lines.take():
             logger.warning(
-                "cannot accept a connection on listener %s: %s; trying again every %d ms", name, reason, RETRY_ACCEPT_MS
+                "cannot accept a connection on listener %s: %s; trying again every %d ms (tried %d times so far)",
+                name,
+                reason,
+                RETRY_ACCEPT_MS,
+                self._metrics.doors_held[name],
             )

@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketOptions:
-    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself."""
+    """What ``server.properties`` says of sockets; None leaves a buffer to the system, which sizes it by itself.
+
+    Attributes:
+        unread_bytes_max: answers that peers have not taken hold so much memory over all connections.
+        idle_ms_max: a peer that takes nothing of what is queued for it is waited for so long.
+    """
 
     receive_buffer_bytes: int | None = None
     send_buffer_bytes: int | None = None
     backlog_size: int = 1024
+    unread_bytes_max: int = 256 * 1024 * 1024
+    idle_ms_max: int = 600_000
 
 
 class Link:
@@ -29,6 +36,7 @@ class Link:
 
     __slots__ = (
         "closing",
+        "file_bytes",
         "id",
         "is_checked_for_hang_up",
         "is_reading",
@@ -40,6 +48,7 @@ class Link:
         "stream",
         "tls",
         "told_to_wait",
+        "unread_bytes",
         "warmed",
         "watched",
     )
@@ -53,6 +62,10 @@ class Link:
         """False while a TLS handshake is under way; where there is none, nothing is missing."""
         self.outbox: deque[Chunk] = deque()
         self.outbox_bytes = 0
+        self.file_bytes = 0
+        """Of ``outbox_bytes``, those that are in files."""
+        self.unread_bytes = 0
+        """What `Unread` has counted for this connection."""
         self.is_reading = True
         self.is_checked_for_hang_up = False
         self.told_to_wait = False
@@ -65,6 +78,11 @@ class Link:
         """Have everything go through ``tls`` from now on, whose handshake is still to come."""
         self.tls = self.stream = tls
         self.is_secure = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much of what waits for the socket is in memory."""
+        return self.outbox_bytes - self.file_bytes + (0 if self.tls is None else self.tls.unsent_bytes)
 
     @property
     def has_unsent(self) -> bool:
@@ -103,3 +121,11 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
 def endpoint_of(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
     """Return host and port of a socket address, IPv4-mapped IPv6 written as IPv4."""
     return Endpoint(address[0].removeprefix("::ffff:"), address[1])
+
+
+def peer_of(sock: socket.socket) -> Endpoint | None:
+    """Return who is at the other end; None when nobody is any more."""
+    try:
+        return endpoint_of(sock.getpeername())
+    except OSError:
+        return None

@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
 from ottla.runtime.hang_ups import HangUps
 from ottla.runtime.link import Link, SocketOptions, endpoint_of
 from ottla.runtime.page_cache import PageCache
+from ottla.runtime.unread import Unread
 from ottla.types import Endpoint
 
 if TYPE_CHECKING:
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ACCEPTS_PER_EVENT = 1024
-_TLS_ACCEPTS_PER_EVENT = 32
+_ACCEPTS_PER_EVENT = 16
 _QUEUED_BYTES_MAX = 1024 * 1024
 """Above this a connection takes no more answers until its peer has read some."""
 _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
-"""At most this much of a file goes to one peer before others have their turn."""
+"""At most this much of files goes to peers before others have their turn; they share it."""
+_SLICE_BYTES_MIN = 64 * 1024
 _READS_PER_EVENT = 4
 _ENCRYPT_BYTES_MAX = 256 * 1024
 """The same under TLS, where the bytes go through this process."""
@@ -78,10 +80,17 @@ class Reactor:
     """
 
     def __init__(
-        self, clock: Clock, options: SocketOptions | None = None, handshakes: "Handshakes | None" = None
+        self,
+        clock: Clock,
+        options: SocketOptions | None = None,
+        handshakes: "Handshakes | None" = None,
+        metrics: NetworkMetrics | None = None,
     ) -> None:
         self._clock = clock
         self._options = options or SocketOptions()
+        metrics = metrics or NetworkMetrics()
+        self._unread = Unread(clock, self._options, metrics, self._give_up)
+        self._ready_count = 1
         self._selector = selectors.DefaultSelector()
         self._links: dict[ConnectionId, Link] = {}
         self._next_id = 1
@@ -104,10 +113,11 @@ class Reactor:
             clock=clock,
             options=self._options,
             has_room=self._has_room,
-            accepts_per_event=lambda name: _TLS_ACCEPTS_PER_EVENT if self._secures(name) else _ACCEPTS_PER_EVENT,
+            accepts_per_event=_ACCEPTS_PER_EVENT,
+            metrics=metrics,
             on_accepted=self._on_accepted,
         )
-        self._unread: dict[ConnectionId, Link] = {}
+        self._pending: dict[ConnectionId, Link] = {}
         """Links under TLS with bytes that are here already: no selector tells of them."""
         self._handshakes = handshakes
         if handshakes is not None:
@@ -150,7 +160,9 @@ class Reactor:
         handshakes = self._handshakes
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
-            for key, events in select(0) or select(self._timeout_s()):
+            ready = select(0) or select(self._timeout_s())
+            self._ready_count = len(ready)
+            for key, events in ready:
                 key.data(events)
             while self._posted:
                 self._posted.popleft()()
@@ -160,6 +172,8 @@ class Reactor:
             self._doors.turn()
             if self._lingering:
                 self._drop_lingering()
+            if self._unread:
+                self._unread.turn()
             core.tick()
 
     def close(self) -> None:
@@ -186,10 +200,14 @@ class Reactor:
         for chunk in chunks:
             link.outbox.append(chunk)
             link.outbox_bytes += len(chunk)
+            if chunk.__class__ is FileSlice:
+                link.file_bytes += len(chunk)
         # Requests that came in one read are answered in one write: `_read` flushes.
         if was_empty and link is not self._being_read:
             self._flush(link)
             self._watch(link)
+        if (link.outbox or link.tls is not None) and link is not self._being_read:
+            self._unread.note(link, has_moved=False)
         link.told_to_wait = link.outbox_bytes > _QUEUED_BYTES_MAX
         return not link.told_to_wait
 
@@ -225,7 +243,7 @@ class Reactor:
             if not link.watched & selectors.EVENT_READ:
                 self._watch(link)
             if link.tls is not None and link.tls.has_pending:
-                self._unread[connection] = link
+                self._pending[connection] = link
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:
         self._doors.hold(listener, for_ms)
@@ -242,12 +260,13 @@ class Reactor:
 
     def _timeout_s(self) -> float | None:
         assert self._core is not None
-        if self._posted or self._unread:
+        if self._posted or self._pending:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
         core_until_ms = self._core.next_deadline_ms()
-        deadlines_ms = [core_until_ms, self._doors.next_deadline_ms(), lingers_until_ms, handshakes_until_ms]
+        own_ms = (self._doors.next_deadline_ms(), self._unread.next_deadline_ms())
+        deadlines_ms = (core_until_ms, *own_ms, lingers_until_ms, handshakes_until_ms)
         deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
         if deadline_ms is None:
             return None
@@ -343,8 +362,9 @@ class Reactor:
         self._on_event(link, events)
         if link.id in self._links:
             if link.is_reading and link.tls.has_pending:
-                self._unread[link.id] = link
+                self._pending[link.id] = link
             if link.tls.has_unsent and not link.watched & selectors.EVENT_WRITE:
+                self._unread.note(link, has_moved=False)
                 self._watch(link)
 
     def _on_handshake_event(self, link: Link, events: int) -> None:
@@ -382,8 +402,8 @@ class Reactor:
 
     def _read_on(self) -> None:
         """Give every link with bytes at hand one more turn."""
-        if self._unread:
-            links, self._unread = self._unread, {}
+        if self._pending:
+            links, self._pending = self._pending, {}
             for link in links.values():
                 if link.is_reading:
                     self._on_tls_event(link, selectors.EVENT_READ)
@@ -469,7 +489,8 @@ class Reactor:
         chunk = link.outbox[0]
         assert isinstance(chunk, FileSlice)
         descriptor = chunk.file.fileno()
-        size = min(chunk.size_bytes, _SENDFILE_BYTES_MAX if link.tls is None else _ENCRYPT_BYTES_MAX)
+        share = max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self._ready_count))
+        size = min(chunk.size_bytes, share if link.tls is None else min(share, _ENCRYPT_BYTES_MAX))
         if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
             self._warm(link, chunk, size)
             return False
@@ -480,6 +501,7 @@ class Reactor:
         if sent == 0:
             raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
         link.outbox_bytes -= sent
+        link.file_bytes -= sent
         if sent == chunk.size_bytes:
             link.outbox.popleft()
             return True
@@ -504,6 +526,7 @@ class Reactor:
         if link.closing and not link.has_unsent:
             self._drop(link)
             return
+        self._unread.note(link, has_moved=True)
         if link.told_to_wait and link.outbox_bytes <= _QUEUED_BYTES_MAX // 2:
             link.told_to_wait = False
             assert self._core is not None
@@ -546,8 +569,16 @@ class Reactor:
             assert self._core is not None
             self._core.closed(link.id, "closed by the peer" if error is None else str(error))
 
+    def _give_up(self, link: Link, reason: str) -> None:
+        """Its peer does not take its answers; of one that the core has closed it is not told again."""
+        assert self._core is not None
+        self._drop(link)
+        if not link.closing:
+            self._core.closed(link.id, reason)
+
     def _drop(self, link: Link) -> None:
         self._links.pop(link.id, None)
+        self._unread.forget(link)
         self._forget_hang_up(link)
         if link.watched:
             self._selector.unregister(link.sock)
@@ -559,7 +590,7 @@ class Reactor:
 
     def _end_tls(self, link: Link, tls: "TlsStream") -> None:
         assert self._handshakes is not None
-        self._unread.pop(link.id, None)
+        self._pending.pop(link.id, None)
         if link.is_secure:
             tls.end()
         else:

@@ -174,6 +174,11 @@ class TlsStream:
     def has_unsent(self) -> bool:
         return len(self._unsent) > 0
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How many encrypted bytes wait for the socket."""
+        return len(self._unsent) + self._outgoing.pending
+
     def recv_into(self, buffer: memoryview) -> int:
         """Fill ``buffer`` as far as there are bytes; 0 when the peer has ended the stream."""
         if self._has_ended:

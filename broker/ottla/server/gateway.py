@@ -120,6 +120,8 @@ class Gateway:
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
         self._refusal_lines = LineLimit(services.clock)
         self._closing_lines = LineLimit(services.clock)
+        self._idle_lines = LineLimit(services.clock)
+        self.closed_idle = 0
         self.refused = 0
         self.closed_for_protocol_errors = 0
         self.accepted_total = 0
@@ -319,7 +321,16 @@ class Gateway:
             if state.is_closed or state.last_active_ms >= oldest_ms:
                 continue
             if not state.is_blocked and not state.is_waiting and not state.due:
-                logger.debug("closing connection from %s: idle for %d ms", state.info.peer, self.config.idle_ms_max)
+                self.closed_idle += 1
+                level = logging.INFO if self._idle_lines.take() else logging.DEBUG
+                logger.log(
+                    level,
+                    "closing connection from %s on %s: silent for connections.max.idle.ms=%d (%d closed so far)",
+                    state.info.peer,
+                    state.info.listener,
+                    self.config.idle_ms_max,
+                    self.closed_idle,
+                )
                 self._end(state)
                 closed += 1
                 if closed == _CLOSINGS_PER_TICK:

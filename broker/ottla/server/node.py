@@ -28,6 +28,7 @@ from ottla.metadata.loader import MetadataLoader, MetadataPublisher
 from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
 from ottla.metadata.scram import ScramImage, first_credentials
 from ottla.metadata.snapshot_generator import SnapshotGenerator
+from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
@@ -76,7 +77,7 @@ class Node:
             the driver then calls `close`.
         on_config: told of settings that were changed while the node runs, for what the driver does with them.
         check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
-        tls_metrics: what the driver counts.
+        tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
@@ -100,6 +101,7 @@ class Node:
         on_config: Callable[[NodeConfig], None] = lambda _: None,
         check_tls: Callable[[Mapping[str, str]], None] = lambda _: None,
         tls_metrics: TlsMetrics | None = None,
+        network_metrics: NetworkMetrics | None = None,
         key_source: KeySource | None = None,
     ) -> None:
         self.config = config
@@ -107,6 +109,7 @@ class Node:
         self._key_source = key_source
         self._check_tls = check_tls
         self.tls_metrics = tls_metrics or TlsMetrics()
+        self.network_metrics = network_metrics or NetworkMetrics()
         self.clock = clock
         self._random = random
         self._on_ready = on_ready

@@ -51,13 +51,14 @@ def gateway_config(config: NodeConfig) -> GatewayConfig:
         connections_max=config.max_connections,
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-        idle_ms_max=_idle_ms_max(config),
+        idle_ms_max=idle_ms_max(config),
         request_memory_bytes_max=request_memory_bytes_max(config),
         privileged_listeners=privileged_listeners(config),
     )
 
 
-def _idle_ms_max(config: NodeConfig) -> int:
+def idle_ms_max(config: NodeConfig) -> int:
+    """Return connections.max.idle.ms; practically for ever where it is negative."""
     idle_ms = config.connections_max_idle_ms
     return idle_ms if idle_ms >= 0 else NEVER_MS
 
@@ -165,7 +166,7 @@ def raft_config(config: NodeConfig) -> RaftConfig:
 
 
 def peer_client_config(config: NodeConfig) -> PeerClientConfig:
-    idle_ms = _idle_ms_max(config)
+    idle_ms = idle_ms_max(config)
     return PeerClientConfig(
         client_id=f"ottla-node-{config.node_id}",
         connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,

@@ -196,6 +196,20 @@ def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: Runnin
     assert len(taken[0].partitions) <= PARTITIONS_PER_SLICE + 1
 
 
+def test_what_came_of_the_sockets_is_on_the_page(running: RunningNode, page: Callable[[], Figures]) -> None:
+    network = running.node.network_metrics
+    network.unread_bytes = 5
+    network.closed_unread["memory"] += 2
+    network.doors_held["PLAINTEXT"] += 3
+
+    figures = page()
+
+    assert figures["ottla_unread_answer_bytes", ()] == 5
+    assert figures["ottla_connections_closed_unread_total", (("reason", "memory"),)] == 2
+    assert figures["ottla_connections_closed_unread_total", (("reason", "idle"),)] == 0
+    assert figures["ottla_listener_pauses_total", (("listener", "PLAINTEXT"),)] == 3
+
+
 def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Callable[[], Figures]) -> None:
     tls = running.node.tls_metrics
     tls.handshakes["SSL"] += 3

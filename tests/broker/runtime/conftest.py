@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from ottla.config.tls_settings import TlsSettings, read_tls_settings
+from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Chunk, Clock, ConnectionId
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.handshakes import HandshakeLimits, Handshakes
+from ottla.runtime.link import SocketOptions
 from ottla.runtime.reactor import Reactor
 from ottla.tls.contexts import make_contexts
 from ottla.types import Endpoint
@@ -139,8 +141,11 @@ class Served:
         secured: Secured | None = None,
         limits: HandshakeLimits | None = None,
         clock: Clock | None = None,
+        options: SocketOptions | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.options = options
+        self.network_metrics = NetworkMetrics()
         self.secured = secured
         self.metrics = TlsMetrics()
         self.limits = limits
@@ -152,7 +157,7 @@ class Served:
     def new_reactor(self) -> Reactor:
         """Return a reactor that would answer, and dials, in the same way."""
         handshakes = None if self.secured is None else Handshakes(self.clock, self.secured, self.metrics, self.limits)
-        return Reactor(self.clock, None, handshakes)
+        return Reactor(self.clock, self.options, handshakes, self.network_metrics)
 
     def __enter__(self) -> "Served":
         self.thread.start()
@@ -201,7 +206,7 @@ def new_secured(authority: Any) -> Callable[..., Secured]:
 def serve(request: pytest.FixtureRequest) -> Callable[..., Served]:
     """Return a function that serves lines, once in the clear and once under TLS."""
     secured = request.getfixturevalue("secured") if request.param == "tls" else None
-    return lambda answer, clock=None: Served(answer, secured, clock=clock)
+    return lambda answer, clock=None, options=None: Served(answer, secured, clock=clock, options=options)
 
 
 @pytest.fixture

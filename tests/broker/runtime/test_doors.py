@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.metrics.network import NetworkMetrics
 from ottla.runtime.doors import RETRY_ACCEPT_MS, Doors
 from ottla.runtime.link import SocketOptions
 from ottla.simulator.clock import SimulatedClock
@@ -21,13 +22,14 @@ class Place:
         self.let_in: list[tuple[socket.socket, str]] = []
         self.has_room = True
         self.hold_after_each_ms = 0
-        self.accepts_per_event = 10
+        self.metrics = NetworkMetrics()
         self.doors = Doors(
             selector=self.selector,
             clock=self.clock,
             options=SocketOptions(),
             has_room=lambda _: self.has_room,
-            accepts_per_event=lambda _: self.accepts_per_event,
+            accepts_per_event=2,
+            metrics=self.metrics,
             on_accepted=self._on_accepted,
         )
         self.ports = {name: self.doors.open(name, "127.0.0.1", 0) for name in ("FRONT", "BACK")}
@@ -97,10 +99,10 @@ def test_without_room_a_door_is_tried_again_a_little_later(place: Place, caplog:
 
     assert place.turn() == ["FRONT"]
     assert [message.split(":")[0] for message in caplog.messages] == ["cannot accept a connection on listener FRONT"]
+    assert place.metrics.doors_held == {"FRONT": 3}
 
 
 def test_others_have_their_turn_between_so_many_visitors(place: Place) -> None:
-    place.accepts_per_event = 2
     for _ in range(3):
         place.knock("FRONT")
 

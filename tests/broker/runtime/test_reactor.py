@@ -16,6 +16,7 @@ import pytest
 from ottla.ports import Chunk, FileSlice
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.disk import OsDisk
+from ottla.runtime.link import SocketOptions
 from ottla.runtime.reactor import LINGER_MS, Reactor
 from ottla.types import Endpoint
 
@@ -103,15 +104,98 @@ def test_what_is_queued_is_sent_before_the_core_closes(served: Any) -> None:
         assert read_all(sock, 100) == b"last\n"
 
 
+class SkippingClock(SystemClock):
+    """The system's, with some time that nobody waited for."""
+
+    skipped_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.skipped_ms
+
+
+def test_who_takes_none_of_its_answers_is_closed_as_if_it_were_idle(serve: Callable[..., Any]) -> None:
+    clock = SkippingClock()
+    with (
+        serve(lambda line: [line * 16_000_000], clock, SocketOptions(idle_ms_max=600_000)) as served,
+        served.connect() as silent,
+        served.connect() as other,
+    ):
+        silent.sendall(b"x\n")
+        served.wait_for("told to wait")
+        other.sendall(b"pause\n")
+        served.wait_for("paused")
+        unread_bytes = served.network_metrics.unread_bytes
+
+        def is_closed_after_a_while() -> bool:
+            # The system may have taken some more of it just now.
+            clock.skipped_ms += 600_000
+            served.reactor.post(lambda: None)
+            return len(served.reactor._links) == 1
+
+        served.wait_until(is_closed_after_a_while)
+
+        assert unread_bytes > 1_000_000
+        assert served.network_metrics.unread_bytes == 0
+        assert served.network_metrics.closed_unread == {"idle": 1}
+        assert "closed: its peer has taken none of" in served.core.events[-1]
+
+
+def test_peers_that_take_no_answers_share_a_bounded_memory(serve: Callable[..., Any]) -> None:
+    options = SocketOptions(unread_bytes_max=76_000_000)
+    with (
+        serve(lambda line: [line if line == b"small" else line * 32_000_000], None, options) as served,
+        served.connect() as first,
+        served.connect() as second,
+        served.connect() as third,
+        served.connect() as good,
+    ):
+        for number, silent in enumerate((first, second, third), 1):
+            silent.sendall(b"x\n")
+            served.wait_until(lambda number=number: served.core.events.count("told to wait") == number)
+        served.wait_until(lambda: served.network_metrics.closed_unread["memory"] == 1)
+        good.sendall(b"small\n")
+
+        assert read_all(good, 5) == b"small"
+        assert 40_000_000 < served.network_metrics.unread_bytes <= 76_000_000
+
+
+def test_peers_that_are_sent_files_share_a_turn_of_the_loop(
+    serve: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8 << 20))
+    disk = OsDisk(lambda action: action())
+    file = disk.open(str(path), read_only=True)
+    asked: list[int] = []
+    send_file = Reactor._send_file
+
+    def note(self: Reactor, link: Any) -> bool:
+        before = link.outbox_bytes
+        had_room = send_file(self, link)
+        asked.append(before - link.outbox_bytes)
+        return had_room
+
+    monkeypatch.setattr(Reactor, "_send_file", note)
+    with serve(lambda _: [FileSlice(file, 0, 8 << 20)]) as served:
+        crowd = [served.connect() for _ in range(16)]
+        served.wait_until(lambda: len([each for each in served.core.events if "accepted" in each]) == 16)
+        all_asked = threading.Event()
+        served.reactor.post(all_asked.wait)
+        for sock in crowd:
+            sock.sendall(b"go\n")
+        all_asked.set()
+        for sock in crowd:
+            sock.settimeout(30)
+            assert len(read_all(sock, 8 << 20)) == 8 << 20
+            sock.close()
+    disk.close()
+
+    assert max(asked[:16]) <= (4 << 20) // 16
+
+
 def test_what_is_queued_for_a_peer_that_does_not_read_is_given_up_after_a_while(
     serve: Callable[..., Any],
 ) -> None:
-    class SkippingClock(SystemClock):
-        skipped_ms = 0
-
-        def monotonic_ms(self) -> int:
-            return super().monotonic_ms() + self.skipped_ms
-
     clock = SkippingClock()
     with serve(lambda line: [line * 16_000_000], clock) as served, served.connect() as idle, served.connect() as other:
         other.sendall(b"pause\n")

@@ -1,0 +1,20 @@
+"""What came of a node's sockets, as plain integers: the loop counts, the metrics page reads."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class NetworkMetrics:
+    """Counters only grow."""
+
+    unread_bytes: int = 0
+    """Of answers that are in memory now because their peers have not taken them."""
+    closed_unread: Counter[str] = field(default_factory=Counter)
+    """Connections whose peers did not take their answers: ``idle`` for too long, or while ``memory`` was short."""
+    doors_held: Counter[str] = field(default_factory=Counter)
+    """Times that nobody was let in for a moment, for want of descriptors or of room for handshakes; by listener."""
+
+    def copy(self) -> "NetworkMetrics":
+        """Return what they are now."""
+        return NetworkMetrics(self.unread_bytes, Counter(self.closed_unread), Counter(self.doors_held))

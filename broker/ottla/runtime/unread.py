@@ -1,0 +1,84 @@
+"""`Unread`: connections whose peers do not take what is queued for them, within bounds of memory and of time.
+
+Each has a bound of its own above which it is not served (`reactor`), but there may be any number of them. Together they
+hold so much and no more: above it those whose peers have not taken a byte for the longest are closed first. And whoever
+takes nothing for as long as an idle connection may last is closed like one. Bytes of files are not in memory, and count
+only for the latter.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from ottla.log_lines import LineLimit
+from ottla.metrics.network import NetworkMetrics
+from ottla.ports import Clock, ConnectionId
+from ottla.runtime.link import Link, SocketOptions, peer_of
+
+logger = logging.getLogger(__name__)
+
+_CLOSINGS_PER_TURN: Final = 32
+
+
+class Unread:
+    """See the module; ``on_give_up`` gets a link that is to be closed, and why."""
+
+    def __init__(
+        self, clock: Clock, options: SocketOptions, metrics: NetworkMetrics, on_give_up: Callable[[Link, str], None]
+    ) -> None:
+        self._clock = clock
+        self._options = options
+        self._metrics = metrics
+        self._on_give_up = on_give_up
+        self._links: OrderedDict[ConnectionId, tuple[Link, int]] = OrderedDict()
+        """With the moment at which the peer took something, or should have begun to; the longest ago comes first."""
+        self._lines = LineLimit(clock)
+
+    def __bool__(self) -> bool:
+        return bool(self._links)
+
+    def note(self, link: Link, *, has_moved: bool) -> None:
+        """Take in what is queued for ``link`` now; ``has_moved``: its peer may have taken something."""
+        self._metrics.unread_bytes += link.memory_bytes - link.unread_bytes
+        link.unread_bytes = link.memory_bytes
+        if not link.has_unsent:
+            self._links.pop(link.id, None)
+        elif has_moved or link.id not in self._links:
+            self._links[link.id] = link, self._clock.monotonic_ms()
+            self._links.move_to_end(link.id)
+
+    def forget(self, link: Link) -> None:
+        """The connection is closed, and its memory free."""
+        self._metrics.unread_bytes -= link.unread_bytes
+        link.unread_bytes = 0
+        self._links.pop(link.id, None)
+
+    def next_deadline_ms(self) -> int | None:
+        if not self._links:
+            return None
+        _, since_ms = next(iter(self._links.values()))
+        return since_ms + self._options.idle_ms_max
+
+    def turn(self) -> None:
+        """Close whoever is above a bound, some at a time."""
+        for _ in range(min(len(self._links), _CLOSINGS_PER_TURN)):
+            link, since_ms = next(iter(self._links.values()))
+            waited_ms = self._clock.monotonic_ms() - since_ms
+            if self._metrics.unread_bytes > self._options.unread_bytes_max:
+                bound = f"all connections together hold more than {self._options.unread_bytes_max} bytes of them"
+                self._give_up(link, waited_ms, "memory", bound)
+            elif waited_ms >= self._options.idle_ms_max:
+                self._give_up(link, waited_ms, "idle", f"connections.max.idle.ms={self._options.idle_ms_max}")
+            else:
+                return
+
+    def _give_up(self, link: Link, waited_ms: int, reason: str, bound: str) -> None:
+        self._metrics.closed_unread[reason] += 1
+        words = (
+            f"its peer has taken none of the {link.outbox_bytes} bytes of its answers for {waited_ms} ms, and {bound}"
+        )
+        if self._lines.take():
+            total = self._metrics.closed_unread.total()
+            logger.warning("closing connection from %s: %s (%d closed so far)", peer_of(link.sock), words, total)
+        self._on_give_up(link, words)
