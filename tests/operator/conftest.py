@@ -110,11 +110,13 @@ class FakeBrokers(FakeUsers):
         self.partitions_max = 1_000
         self.is_reachable = True
         self.addresses: list[str] = []
+        self.properties: list[Mapping[str, str]] = []
         self._created = 0
 
     @asynccontextmanager
-    async def connect(self, bootstrap_servers: str, _: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
+    async def connect(self, bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
         self.addresses.append(bootstrap_servers)
+        self.properties.append(properties)
         if not self.is_reachable:
             raise BrokerUnreachableError(f"nobody answers at {bootstrap_servers}")
         yield self

@@ -9,7 +9,14 @@ import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import directory_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.options import (
+    command_config_option,
+    command_properties,
+    directory_option,
+    dry_run_option,
+    timeout_option,
+    yes_option,
+)
 from ottla.cli.output import Column, confirm, emit_rows, emit_value, output_option, talk
 
 if TYPE_CHECKING:
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
-    return click.option(
+    with_bootstrap = click.option(
         "-b",
         "--bootstrap-server",
         "bootstrap",
@@ -26,6 +33,8 @@ def _brokers_option(function: Any) -> Any:  # noqa: ANN401 - a decorator
         default=lambda: os.environ.get("OTTLA_BOOTSTRAP"),
         help="Brokers that Topics and Users go to.  [default: $OTTLA_BOOTSTRAP, or the local cluster]",
     )(function)
+    # Of those brokers: the local cluster's own are known.
+    return command_config_option(with_bootstrap)
 
 
 @click.command(
@@ -49,7 +58,14 @@ def apply(
     from ottla_operator import local
 
     documents = _read(files)
-    outcomes = local.apply(documents, state_dir=state_dir, bootstrap=bootstrap, dry_run=dry_run, timeout_s=timeout_s)
+    outcomes = local.apply(
+        documents,
+        state_dir=state_dir,
+        bootstrap=bootstrap,
+        properties=command_properties(),
+        dry_run=dry_run,
+        timeout_s=timeout_s,
+    )
     if output == "text":
         for outcome in outcomes:
             _tell(outcome)
@@ -134,7 +150,7 @@ def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, stat
     from ottla_operator import local
 
     canonical = _canonical(kind)
-    objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap)
+    objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap, properties=command_properties())
     if name is not None and not objects:
         raise NotFoundError(f"there is no {canonical.lower()} {name} in {state_dir}")
     if output in ("json", "yaml"):
@@ -203,8 +219,11 @@ def delete(
     for chosen_kind, name in chosen:
         talk(f"{chosen_kind.lower()}/{name}")
     confirm(f"Delete {len(chosen)} object(s)?", yes=yes)
+    properties = command_properties()
     outcomes = [
-        local.delete(chosen_kind, name, state_dir=state_dir, bootstrap=bootstrap, timeout_s=timeout_s)
+        local.delete(
+            chosen_kind, name, state_dir=state_dir, bootstrap=bootstrap, properties=properties, timeout_s=timeout_s
+        )
         for chosen_kind, name in chosen
     ]
     for outcome in outcomes:

@@ -1,7 +1,7 @@
 """Options that many commands share, and where brokers are when nobody says."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,11 @@ def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Where to find brokers.  [default: of --command-config, $OTTLA_BOOTSTRAP, the local cluster, or "
         "127.0.0.1:9092]",
     )(function)
+    return command_config_option(with_bootstrap)
+
+
+def command_config_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--command-config``; see `command_security` and `command_properties`."""
     return click.option(
         "--command-config",
         metavar="FILE",
@@ -42,7 +47,7 @@ def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
         is_eager=True,
         callback=_keep_command_config,
         help="TLS and login: the client.properties of Kafka's own tools.",
-    )(with_bootstrap)
+    )(function)
 
 
 def _keep_command_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
@@ -55,13 +60,33 @@ def command_security() -> "ClientSecurity | None":
     Raises:
         ConfigurationError: the file cannot be used.
     """
-    context = click.get_current_context(silent=True)
-    path = None if context is None else context.meta.get(COMMAND_CONFIG)
+    path = _command_config()
     if path is None:
         return None
     from ottla.client.security import ClientSecurity
 
     return ClientSecurity.from_file(path)
+
+
+def command_properties() -> Mapping[str, str]:
+    """Return the properties in ``--command-config`` of this command; none where it was not given.
+
+    Raises:
+        ConfigurationError: the file cannot be used.
+    """
+    path = _command_config()
+    if path is None:
+        return {}
+    from ottla.config.properties import parse_properties
+
+    command_security()
+    return parse_properties(path.read_text(encoding="utf-8"))
+
+
+def _command_config() -> Path | None:
+    context = click.get_current_context(silent=True)
+    path: Path | None = None if context is None else context.meta.get(COMMAND_CONFIG)
+    return path
 
 
 def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,12 +8,13 @@ These functions block (inside an event loop, run them in a thread), and none of 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import Connect
 from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
+from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests, with_nodes
 from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
@@ -60,6 +61,7 @@ def apply(
     *,
     state_dir: Path,
     bootstrap: str | None = None,
+    properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     connect: Connect | None = None,
@@ -70,6 +72,7 @@ def apply(
         documents: parsed manifests (`read_manifests`).
         state_dir: where objects, and the nodes of a Cluster, are kept.
         bootstrap: ``host:port[,host:port]`` of the brokers that Topics and Users go to; None: the cluster here.
+        properties: of a client that is let in at ``bootstrap``, as Java's have them.
         dry_run: only validate and plan; nothing is changed and nothing is stored.
         timeout_s: how long, per object, to wait for what will do without a change of its manifest.
         connect: the way to brokers; Kafka's protocol, unless a test says otherwise.
@@ -78,7 +81,7 @@ def apply(
         One outcome per document; a refused one does not keep the others from being applied.
     """
     directory = StateDirectory(state_dir)
-    session = _session(directory, bootstrap, connect, timeout_s)
+    session = _session(directory, bootstrap, properties, connect, timeout_s)
     ordered = sorted(documents, key=lambda document: document.get("kind") != "Cluster")
 
     async def run() -> list[Outcome]:
@@ -96,6 +99,7 @@ def get(
     *,
     state_dir: Path,
     bootstrap: str | None = None,
+    properties: Mapping[str, str] | None = None,
     connect: Connect | None = None,
 ) -> list[Document]:
     """Return stored objects, Kubernetes-shaped, sorted by name, each with its status as of now.
@@ -105,13 +109,14 @@ def get(
         name: one object, and the list is empty when it is not there; None: all of the kind.
         state_dir: as in `apply`, as are ``bootstrap`` and ``connect``.
         bootstrap: without an answer from there, the status says so.
+        properties: as in `apply`.
         connect: as in `apply`.
 
     Raises:
         OperatorError: the kind is unknown.
     """
     directory = StateDirectory(state_dir)
-    session = _session(directory, bootstrap, connect, timeout_s=0)
+    session = _session(directory, bootstrap, properties, connect, timeout_s=0)
     found = directory.objects(canonical_kind(kind))
 
     async def run() -> list[Document]:
@@ -126,6 +131,7 @@ def delete(
     *,
     state_dir: Path,
     bootstrap: str | None = None,
+    properties: Mapping[str, str] | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     connect: Connect | None = None,
 ) -> Outcome:
@@ -136,7 +142,7 @@ def delete(
     """
     canonical = canonical_kind(kind)
     directory = StateDirectory(state_dir)
-    session = _session(directory, bootstrap, connect, timeout_s)
+    session = _session(directory, bootstrap, properties, connect, timeout_s)
     with directory.locked():
         return asyncio.run(session.delete(canonical, name))
 
@@ -263,6 +269,13 @@ def _roles(node: DesiredNode, view: ClusterView | None) -> tuple[str, ...]:
     return tuple(roles)
 
 
-def _session(directory: StateDirectory, bootstrap: str | None, connect: Connect | None, timeout_s: float) -> Session:
+def _session(
+    directory: StateDirectory,
+    bootstrap: str | None,
+    properties: Mapping[str, str] | None,
+    connect: Connect | None,
+    timeout_s: float,
+) -> Session:
     connect = connect or ottla_admin.connector(max(_CALL_S_MIN, min(timeout_s, ottla_admin.REQUEST_TIMEOUT_S_MAX)))
-    return Session(directory, LocalHost(directory), connect, bootstrap=bootstrap, timeout_s=timeout_s)
+    elsewhere = None if bootstrap is None else OperatorAccess(bootstrap_servers=bootstrap, properties=properties or {})
+    return Session(directory, LocalHost(directory), connect, elsewhere=elsewhere, timeout_s=timeout_s)

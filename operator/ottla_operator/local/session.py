@@ -22,7 +22,7 @@ from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.user import User
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.claims import heir, older_claim
-from ottla_operator.reconcile.doors import client_access, operator_access
+from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access
 from ottla_operator.reconcile.reconciler import (
     Pass,
     delete_topic,
@@ -51,14 +51,15 @@ class Session:
         host: LocalHost,
         connect: Connect,
         *,
-        bootstrap: str | None,
+        elsewhere: OperatorAccess | None,
         timeout_s: float,
     ) -> None:
         self._directory = directory
         self._host = host
         self._secrets = LocalSecrets(directory)
         self._connect = connect
-        self._bootstrap = bootstrap
+        self._elsewhere = elsewhere
+        """How to reach the brokers that Topics and Users go to; None: they go to the cluster here."""
         self._timeout_s = timeout_s
 
     async def apply(self, document: Document, *, dry_run: bool) -> Outcome:
@@ -167,7 +168,7 @@ class Session:
                 access,
                 draw=secrets.randbelow,
                 now=_now(),
-                cluster=None if self._bootstrap is not None else self._cluster(),
+                cluster=None if self._elsewhere is not None else self._cluster(),
                 claimed_by=claimed_by,
                 dry_run=dry_run,
             )
@@ -177,7 +178,7 @@ class Session:
     async def _user_deletion_pass(self, user: User) -> Pass:
         if (reason := never_let_in(user)) is not None:
             return await delete_user_secret(user, self._secrets, reason)
-        if self._bootstrap is None and self._cluster() is None:
+        if self._elsewhere is None and self._cluster() is None:
             return await delete_user_secret(user, self._secrets, Reached("Released", "its cluster is gone"))
         inherits = heir(user, self._users())
         return await self._with_brokers(lambda broker: delete_user(user, broker, self._secrets, heir=inherits))
@@ -208,14 +209,14 @@ class Session:
             return Pass(verdict_of(error, f"reach the brokers at {address}"), {})
 
     async def _operator_access(self) -> OperatorAccess | None:
-        if self._bootstrap is not None:
-            return OperatorAccess(bootstrap_servers=self._bootstrap)
+        if self._elsewhere is not None:
+            return self._elsewhere
         cluster = self._cluster()
         return None if cluster is None else await operator_access(cluster, self._host)
 
     async def _client_access(self, user: User) -> ClientAccess | Refused:
-        if self._bootstrap is not None:
-            return ClientAccess(bootstrap_servers=self._bootstrap)
+        if self._elsewhere is not None:
+            return access_elsewhere(self._elsewhere)
         cluster = self._cluster()
         assert cluster is not None, "its brokers were reached"
         return await client_access(cluster, user.authentication, self._secrets)
@@ -237,12 +238,12 @@ class Session:
 
     def _broker_ids(self) -> tuple[int, ...]:
         """Return the brokers that the cluster here asks for; none where Topics go to another one."""
-        cluster = None if self._bootstrap is not None else self._cluster()
+        cluster = None if self._elsewhere is not None else self._cluster()
         return () if cluster is None else cluster.broker_ids
 
     def _super_users(self) -> frozenset[str]:
         """Return those of the cluster here; nobody where Users go to another one, whose manifest is elsewhere."""
-        cluster = None if self._bootstrap is not None else self._cluster()
+        cluster = None if self._elsewhere is not None else self._cluster()
         return frozenset() if cluster is None else cluster.super_users
 
     def _cluster(self) -> Cluster | None:

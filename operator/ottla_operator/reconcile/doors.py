@@ -33,6 +33,16 @@ def no_door(cluster: Cluster, authentication: str) -> Refused:
     )
 
 
+def access_elsewhere(operator: OperatorAccess) -> ClientAccess:
+    """Return how users come in to a cluster whose manifest is elsewhere: by the door that the operator takes."""
+    protocol = operator.properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    return ClientAccess(
+        bootstrap_servers=operator.bootstrap_servers,
+        security_protocol=protocol,
+        ca_pem=operator.properties.get("ssl.truststore.certificates"),
+    )
+
+
 async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | Refused:
     """Return how users of a type of authentication come in, or that no listener fits.
 

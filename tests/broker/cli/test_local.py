@@ -82,6 +82,29 @@ def test_locked_cluster_is_greeted_with_what_lets_in(run: Any, monkeypatch: pyte
     assert "      echo hello | ottla produce greetings" in said
 
 
+def test_brokers_elsewhere_are_reached_as_the_command_config_says(
+    run: Any, monkeypatch: pytest.MonkeyPatch, manifest: str, tmp_path: Path
+) -> None:
+    calls = answer(monkeypatch, "apply", [outcome()])
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SSL\n")
+
+    ran = run("apply", "-f", manifest, "-b", "kafka.example:9094", "--command-config", str(config))
+
+    assert ran.code == 0
+    assert (calls[0]["bootstrap"], calls[0]["properties"]) == ("kafka.example:9094", {"security.protocol": "SSL"})
+
+
+def test_command_config_that_cannot_be_used_is_an_error(run: Any, manifest: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=TLS\n")
+
+    ran = run("apply", "-f", manifest, "-b", "kafka.example:9094", "--command-config", str(config))
+
+    assert ran.code != 0
+    assert "security.protocol=TLS is not known" in ran.err
+
+
 def test_cluster_that_does_not_start_is_an_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, "up", outcome(exit_code=ExitCode.TIMEOUT, message="not ready after 30 s"))
 

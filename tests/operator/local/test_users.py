@@ -57,6 +57,16 @@ def reason(document: Document) -> str:
     return str(found)
 
 
+def test_user_elsewhere_comes_in_by_the_door_that_its_maker_took(laptop: Laptop, user_manifest: Builder) -> None:
+    properties = {"security.protocol": "SASL_SSL", "ssl.truststore.certificates": "PEM"}
+
+    (outcome,) = laptop.apply(user_manifest(), properties=properties)
+
+    assert outcome.action == "created", outcome.message
+    assert laptop.brokers.properties[-1] == properties
+    assert (laptop.entry("securityProtocol"), laptop.entry("ca.crt")) == ("SASL_SSL", "PEM")
+
+
 def test_applied_user_is_let_in_by_what_is_in_its_folder(laptop: Laptop, user_manifest: Builder) -> None:
     (outcome,) = laptop.apply(user_manifest())
 
