@@ -1,4 +1,4 @@
-"""What the command's exit code says, and which failure leads to which."""
+"""What the command's exit code says, which failure leads to which, and what to do next about some."""
 
 from enum import IntEnum
 
@@ -28,17 +28,16 @@ _NOT_FOUND = frozenset(
         ErrorCode.BROKER_ID_NOT_REGISTERED,
     }
 )
-_DENIED = frozenset(
+_NOT_ALLOWED = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
-        ErrorCode.POLICY_VIOLATION,
     }
 )
+_DENIED = _NOT_ALLOWED | {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.POLICY_VIOLATION}
 # Named, not imported: most commands never need the client.
 _NO_ANSWER = frozenset({"BrokerUnreachableError", "RequestTimeoutError"})
 
@@ -66,3 +65,10 @@ def exit_code_of(error: OttlaError) -> ExitCode:
     if type(error).__name__ == "LoginFailedError":
         return ExitCode.DENIED
     return ExitCode.TIMEOUT if type(error).__name__ in _NO_ANSWER else ExitCode.ERROR
+
+
+def advice_on(error: OttlaError) -> str | None:
+    """Return what to do next about a failure whose words do not say it; None where there is nothing to add."""
+    if isinstance(error, KafkaError) and error.code in _NOT_ALLOWED:
+        return "`ottla doctor` (--topic, --group) says what this user may do; `ottla acl add` allows more"
+    return None

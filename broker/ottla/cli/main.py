@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from ottla.cli.exit_codes import ExitCode, exit_code_of
+from ottla.cli.exit_codes import ExitCode, advice_on, exit_code_of
 from ottla.cli.lazy import Entry, LazyGroup
 from ottla.errors import OttlaError
 
@@ -87,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.INTERRUPTED
     except OttlaError as error:
         click.echo(f"error: {error}", err=True)
+        if (advice := advice_on(error)) is not None:
+            click.echo(f"next: {advice}", err=True)
         return exit_code_of(error)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])

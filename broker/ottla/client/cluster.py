@@ -358,6 +358,8 @@ class Cluster:
 def _explain_topic(name: str, code: int) -> str | None:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"there is no topic {name!r}"
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"this user may not do that with topic {name!r}, whether it is there or not"
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
         return f"{name!r} is not a topic's name: use letters, digits, '.', '_' and '-', at most 249 of them"
     return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError, exit_code_of
+from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError, advice_on, exit_code_of
 from ottla.client.errors import BrokerUnreachableError, RequestTimeoutError
 from ottla.errors import ErrorCode, KafkaError, OttlaError
 
@@ -22,3 +22,10 @@ from ottla.errors import ErrorCode, KafkaError, OttlaError
 )
 def test_code_of_a_failure(error: OttlaError, code: int) -> None:
     assert exit_code_of(error) == ExitCode(code)
+
+
+def test_who_is_not_allowed_is_told_where_to_look() -> None:
+    denied = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "group audit")
+
+    assert "ottla doctor" in (advice_on(denied) or "")
+    assert advice_on(KafkaError(ErrorCode.INVALID_CONFIG)) is None
