@@ -18,7 +18,7 @@ from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting, ready_condition
+from ottla_operator.model.conditions import Accepted, Reached, Refused, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import TOPIC_FINALIZER, Cluster, ObjectKey, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
@@ -145,7 +145,7 @@ class Controller:
         self._metrics.duration_s.labels(key.kind).observe(time.monotonic() - began_s)
         self._metrics.reconciles.labels(key.kind, type(outcome.verdict).__name__).inc()
         await self._tell(key, document, outcome)
-        return not isinstance(outcome.verdict, Waiting)
+        return not isinstance(outcome.verdict, Waiting | Underway)
 
     async def _tell(self, key: ObjectKey, document: Document, outcome: Pass) -> None:
         """Log, count and record as events what was done, and a refusal when it is new."""

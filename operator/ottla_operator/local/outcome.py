@@ -5,7 +5,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Literal
 
-from ottla_operator.model.conditions import Reached, Refused
+from ottla_operator.model.conditions import Reached, Refused, Underway
 from ottla_operator.model.document import Document
 from ottla_operator.reconcile.reconciler import Pass
 
@@ -87,7 +87,7 @@ def outcome_of(document: Document, result: Pass, *, is_new: bool, is_changed: bo
     """Return what a pass over the stored ``document`` amounts to."""
     verdict = result.verdict
     action: Action
-    if isinstance(verdict, Reached):
+    if isinstance(verdict, Reached | Underway):
         action = "created" if is_new else "configured" if is_changed else "unchanged"
         code = ExitCode.OK
     elif isinstance(verdict, Refused):

@@ -16,7 +16,7 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Refused, Waiting
+from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.user import User
@@ -141,7 +141,9 @@ class Session:
         )
         cluster = Cluster.parse(document)
         result = await reconcile_cluster(cluster, self._host, self._connect, keeper=keeper, dry_run=dry_run)
-        is_trust_new = _is_authority_changing(result) or any(isinstance(step, WriteSecret) for step in result.done)
+        is_trust_new = isinstance(result.verdict, Underway) or any(
+            isinstance(step, WriteSecret) for step in result.done
+        )
         if is_trust_new and not dry_run:
             # Nobody else brings new trust and new certificates to Users here.
             for user in self._directory.objects("User"):
@@ -227,11 +229,18 @@ class Session:
         deadline = loop.time() + self._timeout_s
         result = await make_pass()
         done = result.done
-        while isinstance(result.verdict, Waiting) and loop.time() < deadline:
-            await asyncio.sleep(_ROTATION_POLL_S if _is_authority_changing(result) else _POLL_S)
+        while self._may_yet_settle(result) and loop.time() < deadline:
+            await asyncio.sleep(_ROTATION_POLL_S if isinstance(result.verdict, Underway) else _POLL_S)
             result = await make_pass()
             done += result.done
         return replace(result, done=done)
+
+    def _may_yet_settle(self, result: Pass) -> bool:
+        if not isinstance(result.verdict, Underway):
+            return isinstance(result.verdict, Waiting)
+        cluster = self._cluster()
+        # Where clients have longer than that to read their new Secrets, a later command goes on.
+        return cluster is not None and cluster.tls is not None and cluster.tls.overlap_s <= self._timeout_s
 
     def _users(self) -> list[User]:
         return [User.parse(it) for it in self._directory.objects("User")]
@@ -265,10 +274,6 @@ class Session:
             if other["metadata"]["name"] != name:
                 message = f"{self._directory.path} already has cluster {other['metadata']['name']}; use another --dir"
                 raise ManifestError(f"Cluster {name}", (Violation("metadata.name", message),))
-
-
-def _is_authority_changing(result: Pass) -> bool:
-    return isinstance(result.verdict, Waiting) and result.verdict.reason == AUTHORITY_CHANGING
 
 
 def _spec_changed(stored: Document, admitted: Document) -> bool:

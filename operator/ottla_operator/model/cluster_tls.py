@@ -6,6 +6,7 @@ from ottla_operator.model.document import Json
 
 _VALIDITY_DAYS = 1_825
 _RENEWAL_DAYS = 30
+_OVERLAP_S = 86_400
 
 NODE_PRINCIPAL = "User:ottla:node"
 OPERATOR_PRINCIPAL = "User:ottla:operator"
@@ -23,8 +24,8 @@ class Authority:
     """So long before they end, certificates are replaced."""
     rotation: str = ""
     """Another text asks for another key."""
-    overlap_s: int = 0
-    """How long the old key is trusted after all certificates are by the new one."""
+    overlap_s: int = _OVERLAP_S
+    """How long clients have to read their new Secrets while the old key counts."""
     secret_name: str | None = None
     """A Secret of the user's that holds it (``ca.crt``, ``ca.key``); None: the operator makes it."""
 
@@ -35,7 +36,7 @@ class Authority:
             validity_days=spec.get("validityDays", _VALIDITY_DAYS),
             renewal_days=spec.get("renewalDays", _RENEWAL_DAYS),
             rotation=rotation.get("revision", ""),
-            overlap_s=rotation.get("overlapSeconds", 0),
+            overlap_s=rotation.get("overlapSeconds", _OVERLAP_S),
             secret_name=spec.get("secretName"),
         )
 
@@ -48,6 +49,11 @@ class ClusterTls:
     """Signs nodes and the operator."""
     clients_ca: Authority = Authority()
     """Signs Users of the type tls."""
+
+    @property
+    def overlap_s(self) -> int:
+        """The longer of the two authorities' times."""
+        return max(self.cluster_ca.overlap_s, self.clients_ca.overlap_s)
 
     @classmethod
     def parse(cls, spec: Json) -> "ClusterTls":

@@ -4,6 +4,7 @@
 Ready     Reconciling  Stalled   meaning
 ========  ===========  ========  ==========================================================
 True      False        False     it is what the spec asks
+True      True         False     it is, and serves, while something slow goes on: an authority changes its key
 False     True         False     on the way, or waiting for something that the message names
 False     False        True      it will not become so by waiting: the message says what to change
 Unknown   True         False     accepted, not looked at yet
@@ -23,6 +24,14 @@ Condition: TypeAlias = Document
 @dataclass(frozen=True, slots=True)
 class Reached:
     """The object is what its spec asks."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """It is what its spec asks, or serves as if it were, while something goes on that takes its time."""
 
     reason: str
     message: str
@@ -55,12 +64,13 @@ class Accepted:
 AUTHORITY_CHANGING = "AuthorityChanging"
 """The reason of a Cluster that waits until everybody knows a new authority."""
 
-Verdict = Reached | Waiting | Refused | Accepted
+Verdict = Reached | Underway | Waiting | Refused | Accepted
 
 _Status = Literal["True", "False", "Unknown"]
 
 _TABLE: dict[type[Verdict], tuple[_Status, _Status, _Status]] = {
     Reached: ("True", "False", "False"),
+    Underway: ("True", "True", "False"),
     Waiting: ("False", "True", "False"),
     Refused: ("False", "False", "True"),
     Accepted: ("Unknown", "True", "False"),

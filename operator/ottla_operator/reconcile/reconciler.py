@@ -11,7 +11,15 @@ from typing import cast
 from ottla.errors import ErrorCode
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.hosts.host import Host
-from ottla_operator.model.conditions import Reached, Refused, Verdict, Waiting, conditions
+from ottla_operator.model.conditions import (
+    AUTHORITY_CHANGING,
+    Reached,
+    Refused,
+    Underway,
+    Verdict,
+    Waiting,
+    conditions,
+)
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
 from ottla_operator.model.nodes import DesiredCluster
@@ -20,7 +28,7 @@ from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_cluster
 from ottla_operator.reconcile.nodes import NodeState
-from ottla_operator.reconcile.steps import ClusterStep, Step, TopicStep
+from ottla_operator.reconcile.steps import ClusterStep, Plan, Step, TopicStep
 from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
 from ottla_operator.reconcile.view import ClusterView
@@ -183,14 +191,28 @@ async def reconcile_cluster(
                     return Pass(execution.stopped, facts, done)
     except EXPECTED_ERRORS as error:
         return Pass(verdict_of(error, f"observe cluster {cluster.name}"), facts, done)
-    verdict = plan.obstacle or look.trouble
-    if verdict is None and plan.steps:
-        verdict = Waiting("Settling", f"next: {plan.steps[0]}")
-    if verdict is None:
-        reached = _cluster_verdict(host, look)
+    return Pass(_verdict(host, look, plan), facts, done)
+
+
+def _verdict(host: Host, look: "_Look", plan: Plan) -> Verdict:
+    """Return what there is to say at the end of a pass that nothing stopped."""
+    obstacle = plan.obstacle or look.trouble
+    if obstacle is None and plan.steps:
+        obstacle = Waiting("Settling", f"next: {plan.steps[0]}")
+    if obstacle is not None:
+        return obstacle
+    verdict = _cluster_verdict(host, look)
+    if isinstance(verdict, Reached) and look.certificates.obstacle is not None:
         # Nodes run, and what their certificates wait for is all that is left to say.
-        return Pass(certificates.obstacle or reached if isinstance(reached, Reached) else reached, facts, done)
-    return Pass(verdict, facts, done)
+        return _of_certificates(look.certificates.obstacle)
+    return verdict
+
+
+def _of_certificates(obstacle: Waiting | Refused) -> Verdict:
+    """Return what ``obstacle`` is to a cluster that serves: a change of authorities disturbs nobody, and takes days."""
+    if obstacle.reason == AUTHORITY_CHANGING:
+        return Underway(obstacle.reason, obstacle.message)
+    return obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

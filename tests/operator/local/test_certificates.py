@@ -168,7 +168,7 @@ def entry(state_dir: Path, secret: str, name: str) -> str:
 def test_nobody_notices_that_certificates_and_authorities_change(running: Path, port: int) -> None:
     before = processes(running)
     first = {name: entry(running, f"demo-{name}", "ca.crt") for name in ("cluster-ca", "clients-ca")}
-    second = {"rotation": {"revision": "2"}}
+    second = {"rotation": {"revision": "2", "overlapSeconds": 0}}
 
     with talking(running) as clients:
         leaf = entry(running, "demo-nodes", "node.pem")

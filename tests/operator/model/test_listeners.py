@@ -37,7 +37,7 @@ def test_tls_alone_changes_no_door_for_clients(parse: Callable[..., Cluster]) ->
     cluster = parse(tls={})
 
     assert cluster.tls == ClusterTls(cluster_ca=Authority(), clients_ca=Authority())
-    assert (Authority().validity_days, Authority().renewal_days, Authority().overlap_s) == (1_825, 30, 0)
+    assert (Authority().validity_days, Authority().renewal_days, Authority().overlap_s) == (1_825, 30, 86_400)
     assert cluster.listeners == (PLAINTEXT,)
 
 

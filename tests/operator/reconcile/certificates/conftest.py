@@ -37,9 +37,17 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 NAMES = frozenset({"localhost", "127.0.0.1"})
 READ_WITHIN = timedelta(minutes=5)
 """How late a node may read its files."""
+AT_ONCE = Authority(overlap_s=0)
+"""Its changes wait for nobody to read a Secret."""
 OWNER = Metadata(kind="Cluster", name="demo", uid="u")
 CLUSTER = Cluster(
-    metadata=OWNER, image=None, pools=(), config={}, annotations={}, known_cluster_id=None, tls=ClusterTls()
+    metadata=OWNER,
+    image=None,
+    pools=(),
+    config={},
+    annotations={},
+    known_cluster_id=None,
+    tls=ClusterTls(cluster_ca=AT_ONCE, clients_ca=AT_ONCE),
 )
 
 

@@ -86,7 +86,7 @@ def test_certificates_are_renewed_so_long_before_they_end(world: Any, days: int,
 
 def test_certificate_that_ends_with_its_authority_is_not_replaced_for_nothing(new_world: Worlds) -> None:
     world = new_world()
-    world.asks(cluster_ca=Authority(validity_days=10, renewal_days=2))
+    world.asks(cluster_ca=Authority(validity_days=10, renewal_days=2, overlap_s=0))
     world.start(nodes=1)
     world.now += timedelta(days=8, hours=1)
 
@@ -100,7 +100,7 @@ def test_certificate_that_ends_with_its_authority_is_not_replaced_for_nothing(ne
 
 def test_authority_gets_another_key_before_it_ends(new_world: Worlds) -> None:
     world = new_world()
-    world.asks(cluster_ca=Authority(validity_days=100))
+    world.asks(cluster_ca=Authority(validity_days=100, overlap_s=0))
     world.start(nodes=2)
     before = world.state("cluster").present.certificate
     world.now += timedelta(days=69)
@@ -129,7 +129,7 @@ def test_other_names_are_another_certificate_by_the_same_authority(world: Any) -
 
 
 def test_node_that_is_waited_for_is_named(world: Any) -> None:
-    world.asks(cluster_ca=Authority(rotation="2"))
+    world.asks(cluster_ca=Authority(rotation="2", overlap_s=0))
     world.operate()
     world.read(0)
     plan = world.plan()
@@ -143,7 +143,7 @@ def test_node_that_is_waited_for_is_named(world: Any) -> None:
 
 
 def test_user_that_is_waited_for_is_named(world: Any) -> None:
-    world.asks(cluster_ca=Authority(rotation="2"))
+    world.asks(cluster_ca=Authority(rotation="2", overlap_s=0))
     world.operate()
     for number in range(2):
         world.read(number)
@@ -164,7 +164,7 @@ def test_clients_have_the_overlap_to_read_their_secrets(world: Any, which: str) 
 
 def test_own_authority_takes_the_place_of_the_made_one(world: Any) -> None:
     world.secrets["mine"] = own_root(world)
-    world.asks(cluster_ca=Authority(secret_name="mine"))
+    world.asks(cluster_ca=Authority(secret_name="mine", overlap_s=0))
     world.settle()
     assert world.state("cluster").present.certificate == world.secrets["mine"].entries["ca.crt"]
 
@@ -172,14 +172,14 @@ def test_own_authority_takes_the_place_of_the_made_one(world: Any) -> None:
     world.settle()
     assert world.state("cluster").present.certificate == world.secrets["mine"].entries["ca.crt"]
 
-    world.asks(cluster_ca=Authority())
+    world.asks(cluster_ca=Authority(overlap_s=0))
     world.settle()
     assert world.state("cluster").present.certificate != world.secrets["mine"].entries["ca.crt"]
 
 
 def test_own_authority_that_is_missing_is_waited_for(new_world: Worlds) -> None:
     world = new_world()
-    world.asks(clients_ca=Authority(secret_name="mine"))
+    world.asks(clients_ca=Authority(secret_name="mine", overlap_s=0))
     plan = world.plan()
 
     assert plan.steps == ()
@@ -191,7 +191,7 @@ def test_own_authority_that_is_missing_is_waited_for(new_world: Worlds) -> None:
 
 def test_own_authority_that_is_damaged_later_stops_nobody(world: Any) -> None:
     world.secrets["mine"] = own_root(world)
-    world.asks(cluster_ca=Authority(secret_name="mine"))
+    world.asks(cluster_ca=Authority(secret_name="mine", overlap_s=0))
     world.settle()
     world.secrets["mine"] = replace(world.secrets["mine"], entries={"ca.crt": "x", "ca.key": "y"})
     world.names |= {"another.example"}
@@ -228,7 +228,7 @@ def test_lost_authority_and_lost_nodes_secret_begin_anew(world: Any) -> None:
 
 def test_put_back_authority_is_introduced_like_a_new_one(world: Any) -> None:
     backup = world.secrets["demo-cluster-ca"]
-    world.asks(cluster_ca=Authority(rotation="2"))
+    world.asks(cluster_ca=Authority(rotation="2", overlap_s=0))
     world.settle()
     world.secrets["demo-cluster-ca"] = backup
 

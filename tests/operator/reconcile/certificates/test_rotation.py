@@ -21,7 +21,7 @@ def test_every_order_of_events_is_sound(new_world: Worlds, which: str) -> None:
     world = new_world()
     world.start(nodes=3)
     before = world.state(which).present.certificate
-    world.asks(**{f"{which}_ca": Authority(rotation="2")})
+    world.asks(**{f"{which}_ca": Authority(rotation="2", overlap_s=0)})
     frontier, seen, ends = [world], {world.canonical()}, 0
 
     while frontier:
@@ -95,7 +95,7 @@ def _happens(world: Any, what: str, which: Any, number: int) -> None:
     if what in {"operate", "read", "refresh", "wait"}:
         getattr(world, what)(which)
     elif what == "rotate":
-        world.asks(**{which: Authority(rotation=str(number))})
+        world.asks(**{which: Authority(rotation=str(number), overlap_s=0)})
     elif what == "scale":
         world.names = world.names ^ {which}
     elif what == "lose nodes":

@@ -37,7 +37,7 @@ def issued(world: Any, user: User, found: Secret | None = None, now: str = "2026
         found,
         clients_ca=world.secrets.get("demo-clients-ca"),
         nodes=world.secrets.get("demo-nodes"),
-        wanted=Authority(),
+        wanted=Authority(overlap_s=0),
         now=now,
         issuer=world.issuer,
     )
@@ -86,7 +86,7 @@ def test_certificate_that_does_not_is_replaced(world: Any, bob: User, case: str)
 def test_new_authority_signs_as_soon_as_it_does_for_the_cluster(world: Any, bob: User) -> None:
     leaf = issued(world, bob)
     secret = stored(bob, leaf)
-    world.asks(clients_ca=Authority(rotation="2"))
+    world.asks(clients_ca=Authority(rotation="2", overlap_s=0))
     world.operate()
     assert issued(world, bob, secret) == leaf
 
