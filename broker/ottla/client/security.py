@@ -19,10 +19,11 @@ from urllib.parse import unquote, urlsplit
 
 from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
 from ottla.config.listeners import SASL_PROTOCOLS, SECURITY_PROTOCOLS, TLS_PROTOCOLS
+from ottla.config.oauth_settings import TOKEN_URL
 from ottla.config.properties import parse_properties
 from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
 from ottla.errors import ConfigurationError
-from ottla.sasl.client_login import CLIENT_MECHANISMS, ClientLogin, Login, TokenLogin
+from ottla.sasl.client_login import ClientLogin, Login, TokenLogin
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.sasl.oauthbearer import OAUTHBEARER
 
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 
     from ottla.tls.contexts import Contexts
 
-MECHANISMS: Final = (*CLIENT_MECHANISMS, OAUTHBEARER)
 _JAAS: Final = "sasl.jaas.config"
-_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -108,9 +107,9 @@ class ClientSecurity:
 
 def _login(properties: Mapping[str, str]) -> Login:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
-    if mechanism not in MECHANISMS:
+    if mechanism not in LOGIN_MODULES:
         raise ConfigurationError(
-            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(MECHANISMS)}"
+            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(LOGIN_MODULES)}"
             + ("" if "sasl.mechanism" in properties else " (GSSAPI is what it is unless it is set)")
         )
     form = f"{LOGIN_MODULES[mechanism]} required"
@@ -130,10 +129,10 @@ def _token_source(properties: Mapping[str, str], module: LoginModule) -> Callabl
     token = module.options.get("token")
     if token:
         return lambda: token
-    url = urlsplit(properties.get(_TOKEN_URL, ""))
+    url = urlsplit(properties.get(TOKEN_URL, ""))
     if url.scheme != "file":
         raise ConfigurationError(
-            f"OAUTHBEARER needs a token that somebody else gets: put it in a file and set {_TOKEN_URL}=file:///PATH, "
+            f"OAUTHBEARER needs a token that somebody else gets: put it in a file and set {TOKEN_URL}=file:///PATH, "
             f'or write it as token="..." in {_JAAS}; this client asks no token endpoint itself'
         )
     path = Path(unquote(url.path))

@@ -20,7 +20,7 @@ LOGIN_MODULES: Final = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-"""By mechanism, the Java class that its entry names."""
+"""Every mechanism that clients and nodes log in with, and the Java class that its entry names."""
 CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 _TOKENS: Final = re.compile(

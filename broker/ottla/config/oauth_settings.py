@@ -20,7 +20,7 @@ from ottla.ports import KeyFetch
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 PRIVATE_ADDRESSES: Final = "ottla.oauthbearer.private.addresses.allow"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
-_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
 _TIMEOUT_MS: Final = 10_000
 
 
@@ -93,16 +93,16 @@ def read_token_path(originals: Mapping[str, str], listener: str) -> str:
     Raises:
         ConfigurationError: there is no such file, or one that is not allowed.
     """
-    text = mechanism_text(originals, listener, "OAUTHBEARER", _TOKEN_URL)
+    text = mechanism_text(originals, listener, "OAUTHBEARER", TOKEN_URL)
     hint = "set it to file:///PATH of a token that somebody else renews"
     if not text:
-        raise ConfigurationError(f"{_TOKEN_URL} is missing: this node logs in with OAUTHBEARER on {listener}; {hint}")
-    parts = _split(_TOKEN_URL, text)
+        raise ConfigurationError(f"{TOKEN_URL} is missing: this node logs in with OAUTHBEARER on {listener}; {hint}")
+    parts = _split(TOKEN_URL, text)
     if parts.scheme != "file":
         raise ConfigurationError(
-            f"{_TOKEN_URL} for listener {listener} is of the form {parts.scheme}:; nodes ask no token endpoint: {hint}"
+            f"{TOKEN_URL} for listener {listener} is of the form {parts.scheme}:; nodes ask no token endpoint: {hint}"
         )
-    _require_allowed(originals, _TOKEN_URL, listener, text, parts)
+    _require_allowed(originals, TOKEN_URL, listener, text, parts)
     return unquote(parts.path)
 
 

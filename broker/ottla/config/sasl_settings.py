@@ -17,8 +17,6 @@ from ottla.config.listeners import SASL_PROTOCOLS, Listener
 from ottla.config.oauth_settings import OauthSettings, read_oauth_settings, read_token_path
 from ottla.errors import ConfigurationError
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""What clients and nodes log in with."""
 _USER_OPTION: Final = "user_"
 
 
@@ -192,8 +190,7 @@ class _Reader:
 
 
 def _require_served(mechanism: str, where: str) -> None:
-    if mechanism not in SERVED_MECHANISMS:
+    if mechanism not in LOGIN_MODULES:
         raise ConfigurationError(
-            f"{where} has {mechanism}, which this release does not serve there; it serves "
-            f"{', '.join(SERVED_MECHANISMS)}"
+            f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(LOGIN_MODULES)}"
         )

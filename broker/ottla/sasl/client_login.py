@@ -1,14 +1,12 @@
 """`Login`: what one needs to log in elsewhere, a password or a token, and the exchange that does it."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from ottla.sasl.exchange import ClientExchange
 from ottla.sasl.oauthbearer import OAUTHBEARER, OauthClient
-from ottla.sasl.plain import PLAIN, PlainClient
+from ottla.sasl.plain import PlainClient
 from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret, new_nonce
-
-CLIENT_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 
 class Login(Protocol):
@@ -33,7 +31,7 @@ class Login(Protocol):
 
 
 class ClientLogin:
-    """A mechanism of `CLIENT_MECHANISMS` with a name and a password. Never prints itself."""
+    """A name and a password, for PLAIN or one of `SCRAM_MECHANISMS`. Never prints itself."""
 
     __slots__ = ("_password", "_scram", "mechanism", "user")
 

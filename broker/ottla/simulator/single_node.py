@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from ottla.config.jaas import LOGIN_MODULES
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo, ListenerRole
@@ -49,7 +50,7 @@ PROPERTIES = {
 DOOR = "LOCKED"
 """A listener that asks for a login, of the node with these settings; alice and eve are known at it."""
 ALICE = ("alice", "secret")
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_eve="evil";'
+JAAS = f'{LOGIN_MODULES["PLAIN"]} required user_alice="secret" user_eve="evil";'
 LOCKED = {
     "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
     "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
