@@ -101,7 +101,7 @@ class LocalHost:
 
     def command_config(self, cluster: Cluster) -> Path:
         """Return the file with the operator's client properties, of a cluster with TLS."""
-        return Path(self._secret_store.location(operator_secret(cluster.name))) / CLIENT_PROPERTIES
+        return Path(self._secret_store.location(operator_secret(cluster.name))).absolute() / CLIENT_PROPERTIES
 
     def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
         return _CERTIFICATE_NAMES

@@ -140,7 +140,8 @@ def _refusal(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -
         return Refused(
             "SecurityDisabled",
             f"Cluster {user.cluster} has no authorizer: everybody may do everything, whatever spec.authorization "
-            f"says; set authorizer.class.name: {STANDARD_AUTHORIZER} in the Cluster's spec.config, or remove the rules",
+            "says; give the Cluster a spec.authorization if it has spec.tls, else set authorizer.class.name: "
+            f"{STANDARD_AUTHORIZER} in its spec.config, or remove the rules",
         )
     return None
 
