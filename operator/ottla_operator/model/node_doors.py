@@ -23,7 +23,7 @@ NODES_LISTENER = "NODES"
 CONTROLLER_LISTENER = "CONTROLLER"
 
 _AUTHORIZER = "authorizer.class.name"
-_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _PRINCIPALS = {NODE_COMMON_NAME: NODE_PRINCIPAL, OPERATOR_COMMON_NAME: OPERATOR_PRINCIPAL}
 
@@ -85,7 +85,7 @@ def listener_properties(cluster: Cluster, pool: Pool, place: Place) -> Mapping[s
 
 def authorization_properties(cluster: Cluster) -> Mapping[str, str]:
     """Return who decides what clients may do, and whom nothing is forbidden."""
-    properties = {} if cluster.authorization is None else {_AUTHORIZER: _STANDARD_AUTHORIZER}
+    properties = {} if cluster.authorization is None else {_AUTHORIZER: STANDARD_AUTHORIZER}
     if cluster.tls is not None and (properties or _AUTHORIZER in cluster.config):
         properties["super.users"] = ";".join(sorted(cluster.super_users))
     return properties

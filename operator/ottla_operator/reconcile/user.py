@@ -11,6 +11,7 @@ from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Draw = Callable[[int], int]
 """A number below the one given, that nobody can foresee (`secrets.randbelow`)."""
 
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EVERYBODY = "User:*"
 """The principal whose entries are everybody's."""
 PASSWORD_SIZE = 32

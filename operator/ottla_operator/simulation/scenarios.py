@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 from ottla_operator.model.user import User
-from ottla_operator.reconcile.user import STANDARD_AUTHORIZER
 
 CLUSTER = "c"
 

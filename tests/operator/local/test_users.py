@@ -15,7 +15,7 @@ from ottla.wire.acl_codes import Acl
 from ottla_operator import local
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
-from ottla_operator.reconcile.user import STANDARD_AUTHORIZER
+from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
