@@ -195,13 +195,18 @@ class Controller:
         keeper = CertificateKeeper(
             secret_store=self._secret_store(cluster.metadata.namespace),
             now=self._now(),
-            users=tuple(it.metadata.name for it in self._inside(cluster) if isinstance(it, User)),
+            users=lambda: self._users_of(cluster),
         )
         outcome = await reconcile_cluster(Cluster.parse(document), host, self._connect, keeper=keeper)
         if await self._write_status(document, outcome):
             for member in self._inside(cluster):
                 self.queue.add(member.metadata.key)
         return outcome
+
+    async def _users_of(self, cluster: Cluster) -> list[Document]:
+        """Return the Users of a cluster, also those that no watch has told of yet."""
+        found = await self._api.objects("User", cluster.metadata.namespace)
+        return [it for it in found if User.parse(it).cluster == cluster.name]
 
     def _inside(self, cluster: Cluster) -> list[Member]:
         """Return the objects in a cluster, as far as they were seen."""

@@ -6,13 +6,19 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
+from ottla_operator.hosts.kubernetes import KubernetesHost
+from ottla_operator.model.certificates import facts, leaf_of
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -153,6 +159,59 @@ def test_users_are_looked_at_when_an_authority_changes(
     assert trusted == secret(api, "demo-cluster-ca")["trusted.crt"]
     assert trusted.startswith(before)
     assert trusted != before, "the new authority beside the old one"
+
+
+@pytest.fixture
+def rotating(
+    controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """A cluster in the first look, whose node has read everything, and a User whose Secret was not written again."""
+    shown: dict[str, ObservedNode] = {}
+    observe = KubernetesHost.observe
+
+    async def with_a_node(host: KubernetesHost, desired: DesiredCluster) -> ObservedCluster:
+        return replace(await observe(host, desired), nodes=shown)
+
+    monkeypatch.setattr(KubernetesHost, "observe", with_a_node)
+    api.put(cluster_manifest(spec=spec(listener())))
+    run(controller.reconcile(DEMO))
+    api.put(user_manifest("bob", type="tls"))
+    run(controller.reconcile(BOB))
+    api.stored[DEMO]["spec"]["tls"] = {"clusterCa": {"rotation": {"revision": "2"}}}
+    run(controller.reconcile(DEMO))
+    leaf = leaf_of(secret(api, "demo-nodes")["node.pem"])
+    assert leaf is not None
+    fingerprint = facts(leaf.certificate).fingerprint
+    shown["demo-main-0"] = ObservedNode(name="demo-main-0", state=NodeState.UNREADY, certificate=fingerprint)
+    return api
+
+
+def is_seen(api: Any) -> bool:
+    annotations = api.stored[ObjectKey("Secret", "kafka", "demo-cluster-ca")]["metadata"]["annotations"]
+    return '"seenAt": "2026' in annotations["ottla.dev/authority"]
+
+
+def test_user_that_no_watch_has_told_of_is_waited_for(controller: Controller, rotating: Any) -> None:
+    run(controller.reconcile(DEMO))
+    assert not is_seen(rotating)
+
+    run(controller.reconcile(BOB))
+    run(controller.reconcile(DEMO))
+
+    assert is_seen(rotating)
+
+
+@pytest.mark.parametrize("case", ["stalled", "going"])
+def test_user_that_cannot_be_helped_is_not_waited_for(controller: Controller, rotating: Any, case: str) -> None:
+    if case == "going":
+        rotating.stored[BOB]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    else:
+        status = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
+        rotating.stored[BOB]["status"] = status
+
+    run(controller.reconcile(DEMO))
+
+    assert is_seen(rotating)
 
 
 def test_cert_manager_is_asked_and_waited_for(controller: Controller, api: Any, cluster_manifest: Builder) -> None:

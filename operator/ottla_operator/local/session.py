@@ -16,7 +16,7 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting
+from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting, is_stalled
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Topic
 from ottla_operator.model.user import User
@@ -89,7 +89,7 @@ class Session:
     async def refreshed(self, document: Document) -> Document:
         """Return ``document`` with the status that a look at the world, which touches nothing, gives."""
         result = await self._pass(document, dry_run=True)
-        if result.planned and _is_stalled(document):
+        if result.planned and is_stalled(document):
             # Brokers refused these very steps: that is more than a plan can tell.
             return {**document, "status": {**document["status"], **result.facts}}
         if result.planned:
@@ -136,9 +136,7 @@ class Session:
         )
 
     async def _cluster_pass(self, document: Document, *, dry_run: bool) -> Pass:
-        keeper = CertificateKeeper(
-            secret_store=self._secrets, now=_now(), users=tuple(user.metadata.name for user in self._users())
-        )
+        keeper = CertificateKeeper(secret_store=self._secrets, now=_now(), users=self._user_documents)
         cluster = Cluster.parse(document)
         result = await reconcile_cluster(cluster, self._host, self._connect, keeper=keeper, dry_run=dry_run)
         is_trust_new = isinstance(result.verdict, Underway) or any(
@@ -242,6 +240,9 @@ class Session:
         # Where clients have longer than that to read their new Secrets, a later command goes on.
         return cluster is not None and cluster.tls is not None and cluster.tls.overlap_s <= self._timeout_s
 
+    async def _user_documents(self) -> list[Document]:
+        return self._directory.objects("User")
+
     def _users(self) -> list[User]:
         return [User.parse(it) for it in self._directory.objects("User")]
 
@@ -278,11 +279,6 @@ class Session:
 
 def _spec_changed(stored: Document, admitted: Document) -> bool:
     return bool(stored["metadata"]["generation"] != admitted["metadata"]["generation"])
-
-
-def _is_stalled(document: Document) -> bool:
-    conditions = document.get("status", {}).get("conditions", [])
-    return any(it["type"] == "Stalled" and it["status"] == "True" for it in conditions)
 
 
 def _refused(document: Document, error: ManifestError) -> Outcome:

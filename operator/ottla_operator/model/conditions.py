@@ -102,6 +102,13 @@ def conditions(verdict: Verdict, *, generation: int, previous: list[Condition], 
     return result
 
 
+def is_stalled(document: Document) -> bool:
+    """Tell whether a stored object waits for somebody to change it, or the world, as it was last seen."""
+    status = document.get("status", {})
+    is_seen = status.get("observedGeneration") == document["metadata"].get("generation", 1)
+    return is_seen and any(it["type"] == "Stalled" and it["status"] == "True" for it in status.get("conditions", []))
+
+
 def ready_condition(document: Document) -> Condition | None:
     """Return the Ready condition of a stored object; None before anyone has looked."""
     for condition in document.get("status", {}).get("conditions", []):

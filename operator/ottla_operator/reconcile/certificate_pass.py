@@ -1,6 +1,6 @@
 """The certificates within one pass over a Cluster: observe, plan, execute, before anything is published for nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.certificate_order import certificate_order
 from ottla_operator.model.cluster_secrets import clients_ca_secret, cluster_ca_secret, nodes_secret, operator_secret
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Refused, Waiting, is_stalled
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
@@ -29,8 +29,17 @@ class CertificateKeeper:
     secret_store: SecretStore
     now: str
     """RFC 3339."""
-    users: tuple[str, ...] = ()
-    """The names of the Secrets of the cluster's Users."""
+    users: Callable[[], Awaitable[Iterable[Document]]]
+    """Finds the cluster's Users; asked only while an authority changes, and nobody of them may be left out then."""
+
+
+def _secret_names(users: Iterable[Document]) -> list[str]:
+    """Return the names of the Secrets that somebody keeps: not of Users that go, or that have to be changed first."""
+    return [
+        user["metadata"]["name"]
+        for user in users
+        if not user["metadata"].get("deletionTimestamp") and not is_stalled(user)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +108,9 @@ async def _observe(
         # Who is started later reads what is there then.
         shown={name: it.certificate for name, it in observed.nodes.items() if it.state is not NodeState.STOPPED},
     )
-    return found.with_users([await store.read(name) for name in keeper.users]) if is_changing(found) else found
+    if not is_changing(found):
+        return found
+    return found.with_users([await store.read(name) for name in _secret_names(await keeper.users())])
 
 
 async def _listeners(
