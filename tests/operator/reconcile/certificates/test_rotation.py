@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla_operator.model.cluster_tls import Authority
+from ottla_operator.model.secret import Secret
 
 Worlds = Callable[..., Any]
 
@@ -69,6 +70,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("refresh"), st.sampled_from(["alice", "bob"])),
     st.tuples(st.just("wait"), st.sampled_from([1, 11, 61, 700])),
     st.tuples(st.just("rotate"), st.sampled_from(["cluster_ca", "clients_ca"])),
+    st.tuples(st.just("own"), st.sampled_from(["cluster_ca", "clients_ca"])),
     st.tuples(st.just("lose"), st.sampled_from(["cluster-ca", "clients-ca", "operator"])),
     st.tuples(st.just("lose key"), st.sampled_from(["cluster-ca", "clients-ca"])),
     st.tuples(st.just("lose nodes"), st.none()),
@@ -96,6 +98,11 @@ def _happens(world: Any, what: str, which: Any, number: int) -> None:
         getattr(world, what)(which)
     elif what == "rotate":
         world.asks(**{which: Authority(rotation=str(number), overlap_s=0)})
+    elif what == "own":
+        root = world.issuer.authority("mine", "root", now=world.now, days=1000)
+        entries = {"ca.crt": root.certificate, "ca.key": root.key}
+        world.secrets[f"mine-{which}"] = Secret(name=f"mine-{which}", entries=entries)
+        world.asks(**{which: Authority(secret_name=f"mine-{which}", overlap_s=0)})
     elif what == "scale":
         world.names = world.names ^ {which}
     elif what == "lose nodes":
