@@ -6,13 +6,14 @@ in as: a record that Kafka's tools can read, in every snapshot and on every node
 Source: ScramImage, ScramDelta and ScramCredentialData of Apache Kafka 4.3; KIP-900.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.metadata.records import MetadataRecord
 from ottla.sasl.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
-from ottla.sasl.scram_decoys import CredentialForm, count_forms, decoy
+from ottla.sasl.scram_decoys import CredentialForm, decoy, form_of
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 
@@ -51,25 +52,23 @@ def _decoy_secret_record(secret: bytes) -> MetadataRecord:
 
 @dataclass(frozen=True, slots=True)
 class ScramImage:
-    """Every credential, and the secret of decoys; None where the log has none, as Kafka's."""
+    """Every credential.
+
+    Attributes:
+        decoy_secret: what users that are not there are made up from; None where the log has none, as Kafka's.
+        forms: how many of a mechanism's credentials have which form.
+    """
 
     credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=dict)
     decoy_secret: bytes | None = field(default=None, repr=False)
-    _forms: Mapping[ScramMechanism, Mapping[CredentialForm, int]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        forms = {
-            mechanism: count_forms(each for user, each in self.credentials.items() if user.mechanism is mechanism)
-            for mechanism in ScramMechanism
-        }
-        object.__setattr__(self, "_forms", forms)
+    forms: Mapping[ScramMechanism, Mapping[CredentialForm, int]] = field(default_factory=dict, repr=False)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.credentials.get(ScramUser(mechanism, user))
 
     def decoy(self, mechanism: ScramMechanism, user: str, *, default_secret: bytes) -> ScramCredential:
         """Return what is shown of a user without a credential; ``default_secret`` counts where the cluster has none."""
-        return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self._forms[mechanism])
+        return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self.forms.get(mechanism, {}))
 
     def records(self) -> Iterator[MetadataRecord]:
         if self.decoy_secret is not None:
@@ -116,7 +115,19 @@ class ScramDelta:
         if _NOBODY in merged:
             keeper = merged.pop(_NOBODY)
             secret = None if keeper is None else keeper.stored_key
-        return ScramImage({user: credential for user, credential in merged.items() if credential is not None}, secret)
+        credentials = {user: credential for user, credential in merged.items() if credential is not None}
+        return ScramImage(credentials, secret, self._count_forms())
+
+    def _count_forms(self) -> Mapping[ScramMechanism, Mapping[CredentialForm, int]]:
+        """Return the image's counts with the changes: to count ten thousand users for each new one would take long."""
+        forms = {mechanism: Counter(self.image.forms.get(mechanism)) for mechanism in ScramMechanism}
+        for user, credential in self.changes.items():
+            before = self.image.credentials.get(user)
+            if before is not None:
+                forms[user.mechanism][form_of(before)] -= 1
+            if credential is not None and user != _NOBODY:
+                forms[user.mechanism][form_of(credential)] += 1
+        return {mechanism: +counts for mechanism, counts in forms.items()}
 
 
 def first_credentials(records: Iterable[MetadataRecord]) -> ScramImage:

@@ -14,9 +14,7 @@ there. Where users change, a few names change their form with them; with one for
 
 import hashlib
 import hmac
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla.sasl.scram import ITERATIONS_MIN, TOOLS_SALT, ScramCredential, ScramMechanism, new_salt
@@ -31,13 +29,9 @@ class CredentialForm(NamedTuple):
     salt_bytes: int = 0
 
 
-def count_forms(credentials: Iterable[ScramCredential]) -> Mapping[CredentialForm, int]:
-    """Return how many credentials have which form, in an order that is the same on every node."""
-    forms = Counter(
-        CredentialForm(each.iterations, 0 if re.fullmatch(TOOLS_SALT, each.salt) else len(each.salt))
-        for each in credentials
-    )
-    return dict(sorted(forms.items()))
+def form_of(credential: ScramCredential) -> CredentialForm:
+    is_of_tools = TOOLS_SALT.fullmatch(credential.salt) is not None
+    return CredentialForm(credential.iterations, 0 if is_of_tools else len(credential.salt))
 
 
 def decoy(
@@ -45,7 +39,8 @@ def decoy(
 ) -> ScramCredential:
     """Return the credential that ``user`` might have; no password fits it.
 
-    ``secret`` is the cluster's, ``forms`` are those of the mechanism's credentials; without any, Kafka's default is.
+    ``secret`` is the cluster's; ``forms`` says how many of the mechanism's credentials have which form. Without any,
+    the default of Kafka's tools is shown.
     """
     key = hmac.digest(secret, mechanism.mechanism_name.encode() + b"\0" + user.encode(), "sha512")
     form = _draw(int.from_bytes(key[:8], "big"), forms)
@@ -60,7 +55,7 @@ def decoy(
 def _draw(number: int, forms: Mapping[CredentialForm, int]) -> CredentialForm:
     """Return one of ``forms``; ``number``, of 64 bits, says which. Few draws change when the counts change a little."""
     place = number * sum(forms.values()) >> _DRAW_BITS
-    for form, count in forms.items():
+    for form, count in sorted(forms.items()):
         if place < count:
             return form
         place -= count

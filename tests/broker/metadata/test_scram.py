@@ -82,6 +82,29 @@ def test_a_snapshot_without_a_secret_takes_it_away() -> None:
     assert delta.apply(Provenance(2, 1, 1)).scram.decoy_secret is None
 
 
+def test_forms_are_counted_as_credentials_come_change_and_go() -> None:
+    def after(image: MetadataImage, **iterations: int | None) -> MetadataImage:
+        delta = MetadataDelta(image)
+        for name, count in iterations.items():
+            if count is None:
+                delta.replay(RemoveUserScramCredentialRecord(name=name, mechanism=2))
+            else:
+                user = ScramUser(ScramMechanism.SCRAM_SHA_512, name)
+                delta.replay(scram_record(user, ScramCredential(b"salt", b"stored", b"server", count)).message)
+        return delta.apply(Provenance(1, 1, 1))
+
+    def forms(image: MetadataImage) -> dict[int, int]:
+        return {form.iterations: count for form, count in image.scram.forms[ScramMechanism.SCRAM_SHA_512].items()}
+
+    first = after(EMPTY_IMAGE, a=4096, b=4096, c=8192)
+    second = after(first, a=8192, b=None, d=None)
+
+    assert forms(first) == {4096: 2, 8192: 1}
+    assert forms(second) == {8192: 2}
+    assert second.scram.forms[ScramMechanism.SCRAM_SHA_256] == {}
+    assert forms(first) == {4096: 2, 8192: 1}, "an image does not change"
+
+
 def test_decoys_have_the_iterations_of_the_mechanism_s_users_and_come_from_the_secret() -> None:
     delta = MetadataDelta(EMPTY_IMAGE)
     delta.replay(scram_record(BOB, ScramCredential(b"salt", b"stored", b"server", 8192)).message)

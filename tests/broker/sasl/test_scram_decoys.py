@@ -6,16 +6,12 @@ from collections import Counter
 import pytest
 
 from ottla.sasl.scram import ScramCredential, ScramMechanism, new_salt
-from ottla.sasl.scram_decoys import CredentialForm, count_forms, decoy
+from ottla.sasl.scram_decoys import CredentialForm, decoy, form_of
 from ottla.simulator.chance import SeededRandom
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 NAMES = [f"user-{number}" for number in range(2_000)]
 TOOLS, LIBRDKAFKA = CredentialForm(8192, 0), CredentialForm(10_000, 64)
-
-
-def credential(salt: bytes, iterations: int) -> ScramCredential:
-    return ScramCredential(salt, b"stored", b"server", iterations)
 
 
 def of(user: str, secret: bytes = b"secret", forms: dict[CredentialForm, int] | None = None) -> ScramCredential:
@@ -29,19 +25,23 @@ def test_the_same_name_is_shown_the_same_with_the_same_secret() -> None:
     assert of("eve").salt != decoy(SHA_256, "eve", secret=b"secret", forms={TOOLS: 1}).salt
 
 
-def test_forms_are_those_of_credentials() -> None:
-    made = new_salt(SeededRandom(1).randrange)
-    forms = count_forms(
-        [credential(bytes(64), 10_000), credential(made, 4096), credential(b"0a" * 13, 4096), credential(b"A0", 4096)]
-    )
-
-    assert forms == {CredentialForm(4096, 0): 2, CredentialForm(4096, 2): 1, CredentialForm(10_000, 64): 1}
-    assert list(forms) == sorted(forms)
+@pytest.mark.parametrize(
+    ("salt", "iterations", "form"),
+    [
+        pytest.param(bytes(64), 10_000, LIBRDKAFKA, id="bytes"),
+        pytest.param(new_salt(SeededRandom(1).randrange), 8192, TOOLS, id="tools"),
+        pytest.param(b"z" * 26, 4096, CredentialForm(4096, 0), id="as-long-as-tools-make-them"),
+        pytest.param(b"z" * 27, 4096, CredentialForm(4096, 27), id="longer"),
+        pytest.param(b"A0", 4096, CredentialForm(4096, 2), id="capitals"),
+    ],
+)
+def test_form_is_what_a_login_shows(salt: bytes, iterations: int, form: CredentialForm) -> None:
+    assert form_of(ScramCredential(salt, b"stored", b"server", iterations)) == form
 
 
 @pytest.mark.parametrize("forms", [{}, {TOOLS: 3}, {LIBRDKAFKA: 1}], ids=["none", "tools", "librdkafka"])
 def test_where_users_have_one_form_every_decoy_has_it(forms: dict[CredentialForm, int]) -> None:
-    shown = count_forms(decoy(SHA_256, user, secret=b"secret", forms=forms) for user in NAMES)
+    shown = Counter(form_of(each) for each in (decoy(SHA_256, user, secret=b"secret", forms=forms) for user in NAMES))
 
     assert shown == {next(iter(forms), CredentialForm(4096, 0)): len(NAMES)}
 
@@ -56,7 +56,7 @@ def test_salts_as_kafka_s_tools_make_them_begin_and_end_like_them() -> None:
 
 
 def test_each_form_is_shown_as_often_as_users_have_it() -> None:
-    shown = count_forms(of(user, forms={TOOLS: 30, LIBRDKAFKA: 10}) for user in NAMES)
+    shown = Counter(form_of(of(user, forms={TOOLS: 30, LIBRDKAFKA: 10})) for user in NAMES)
 
     assert shown[LIBRDKAFKA] == pytest.approx(len(NAMES) / 4, rel=0.2)
     assert shown[TOOLS] + shown[LIBRDKAFKA] == len(NAMES)
