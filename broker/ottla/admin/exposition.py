@@ -195,6 +195,12 @@ def _logins(logins: LoginSample) -> Iterator[Metric]:
         logins.expired_sessions,
     )
     yield _gauge("ottla_sasl_logins_open", "Connections that are not logged in yet.", logins.open_logins)
+    yield _gauge(
+        "ottla_sasl_login_memory_bytes", "Bytes that frames before their login hold on their way in.", logins.held_bytes
+    )
+    yield _counter(
+        "ottla_waits_for_sasl_login_memory_total", "Frames before a login that had to wait for room.", logins.waits
+    )
     yield _counter("ottla_sasl_logins_timed_out_total", "Logins that took too long.", logins.timed_out)
 
 

@@ -16,7 +16,7 @@ from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.authentication import Authentication
+from ottla.server.gateway import Gateway
 from ottla.server.node import Node
 from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -81,6 +81,8 @@ class LoginSample(NamedTuple):
     open_logins: int
     timed_out: int
     expired_sessions: int
+    held_bytes: int
+    waits: int
 
 
 class QuorumSample(NamedTuple):
@@ -209,7 +211,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.closed_for_slow_frames,
         ),
         tls=_sample_tls(node),
-        logins=_sample_logins(node.gateway.authentication),
+        logins=_sample_logins(node.gateway),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
@@ -217,7 +219,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
     )
 
 
-def _sample_logins(authentication: Authentication) -> LoginSample:
+def _sample_logins(gateway: Gateway) -> LoginSample:
+    authentication = gateway.authentication
     counters = sorted(authentication.counters.items())
     return LoginSample(
         {place: each.successes for place, each in counters},
@@ -226,6 +229,7 @@ def _sample_logins(authentication: Authentication) -> LoginSample:
         len(authentication),
         authentication.timed_out,
         authentication.expired_sessions,
+        *gateway.login_memory,
     )
 
 

@@ -345,6 +345,9 @@ class ConnectionLogin:
             return self._fail(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), reason)
         if self._state is _State.DONE:
             if not self._may_renew(version):
+                self._owner.count(self._connection.info.listener, self._mechanism).failures += 1
+                reason = "a renewal that is not due, or within a second of the last"
+                self._owner.log_failure(self._connection, self._user, self._mechanism, reason)
                 return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             self._is_renewal = True
             self._lifetime_ms = 0

@@ -98,13 +98,14 @@ class Gateway:
         self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
         self._login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
         self._privileged_login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
+        self._login_memories = (self._login_memory, self._privileged_login_memory)
         self.authentication = self._new_authentication(scram or self._newest_scram, key_source)
-        self._slow_frames = {
-            memory: SlowFrames() for memory in (self.memory, self._login_memory, self._privileged_login_memory)
-        }
+        self._slow_frames = {memory: SlowFrames() for memory in (self.memory, *self._login_memories)}
         self._is_memory_awaited = False
         self._next_slow_check_ms = 0
         self._wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
+        self._login_wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
+        self._slow_lines = LineLimit(services.clock)
         self.closed_for_slow_frames = 0
         self._pipeline = Pipeline(services, network, on_close=self._close)
         self._condemned = Muting(on_over=self._end)
@@ -134,6 +135,11 @@ class Gateway:
     def muted(self) -> int:
         """How many connections are not read because of a quota; those that will be closed count."""
         return len(self._pipeline.muting) + len(self._condemned)
+
+    @property
+    def login_memory(self) -> tuple[int, int]:
+        """How many bytes frames before their logins hold, and how often one had to wait for some."""
+        return sum(it.held_bytes for it in self._login_memories), sum(it.waits for it in self._login_memories)
 
     @property
     def routes(self) -> list[Route]:
@@ -352,17 +358,28 @@ class Gateway:
         for memory, slow_frames in self._slow_frames.items():
             if memory.waiter_count == 1 and state.is_bounded_by(memory):
                 slow_frames.forget_all()
-        if state.is_bounded_by(self.memory) and self._wait_lines.take():
+        if state.is_bounded_by(self.memory):
+            self._log_wait(state, self.memory, self._wait_lines, "a request", "queued.max.request.bytes=")
+        for memory in self._login_memories:
+            if state.is_bounded_by(memory):
+                self._log_wait(state, memory, self._login_wait_lines, "a login", "those for logins: ")
+
+    def _log_wait(
+        self, state: Connection, memory: "RequestMemory[Connection]", lines: LineLimit, what: str, bound: str
+    ) -> None:
+        if lines.take():
             logger.warning(
-                "a request from %s on %s waits for memory: requests of %d connections hold %d bytes of "
-                "queued.max.request.bytes=%d, %d wait; requests had to wait %d times so far",
+                "%s from %s on %s waits for memory: requests of %d connections hold %d bytes of %s%d, %d wait; "
+                "requests had to wait %d times so far",
+                what,
                 state.info.peer,
                 state.info.listener,
-                sum(other.held_bytes > 0 for other in self._connections.values()),
-                self.memory.held_bytes,
-                self.memory.limit_bytes,
-                self.memory.waiter_count,
-                self.memory.waits,
+                sum(other.held_bytes > 0 and other.is_bounded_by(memory) for other in self._connections.values()),
+                memory.held_bytes,
+                bound,
+                memory.limit_bytes,
+                memory.waiter_count,
+                memory.waits,
             )
 
     def _on_granted(self, state: Connection) -> None:
@@ -382,7 +399,14 @@ class Gateway:
             # Those that waited may have been let in meanwhile: what nobody wants may be kept.
             if memory.is_awaited:
                 self.closed_for_slow_frames += 1
-                logger.warning("closing connection from %s on %s: %s", state.info.peer, state.info.listener, reason)
+                logger.log(
+                    logging.WARNING if self._slow_lines.take() else logging.DEBUG,
+                    "closing connection from %s on %s: %s (%d closed for such reasons so far)",
+                    state.info.peer,
+                    state.info.listener,
+                    reason,
+                    self.closed_for_slow_frames,
+                )
                 self._end(state)
 
     def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:

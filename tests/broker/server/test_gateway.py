@@ -36,6 +36,7 @@ def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
     gateway = running.node.gateway
     good = running.connect()
     create_topic(good, "t")
+    caplog.set_level(logging.DEBUG, logger="ottla.server.gateway")
     crowd = [begin_frame(running.connect(), 50 * MIB, b"x" * 100) for _ in range(200)]
     assert waiting(crowd) == [False] * 2 + [True] * 198
 
@@ -53,7 +54,9 @@ def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
         assert gateway.memory.held_bytes <= LIMIT_BYTES
 
     ended = sum(peer.is_closed for peer in crowd)
-    lines = [record.getMessage() for record in caplog.records if "brought" in record.getMessage()]
+    records = [record for record in caplog.records if "brought" in record.getMessage()]
+    lines = [record.getMessage() for record in records]
+    assert [record.levelname for record in records] == ["WARNING", "DEBUG"] * 3, "a warning a second"
     assert gateway.closed_for_slow_frames == ended == len(lines) == 6, "two at a time, each after ten seconds"
     assert all("10.0.0.7:5000" in line and "while others wait for memory" in line for line in lines)
     assert not good.is_closed
