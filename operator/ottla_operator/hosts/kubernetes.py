@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
-from ottla_operator.hosts.object_store import ObjectStore
+from ottla_operator.hosts.object_store import ObjectStore, covers
 from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
 from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.model import kubernetes_objects
-from ottla_operator.model.document import Document, Json
+from ottla_operator.model.document import Document
 from ottla_operator.model.kubernetes_objects import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL, REVISION_ANNOTATION
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -127,21 +127,6 @@ class KubernetesHost:
                 "remove the claims of the cluster that is not wanted",
             )
         return found.pop() if found else None
-
-
-def covers(found: Json, wanted: Json) -> bool:
-    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            name in found and covers(found[name], value) for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(covers(it, value) for it, value in zip(found, wanted, strict=True))
-        )
-    return bool(found == wanted)
 
 
 def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:

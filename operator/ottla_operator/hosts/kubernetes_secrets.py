@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla_operator.errors import ApiError, HostError
-from ottla_operator.hosts.object_store import ObjectStore
+from ottla_operator.hosts.object_store import ObjectStore, covers
 from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.document import API_VERSION, Document
 from ottla_operator.model.manifest import Metadata
@@ -55,8 +55,7 @@ class KubernetesSecrets:
 
     async def is_ordered(self, order: CertificateOrder) -> bool:
         found = await self._api.get(_CERTIFICATE, self._namespace, order.name)
-        spec = {} if found is None else found.get("spec", {})
-        return all(spec.get(key) == value for key, value in order.spec.items())
+        return found is not None and covers(found.get("spec"), order.spec)
 
     async def order(self, order: CertificateOrder, owner: Metadata) -> None:
         metadata = {"name": order.name, "namespace": self._namespace, "ownerReferences": [_reference(owner)]}

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ottla_operator.model.document import Document
+from ottla_operator.model.document import Document, Json
 
 
 class ObjectStore(Protocol):
@@ -13,3 +13,18 @@ class ObjectStore(Protocol):
     async def create(self, document: Document) -> Document: ...
     async def apply(self, document: Document) -> Document: ...
     async def delete(self, kind: str, namespace: str, name: str) -> None: ...
+
+
+def covers(found: Json, wanted: Json) -> bool:
+    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            name in found and covers(found[name], value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return (
+            isinstance(found, list)
+            and len(found) == len(wanted)
+            and all(covers(it, value) for it, value in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ottla_operator.errors import HostError
-from ottla_operator.hosts.kubernetes import KubernetesHost, covers, observed_node
+from ottla_operator.hosts.kubernetes import KubernetesHost, observed_node
+from ottla_operator.hosts.object_store import covers
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
