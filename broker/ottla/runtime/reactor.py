@@ -172,7 +172,7 @@ class Reactor:
             self._doors.turn()
             if self._lingering:
                 self._drop_lingering()
-            if self._unread:
+            if self._unread.links:
                 self._unread.turn()
             core.tick()
 

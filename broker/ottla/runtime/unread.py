@@ -22,7 +22,11 @@ _CLOSINGS_PER_TURN: Final = 32
 
 
 class Unread:
-    """See the module; ``on_give_up`` gets a link that is to be closed, and why."""
+    """See the module; ``links`` is empty where `turn` has nothing to do.
+
+    Args of the constructor:
+        on_give_up: gets a link that is to be closed, and why.
+    """
 
     def __init__(
         self, clock: Clock, options: SocketOptions, metrics: NetworkMetrics, on_give_up: Callable[[Link, str], None]
@@ -31,39 +35,36 @@ class Unread:
         self._options = options
         self._metrics = metrics
         self._on_give_up = on_give_up
-        self._links: OrderedDict[ConnectionId, tuple[Link, int]] = OrderedDict()
+        self.links: OrderedDict[ConnectionId, tuple[Link, int]] = OrderedDict()
         """With the moment at which the peer took something, or should have begun to; the longest ago comes first."""
         self._lines = LineLimit(clock)
-
-    def __bool__(self) -> bool:
-        return bool(self._links)
 
     def note(self, link: Link, *, has_moved: bool) -> None:
         """Take in what is queued for ``link`` now; ``has_moved``: its peer may have taken something."""
         self._metrics.unread_bytes += link.memory_bytes - link.unread_bytes
         link.unread_bytes = link.memory_bytes
         if not link.has_unsent:
-            self._links.pop(link.id, None)
-        elif has_moved or link.id not in self._links:
-            self._links[link.id] = link, self._clock.monotonic_ms()
-            self._links.move_to_end(link.id)
+            self.links.pop(link.id, None)
+        elif has_moved or link.id not in self.links:
+            self.links[link.id] = link, self._clock.monotonic_ms()
+            self.links.move_to_end(link.id)
 
     def forget(self, link: Link) -> None:
         """The connection is closed, and its memory free."""
         self._metrics.unread_bytes -= link.unread_bytes
         link.unread_bytes = 0
-        self._links.pop(link.id, None)
+        self.links.pop(link.id, None)
 
     def next_deadline_ms(self) -> int | None:
-        if not self._links:
+        if not self.links:
             return None
-        _, since_ms = next(iter(self._links.values()))
+        _, since_ms = next(iter(self.links.values()))
         return since_ms + self._options.idle_ms_max
 
     def turn(self) -> None:
         """Close whoever is above a bound, some at a time."""
-        for _ in range(min(len(self._links), _CLOSINGS_PER_TURN)):
-            link, since_ms = next(iter(self._links.values()))
+        for _ in range(min(len(self.links), _CLOSINGS_PER_TURN)):
+            link, since_ms = next(iter(self.links.values()))
             waited_ms = self._clock.monotonic_ms() - since_ms
             if self._metrics.unread_bytes > self._options.unread_bytes_max:
                 bound = f"all connections together hold more than {self._options.unread_bytes_max} bytes of them"

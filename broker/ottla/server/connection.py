@@ -177,7 +177,7 @@ class Connection:
                     self._carry = bytes(self._scratch[:size_bytes])
                     return True
                 self._drop_carry()
-            self._take_frames(self._scratch, size_bytes, 1 if self._turns else _TURN_FRAMES_MAX)
+            self._take_frames(self._scratch, size_bytes, is_own_turn=False)
         return self._held_bytes > 0
 
     def resume(self) -> None:
@@ -185,7 +185,7 @@ class Connection:
         if self._parked_bytes and not self.is_waiting:
             carry = memoryview(bytearray(self._carry))
             self._drop_carry()
-            self._take_frames(carry, len(carry), _TURN_FRAMES_MAX)
+            self._take_frames(carry, len(carry), is_own_turn=True)
 
     def memory_granted(self) -> None:
         """The frame that waited has its memory: its bytes may come."""
@@ -207,11 +207,11 @@ class Connection:
         self._body = None
         self._give_back()
 
-    def _take_frames(self, buffer: memoryview, end: int, frames_max: int) -> None:
+    def _take_frames(self, buffer: memoryview, end: int, *, is_own_turn: bool) -> None:
         """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
 
-        Of many it handles those that the rest of a millisecond is enough for, ``frames_max`` at most; ``has_had_turn``
-        says that there are more.
+        Of many it handles those that the rest of a millisecond is enough for, and only one while others wait for their
+        turn and this is not the connection's own; ``has_had_turn`` says that there are more.
         """
         position = frames = began_ms = 0
         while end - position >= SIZE_BYTES and not self.is_closed:
@@ -222,7 +222,7 @@ class Connection:
             if stop > end:
                 self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
                 return
-            if frames and (self.last_active_ms != began_ms or frames == frames_max):
+            if frames and self._is_turn_over(frames, began_ms, is_own_turn=is_own_turn):
                 self.has_had_turn = self.is_blocked = True
                 break
             self._on_frame(self, buffer[position + SIZE_BYTES : stop])
@@ -232,6 +232,10 @@ class Connection:
             frames += 1
         if position < end and not self.is_closed:
             self._park(buffer[position:end])
+
+    def _is_turn_over(self, frames: int, began_ms: int, *, is_own_turn: bool) -> bool:
+        is_over = self.last_active_ms != began_ms or frames == _TURN_FRAMES_MAX
+        return is_over or (not is_own_turn and bool(self._turns))
 
     def _fits_scratch(self, size: int) -> bool:
         return SIZE_BYTES + size <= len(self._scratch) // 2

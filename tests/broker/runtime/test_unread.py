@@ -121,10 +121,10 @@ def test_who_takes_nothing_for_as_long_as_one_may_be_idle_goes(
 
 def test_who_has_taken_everything_is_waited_for_no_more(peers: Peers) -> None:
     link = peers.link(1, 10)
-    assert peers.unread
+    assert peers.unread.links
     peers.queue(link, 0, has_moved=True)
 
-    assert not peers.unread
+    assert not peers.unread.links
     assert peers.unread.next_deadline_ms() is None
     assert peers.metrics.unread_bytes == 0
 
