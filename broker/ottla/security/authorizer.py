@@ -163,14 +163,21 @@ class AclAuthorizer:
         return answer
 
     def _is_any_allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
+        resources = self._resources[resource_type]
+        fitting = (
+            acl
+            for acl in resources.of(principal)
+            if acl.host in (WILDCARD, host) and (acl.operation is operation or acl.operation is _ALL)
+        )
+        if not resources.denials:
+            return next(fitting, None) is not None
         allowed: list[Acl] = []
         denied: set[tuple[PatternType, str]] = set()
-        for acl in self._resources[resource_type].of(principal):
-            if acl.host in (WILDCARD, host) and (acl.operation is operation or acl.operation is _ALL):
-                if acl.permission_type is _DENY:
-                    denied.add((acl.pattern_type, acl.resource_name))
-                else:
-                    allowed.append(acl)
+        for acl in fitting:
+            if acl.permission_type is _DENY:
+                denied.add((acl.pattern_type, acl.resource_name))
+            else:
+                allowed.append(acl)
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(not _is_dominated(acl, denied) for acl in allowed)
@@ -179,14 +186,17 @@ class AclAuthorizer:
 class _Resources:
     """The entries of one resource type, by pattern and principal."""
 
-    __slots__ = ("literal", "prefix_lengths", "prefixed")
+    __slots__ = ("denials", "literal", "prefix_lengths", "prefixed")
 
     def __init__(self) -> None:
         self.literal: dict[str, _ByPrincipal] = {}
         self.prefixed: dict[str, _ByPrincipal] = {}
         self.prefix_lengths: Counter[int] = Counter()
+        self.denials = 0
+        """How many entries deny."""
 
     def add(self, acl: Acl) -> None:
+        self.denials += acl.permission_type is _DENY
         patterns = self._patterns(acl)
         if acl.resource_name not in patterns:
             patterns[acl.resource_name] = {}
@@ -195,6 +205,7 @@ class _Resources:
         patterns[acl.resource_name].setdefault(acl.principal, []).append(acl)
 
     def remove(self, acl: Acl) -> None:
+        self.denials -= acl.permission_type is _DENY
         patterns = self._patterns(acl)
         by_principal = patterns[acl.resource_name]
         by_principal[acl.principal].remove(acl)

@@ -168,8 +168,10 @@ def test_what_may_be_done_somewhere_is_remembered_until_entries_change() -> None
     assert may_write_somewhere(changed.authorizer), "without a look at the entries"
 
     changed.authorizer._resources[ResourceType.TOPIC] = resources
-    changed.add(entry("DENY", "ALL"))
+    ids = changed.add(entry("DENY", "ALL"))
     assert not may_write_somewhere(changed.authorizer)
+    changed.remove(*ids)
+    assert may_write_somewhere(changed.authorizer)
 
 
 def test_an_answer_is_forgotten_when_entries_change() -> None:
