@@ -96,8 +96,10 @@ def _greet(status: "ClusterStatus", state_dir: Path, *, is_new: bool, detach: bo
     where = "" if default_bootstrap() == status.bootstrap_servers else f" -b {status.bootstrap_servers}"
     begin = "Next: "
     if status.command_config is not None:
+        where = ""
+    if status.command_config is not None and not is_default:
         talk(f"{begin}export {COMMAND_CONFIG_VARIABLE}={status.command_config}")
-        where, begin = "", "      "
+        begin = "      "
     talk(f"{begin}echo hello | ottla produce greetings{where}")
     talk(f"      ottla consume greetings -n 1{where}")
     talk(f"      ottla down{'' if is_default else f' --dir {state_dir}'}" if detach else "Ctrl-C stops it.")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -148,16 +148,33 @@ def default_bootstrap() -> str:
     """Return where brokers are: what the first of these says.
 
     ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local cluster while it runs, this
-    machine.
+    machine. A local cluster that is locked lets the command in as its administrator, unless that names somebody.
     """
     security = command_security()
     if security is not None and security.bootstrap_servers is not None:
         return security.bootstrap_servers
-    return os.environ.get("OTTLA_BOOTSTRAP") or _recorded_bootstrap(default_state_directory()) or DEFAULT_BOOTSTRAP
+    if servers := os.environ.get("OTTLA_BOOTSTRAP"):
+        return servers
+    local = _local_cluster(default_state_directory())
+    if local is None:
+        return DEFAULT_BOOTSTRAP
+    context = click.get_current_context(silent=True)
+    if local.administrator is not None and security is None and context is not None:
+        context.meta[COMMAND_CONFIG] = local.administrator
+        return default_bootstrap()
+    return local.bootstrap_servers
 
 
-def _recorded_bootstrap(state_dir: Path) -> str | None:
-    """Return what `ottla up` wrote down for the cluster of ``state_dir``; None where there is none, or it was stopped.
+class _LocalCluster(NamedTuple):
+    """What `ottla up` wrote down."""
+
+    bootstrap_servers: str
+    administrator: Path | None
+    """The properties of who may do everything; None where everybody may come in."""
+
+
+def _local_cluster(state_dir: Path) -> _LocalCluster | None:
+    """Return the cluster of ``state_dir``; None where there is none, or it was stopped.
 
     A stopped cluster must not hide a node that `ottla dev` runs.
     """
@@ -168,10 +185,13 @@ def _recorded_bootstrap(state_dir: Path) -> str | None:
 
     try:
         document = yaml.safe_load(files[0].read_text(encoding="utf-8"))
-        servers = document["status"]["bootstrapServers"]
+        servers, name = document["status"]["bootstrapServers"], document["metadata"]["name"]
     except (OSError, yaml.YAMLError, KeyError, TypeError):
         return None
-    return servers if isinstance(servers, str) and servers else None
+    if not (isinstance(servers, str) and servers):
+        return None
+    administrator = state_dir / "secrets" / f"{name}-operator" / "client.properties"
+    return _LocalCluster(servers, administrator if administrator.is_file() else None)
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:

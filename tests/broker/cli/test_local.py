@@ -72,11 +72,13 @@ def test_detached_cluster_is_greeted_with_the_next_command(run: Any, monkeypatch
     assert (calls[0]["brokers"], calls[0]["controllers"], calls[0]["port"]) == (3, 1, 19092)
 
 
-def test_locked_cluster_is_greeted_with_what_lets_in(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_cluster_elsewhere_is_greeted_with_what_lets_in(
+    run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     answer(monkeypatch, "up", outcome(kind="Cluster", name="ottla"))
     answer(monkeypatch, "status", replace(cluster("ready"), command_config=Path("/s/client.properties")))
 
-    said = run("up", "--detach").err.splitlines()
+    said = run("up", "--detach", "--dir", str(tmp_path / "elsewhere")).err.splitlines()
 
     assert "Next: export OTTLA_COMMAND_CONFIG=/s/client.properties" in said
     assert "      echo hello | ottla produce greetings" in said

@@ -8,14 +8,18 @@ import pytest
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.options import (
+    COMMAND_CONFIG,
     DEFAULT_BOOTSTRAP,
     FIRST_ANSWER_S,
+    command_security,
     default_bootstrap,
     default_state_directory,
     key_values,
 )
 from ottla.client.cluster import Cluster
 from ottla.client.errors import BrokerUnreachableError
+
+RECORD = "{metadata: {name: ottla}, status: {bootstrapServers: 'localhost:7'}}"
 
 
 def test_brokers_are_here_when_nobody_says() -> None:
@@ -33,18 +37,48 @@ def record_cluster(text: str, *, is_running: bool = True) -> None:
 
 
 def test_stopped_cluster_is_passed_over() -> None:
-    record_cluster("status: {bootstrapServers: 'localhost:7'}", is_running=False)
+    record_cluster(RECORD, is_running=False)
 
     assert default_bootstrap() == DEFAULT_BOOTSTRAP
 
 
 def test_recorded_cluster_is_used() -> None:
-    record_cluster("status: {bootstrapServers: 'localhost:7'}")
+    record_cluster(RECORD)
 
     assert default_bootstrap() == "localhost:7"
 
 
-@pytest.mark.parametrize("text", ["status: {}", "{", "status: {bootstrapServers: 7}", ""], ids=str)
+def lock(*lines: str) -> Path:
+    path = default_state_directory() / "secrets" / "ottla-operator" / "client.properties"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_local_cluster_that_is_locked_lets_in_its_administrator() -> None:
+    record_cluster(RECORD)
+    lock("bootstrap.servers=localhost:10", "security.protocol=SSL")
+
+    with click.Context(click.Command("x")):
+        assert default_bootstrap() == "localhost:10"
+        security = command_security()
+    assert security is not None
+    assert security.protocol == "SSL"
+
+
+def test_who_names_somebody_else_is_not_the_administrator(tmp_path: Path) -> None:
+    record_cluster(RECORD)
+    lock("bootstrap.servers=localhost:10", "security.protocol=SSL")
+    (tmp_path / "alice").write_text("security.protocol=PLAINTEXT")
+
+    with click.Context(click.Command("x")) as context:
+        context.meta[COMMAND_CONFIG] = tmp_path / "alice"
+        assert default_bootstrap() == "localhost:7"
+
+
+@pytest.mark.parametrize(
+    "text", ["status: {}", "{", "{metadata: {name: a}, status: {bootstrapServers: 7}}", ""], ids=str
+)
 def test_damaged_record_is_passed_over(text: str) -> None:
     record_cluster(text)
 
@@ -52,7 +86,7 @@ def test_damaged_record_is_passed_over(text: str) -> None:
 
 
 def test_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    record_cluster("status: {bootstrapServers: 'localhost:7'}")
+    record_cluster(RECORD)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "h:1")
 
     assert default_bootstrap() == "h:1"
