@@ -64,7 +64,7 @@ def test_operator_may_do_what_it_does_and_no_more() -> None:
         *((f"{kind}/status", "patch") for kind in ("clusters", "topics", "users")),
         *(("secrets", verb) for verb in ("get", "create", "patch", "delete")),
         *(("statefulsets", verb) for verb in ("get", "list", "watch", "create", "patch")),
-        *((kind, verb) for kind in ("services", "configmaps") for verb in ("get", "create", "patch")),
+        *((kind, verb) for kind in ("services", "configmaps", "certificates") for verb in ("get", "create", "patch")),
         ("pods", "list"),
         ("pods", "delete"),
         ("persistentvolumeclaims", "list"),
