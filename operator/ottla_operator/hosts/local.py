@@ -117,7 +117,11 @@ class LocalHost:
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         chosen = [node for node in desired.nodes if _published_name(node) in outdated]
-        await asyncio.gather(*(self._publish_node(node, desired.cluster.cluster_id) for node in chosen))
+        formatting = (self._publish_node(node, desired.cluster.cluster_id) for node in chosen)
+        results = await asyncio.gather(*formatting, return_exceptions=True)
+        # Whoever tries again must not meet one that is still at it.
+        if (failed := next((it for it in results if it is not None), None)) is not None:
+            raise failed
 
     async def _publish_node(self, node: DesiredNode, cluster_id: str) -> None:
         directory = self.node_directory(node.name)
@@ -205,18 +209,15 @@ class LocalHost:
         return text == node.properties and (directory / "data" / "meta.properties").is_file()
 
     async def _format(self, configuration: Path, cluster_id: str, arguments: Sequence[str]) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *self._program,
-            "format",
-            *("-t", cluster_id, "-c", str(configuration), "--ignore-formatted", *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+        code, output = await processes.run(
+            [
+                *self._program,
+                "format",
+                *("-t", cluster_id, "-c", str(configuration), "--ignore-formatted", *arguments),
+            ]
         )
-        output, _ = await process.communicate()
-        if process.returncode != 0:
-            words = output.decode("utf-8", "replace").strip() or f"exit code {process.returncode}"
-            raise HostError("FormatFailed", words)
+        if code != 0:
+            raise HostError("FormatFailed", output.strip() or f"exit code {code}")
 
     async def _wait_until_alive(self, name: str, process: NodeProcess) -> None:
         deadline = asyncio.get_running_loop().time() + _ALIVE_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""Child processes that outlive the command which started them: spawn, recognise again, stop."""
+"""Child processes: those that outlive the command which started them (spawn, recognise again, stop), and `run`."""
 
 import asyncio
 import os
@@ -29,6 +29,29 @@ def spawn(arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]
         ],
         setsid=True,
     )
+
+
+async def run(arguments: Sequence[str]) -> tuple[int, str]:
+    """Run a program to its end; return its exit code and everything that it printed.
+
+    It does not outlive whoever waits for it: when that is cancelled, it is killed.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        # Its pipe is closed by the loop, which may be about to close itself.
+        await process.communicate()
+        raise
+    assert process.returncode is not None, "its output has ended, and so has it"
+    return process.returncode, output.decode("utf-8", "replace")
 
 
 def birth(pid: int) -> str:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ Document = dict[str, Any]
 Builder = Callable[..., Document]
 
 PROGRAM = """
-import http.server, os, pathlib, signal, sys
+import http.server, os, pathlib, signal, sys, time
 
 def properties(path):
     lines = pathlib.Path(path).read_text().splitlines()
@@ -38,6 +39,10 @@ def format(arguments):
     config = properties(arguments[arguments.index("-c") + 1])
     if "unknown.key" in config:
         sys.exit("Unknown configuration 'unknown.key'.")
+    if "only.first" in config:
+        if config["node.id"] == "0":
+            sys.exit("refused")
+        time.sleep(0.5)
     data = pathlib.Path(config["log.dirs"])
     data.mkdir(exist_ok=True)
     (data / "meta.properties").write_text("cluster.id=" + arguments[arguments.index("-t") + 1])
@@ -173,6 +178,22 @@ def test_configuration_that_cannot_be_used_is_refused_and_the_node_runs_on(
     assert result.verdict.reason == "FormatFailed"
     assert "Unknown configuration 'unknown.key'." in result.verdict.message
     assert pid(host) == before
+
+
+def test_refusal_of_one_node_leaves_no_other_half_formatted(
+    host: LocalHost, directory: StateDirectory, cluster: Callable[..., Cluster]
+) -> None:
+    (pool,) = cluster().pools
+    three = replace(cluster(only_first="1"), pools=(replace(pool, nodes=3),))
+
+    async def publish() -> None:
+        desired = await host.desired(three)
+        with pytest.raises(HostError, match="refused"):
+            await host.publish(desired, (await host.observe(desired)).outdated)
+        for name in ("demo-main-1", "demo-main-2"):
+            assert (directory.node_directory(name) / "server.properties").is_file(), "it was waited for"
+
+    asyncio.run(publish())
 
 
 def test_node_that_ends_at_once_leaves_its_last_words(

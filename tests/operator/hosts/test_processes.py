@@ -101,3 +101,25 @@ def test_environment_can_be_given(tmp_path: Path) -> None:
     os.waitpid(pid, 0)
 
     assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_program_that_is_waited_for_says_how_it_ended() -> None:
+    program = "import sys; print('out', flush=True); sys.exit('trouble')"
+
+    assert asyncio.run(processes.run([sys.executable, "-c", program])) == (1, "out\ntrouble\n")
+
+
+def test_program_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = f"import os, time; open({str(log)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+
+    async def scenario() -> None:
+        waiting = asyncio.create_task(processes.run([sys.executable, "-c", program]))
+        await asyncio.to_thread(wait_until_it_speaks, log)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(scenario())
+
+    assert not processes.is_running(int(log.read_text()))
