@@ -258,9 +258,10 @@ class Gateway:
 
         Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
         """
-        due_ms = self.next_deadline_ms()
-        if due_ms is None or now_ms < due_ms:
-            return due_ms
+        if not self._has_work_at_hand:
+            due_ms = self.next_deadline_ms()
+            if due_ms is None or now_ms < due_ms:
+                return due_ms
         for part in self._timed:
             part.tick(now_ms)
         self._pipeline.turns.take()
@@ -278,8 +279,13 @@ class Gateway:
             self._close_idle(now_ms - self.config.idle_ms_max)
         return now_ms
 
+    @property
+    def _has_work_at_hand(self) -> bool:
+        """Whether somebody waits for a turn or is to be looked at, however late the clock is by now."""
+        return bool(self._pipeline.turns or self._to_check)
+
     def next_deadline_ms(self) -> int | None:
-        if self._pipeline.turns or self._to_check:
+        if self._has_work_at_hand:
             return self._services.clock.monotonic_ms()
         due_ms = self._next_idle_check_ms if self._connections else None
         for part in self._timed:

@@ -84,6 +84,17 @@ def test_who_sends_thousands_of_requests_ahead_has_them_served_between_those_of_
     assert greedy.peer.is_read_from
 
 
+def test_a_turn_comes_however_long_the_other_parts_of_the_node_took(running: RunningNode) -> None:
+    greedy = running.connect()
+    greedy.send_bytes(greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3) * 300)
+    assert answers_of(greedy) == 128
+    began_ms = running.clock.monotonic_ms()
+    running.clock.advance(5)
+    running.node.gateway.tick(began_ms)
+
+    assert answers_of(greedy) == 128
+
+
 def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(running: RunningNode) -> None:
     greedy = running.connect()
     greedy.peer.takes_bytes = False
