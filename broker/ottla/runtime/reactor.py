@@ -430,10 +430,11 @@ class Reactor:
             core.received(link.id, size)
             self._being_read = None
             if link.outbox:
+                before_bytes = link.outbox_bytes
                 self._flush(link)
                 # Most answers leave whole, and nothing else has changed.
                 if (link.outbox or link.closing or link.told_to_wait) and link.id in self._links:
-                    self._after_flush(link)
+                    self._after_flush(link, has_moved=link.outbox_bytes < before_bytes)
             if size < len(buffer) or not link.is_reading or link.id not in self._links:
                 return
 
@@ -522,11 +523,11 @@ class Reactor:
 
         self._page_cache.load(chunk.file.fileno(), chunk.position, size_bytes, lambda: self.post(warmed))
 
-    def _after_flush(self, link: Link) -> None:
+    def _after_flush(self, link: Link, *, has_moved: bool = True) -> None:
         if link.closing and not link.has_unsent:
             self._drop(link)
             return
-        self._unread.note(link, has_moved=True)
+        self._unread.note(link, has_moved=has_moved)
         if link.told_to_wait and link.outbox_bytes <= _QUEUED_BYTES_MAX // 2:
             link.told_to_wait = False
             assert self._core is not None

@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,33 @@ def test_who_takes_none_of_its_answers_is_closed_as_if_it_were_idle(serve: Calla
         assert served.network_metrics.unread_bytes == 0
         assert served.network_metrics.closed_unread == {"idle": 1}
         assert len(served.reactor._links) == 1
+
+
+def test_more_requests_are_no_sign_that_answers_are_taken(serve: Callable[..., Any]) -> None:
+    clock, asked = SkippingClock(), list[bytes]()
+
+    def answer(line: bytes) -> list[Chunk]:
+        asked.append(line)
+        return [bytes(100_000) if line == b"much" else b"."]
+
+    with serve(answer, clock, SocketOptions(idle_ms_max=600_000)) as served, served.connect() as silent:
+
+        def is_closed() -> bool:
+            return any("closed: its peer has taken none of" in event for event in served.core.events)
+
+        def ask(line: bytes) -> None:
+            count = len(asked)
+            with suppress(OSError):
+                silent.sendall(line + LINE)
+            served.wait_until(lambda: is_closed() or len(asked) > count)
+
+        while all(link.outbox_bytes < 300_000 for link in list(served.reactor._links.values())):
+            ask(b"much")
+        for _ in range(10):
+            clock.skipped_ms += 300_000
+            ask(b"little")
+
+        assert is_closed()
 
 
 def test_peers_that_take_no_answers_share_a_bounded_memory(serve: Callable[..., Any]) -> None:
