@@ -59,6 +59,7 @@ class TlsStream:
         "_has_ended",
         "_has_started",
         "_incoming",
+        "_is_stepping",
         "_needs_more",
         "_outcome",
         "_outgoing",
@@ -88,6 +89,8 @@ class TlsStream:
         self._first_bytes = b""
         self._needs_more = True
         self._has_ended = False
+        self._is_stepping = False
+        """Whether a step is in hand: what the library has to say is its alone until `conclude`."""
         self._outcome: bool | Exception = False
         """What the handshake's last step came to: whether it was the last of all, or why there is none."""
         self.has_answered = False
@@ -104,6 +107,7 @@ class TlsStream:
             OSError: the connection failed.
         """
         if self._server_name is not None and not self._has_started:
+            self._is_stepping = True
             return
         size = self._sock.recv_into(self._scratch)
         if size == 0:
@@ -112,9 +116,10 @@ class TlsStream:
         if len(self._first_bytes) < _FIRST_BYTES:
             self._first_bytes += received[: _FIRST_BYTES - len(self._first_bytes)]
         self._incoming.write(received)
+        self._is_stepping = True
 
     def step(self) -> None:
-        """Compute what `conclude` tells. It may run on another thread, and nothing else of the stream meanwhile."""
+        """Compute what `conclude` tells. It may run on another thread; `flush` and `has_unsent` wait for it."""
         try:
             if not self._has_started:
                 self._has_started = True
@@ -127,7 +132,8 @@ class TlsStream:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._outcome = False
-        except (ssl.SSLError, ValueError) as error:
+        except Exception as error:
+            # A defect of ours as well: it must not end the thread, and with it everybody's handshakes.
             self._outcome = error
         else:
             self._outcome = True
@@ -139,7 +145,7 @@ class TlsStream:
             TlsError: it failed; the peer has been told, as far as the socket took it.
             OSError: the connection failed.
         """
-        outcome, self._outcome = self._outcome, False
+        outcome, self._outcome, self._is_stepping = self._outcome, False, False
         self.has_answered = self._outgoing.pending > 0
         if isinstance(outcome, Exception):
             self._say_why()
@@ -172,7 +178,8 @@ class TlsStream:
 
     @property
     def has_unsent(self) -> bool:
-        return len(self._unsent) > 0
+        """Whether encrypted bytes wait for the socket, and it is to be asked for room."""
+        return len(self._unsent) > 0 and not self._is_stepping
 
     @property
     def unsent_bytes(self) -> int:
@@ -284,6 +291,8 @@ class TlsStream:
         Raises:
             OSError: the connection failed.
         """
+        if self._is_stepping:
+            return
         if self._outgoing.pending and not self._unsent:
             self._unsent = memoryview(self._outgoing.read())
         try:

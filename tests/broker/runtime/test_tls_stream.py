@@ -75,3 +75,60 @@ def test_what_was_sent_to_a_slow_peer_is_none_of_its_answers(pair: tuple[TlsStre
     assert stream.has_unsent
 
     ask(stream, peer, 1_000)
+
+
+class Handshake:
+    """Stands for OpenSSL: each step says more than a socket takes, or fails in a way that nobody foresaw."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def wrap_bio(self, _: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **__: object) -> "Handshake":
+        self.outgoing = outgoing
+        return self
+
+    def do_handshake(self) -> None:
+        self.outgoing.write(bytes(1 << 20))
+        raise self.error
+
+
+def new_handshake(here: socket.socket, error: Exception) -> TlsStream:
+    here.setblocking(False)
+    context: Any = Handshake(error)
+    return TlsStream(here, context, server_name=None, scratch=Scratch())
+
+
+def test_nothing_is_sent_while_a_step_is_in_hand_on_another_thread() -> None:
+    here, peer = socket.socketpair()
+    with here, peer:
+        stream = new_handshake(here, ssl.SSLWantReadError())
+        peer.send(b"hello")
+        stream.hear()
+        stream.step()
+        assert not stream.conclude()
+        assert stream.has_unsent
+        left = stream.unsent_bytes
+
+        peer.send(b"more")
+        stream.hear()
+        peer.recv(100_000)
+        assert not stream.has_unsent, "the socket is not watched meanwhile"
+        stream.flush()
+        assert stream.unsent_bytes == left
+
+        stream.step()
+        stream.conclude()
+        assert stream.has_unsent
+        assert left < stream.unsent_bytes < left + (1 << 20)
+
+
+def test_a_step_that_fails_unforeseen_ends_its_handshake_and_no_thread() -> None:
+    here, peer = socket.socketpair()
+    with here, peer:
+        stream = new_handshake(here, RuntimeError("a defect"))
+        peer.send(b"hello")
+        stream.hear()
+        stream.step()
+
+        with pytest.raises(TlsError, match="a defect|does not speak TLS"):
+            stream.conclude()
