@@ -1,9 +1,9 @@
 """`Unread`: connections whose peers do not take what is queued for them, within bounds of memory and of time.
 
 Each has a bound of its own above which it is not served (`reactor`), but there may be any number of them. Together they
-hold so much and no more: above it those whose peers have not taken a byte for the longest are closed first. And whoever
-takes nothing for as long as an idle connection may last is closed like one. Bytes of files are not in memory, and count
-only for the latter.
+hold so much and no more: above it those whose peers have not taken a byte for the longest are closed first, of those
+that hold enough to be worth it. And whoever takes nothing for as long as an idle connection may last is closed like
+one. Bytes of files are not in memory, and count only for the latter.
 """
 
 import logging
@@ -19,6 +19,8 @@ from ottla.runtime.link import Link, SocketOptions, peer_of
 logger = logging.getLogger(__name__)
 
 _CLOSINGS_PER_TURN: Final = 32
+_WORTH_CLOSING_BYTES: Final = 16 * 1024
+"""A consumer that is at its records holds less, the little between bytes of files: to close it would free nothing."""
 
 
 class Unread:
@@ -64,15 +66,23 @@ class Unread:
     def turn(self) -> None:
         """Close whoever is above a bound, some at a time."""
         for _ in range(min(len(self.links), _CLOSINGS_PER_TURN)):
-            link, since_ms = next(iter(self.links.values()))
+            is_full = self._metrics.unread_bytes > self._options.unread_bytes_max
+            link, since_ms = self._first_to_free_memory() if is_full else next(iter(self.links.values()))
             waited_ms = self._clock.monotonic_ms() - since_ms
-            if self._metrics.unread_bytes > self._options.unread_bytes_max:
+            if is_full:
                 bound = f"all connections together hold more than {self._options.unread_bytes_max} bytes of them"
                 self._give_up(link, waited_ms, "memory", bound)
             elif waited_ms >= self._options.idle_ms_max:
                 self._give_up(link, waited_ms, "idle", f"connections.max.idle.ms={self._options.idle_ms_max}")
             else:
                 return
+
+    def _first_to_free_memory(self) -> tuple[Link, int]:
+        for least_bytes in (_WORTH_CLOSING_BYTES, 1):
+            for link, since_ms in self.links.values():
+                if link.unread_bytes >= least_bytes:
+                    return link, since_ms
+        return next(iter(self.links.values()))
 
     def _give_up(self, link: Link, waited_ms: int, reason: str, bound: str) -> None:
         self._metrics.closed_unread[reason] += 1

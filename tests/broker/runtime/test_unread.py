@@ -96,6 +96,18 @@ def test_more_answers_are_no_sign_of_life(peers: Peers) -> None:
     assert peers.given_up == [1]
 
 
+@pytest.mark.parametrize("memory_bytes", [0, 1, 16 * 1024 - 1])
+def test_who_waits_for_bytes_of_files_does_not_make_room_for_others(peers: Peers, memory_bytes: int) -> None:
+    peers.link(1, (1 << 30) + memory_bytes, file_bytes=1 << 30)
+    peers.clock.advance(1)
+    peers.link(2, 16 * 1024)
+    peers.link(3, 16 * 1024)
+    peers.unread.turn()
+
+    assert peers.given_up[:2] == [2, 3]
+    assert peers.given_up[2:] == ([1] if memory_bytes > LIMIT_BYTES else [])
+
+
 def test_bytes_of_files_take_no_memory(peers: Peers) -> None:
     peers.link(1, 1 << 30, file_bytes=(1 << 30) - 100)
     peers.unread.turn()
