@@ -103,8 +103,8 @@ def measured(target: Target, benchmark: str, figures: compare.Figures, facts: co
 
 def section(table: str, rounds: int) -> str:
     commands = "".join(f"    python -m benchmarks.{' '.join(words)}\n" for words in BENCHMARKS.values())
-    return f"""Medians of {rounds} interleaved rounds, the same server.properties for both: a listener under TLS 1.3 with
-an ECDSA P-256 certificate, one with {MECHANISM} in the clear. {compare.machine()}.
+    return f"""Medians of {rounds} interleaved rounds, the same server.properties for both: a listener under TLS 1.3
+with an ECDSA P-256 certificate, one with {MECHANISM} in the clear. {compare.machine()}.
 
 {table}
 
