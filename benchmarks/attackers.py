@@ -246,6 +246,10 @@ class Plan:
     door: str = "plaintext"
     open_max: int
     rate_per_s: int
+    topic: str | None = None
+    """What it asks for."""
+    is_standing: bool = False
+    """Whether the attack is that they are there, not that they come."""
     metrics: tuple[str, ...]
     """Of the node's page, what tells of it."""
 
@@ -256,6 +260,7 @@ PLANS: Final = {
         peer=Idle,
         open_max=10_000,
         rate_per_s=2_000,
+        is_standing=True,
         metrics=("kafka_server_socket_server_metrics_connection_count",),
     ),
     "idle-tls": Plan(
@@ -264,6 +269,7 @@ PLANS: Final = {
         door="tls",
         open_max=2_000,
         rate_per_s=200,
+        is_standing=True,
         metrics=("kafka_server_socket_server_metrics_connection_count", "ottla_tls_handshakes_total"),
     ),
     "connections": Plan(
@@ -320,6 +326,7 @@ PLANS: Final = {
     "unread-metadata": Plan(
         title="500 clients that ask for Metadata of 1,000 partitions and never read",
         peer=UnreadMetadata,
+        topic=WIDE_TOPIC,
         open_max=500,
         rate_per_s=500,
         metrics=("ottla_unread_answer_bytes", "ottla_connections_closed_unread_total"),
@@ -327,6 +334,7 @@ PLANS: Final = {
     "unread-records": Plan(
         title="500 clients that ask for 300 MB of records and never read",
         peer=UnreadRecords,
+        topic=LOAD_TOPIC,
         open_max=500,
         rate_per_s=500,
         metrics=("ottla_unread_answer_bytes", "ottla_connections_closed_unread_total"),
@@ -341,6 +349,7 @@ PLANS: Final = {
     "everything": Plan(
         title="100 clients that fetch everything at once",
         peer=Everything,
+        topic=LOAD_TOPIC,
         open_max=100,
         rate_per_s=100,
         metrics=("kafka_server_brokertopicmetrics_bytesout_total",),

@@ -2,6 +2,7 @@
 
     python -m benchmarks.attacks                          # every attack; writes "Under attack" of RESULTS.md
     python -m benchmarks.attacks --only idle,everything   # some, as a table
+    python -m benchmarks.attacks --raw outcomes.json --most 5   # five of those that are missing there
 
 A node is started with listeners in the clear, under TLS and with SASL. Each attack lies between two quiet stretches of
 the same length, all in one run: an honest client (`benchmarks.honest_client`) goes on through the three of them, the
@@ -18,6 +19,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ from pathlib import Path
 from benchmarks import attackers, compare, frames, honest_client, measure, results, startup
 from confluent_kafka.admin import AdminClient, NewTopic
 
+HOST = "127.0.0.1"
 LOAD_MB = 300
 SETTLE_S = 1.5
 HONEST_TOPIC = "honest"
@@ -40,17 +43,17 @@ _LEVELS = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b")
 
 PROPERTIES = """process.roles=broker,controller
 node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:{controller}
-listeners=CLEAR://127.0.0.1:{plaintext},TLS://127.0.0.1:{tls},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
-listener.security.protocol.map=CLEAR:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=CLEAR
-controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers={host}:{controller}
+listeners=CLEAR://{host}:{plaintext},TLS://{host}:{tls},SASL://{host}:{sasl},NODES://{host}:{nodes},C://{host}:{controller}
+listener.security.protocol.map=CLEAR:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,NODES:PLAINTEXT,C:PLAINTEXT
+inter.broker.listener.name=NODES
+controller.listener.names=C
 sasl.enabled.mechanisms={mechanism}
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/node.pem
 log.dirs={directory}/data
 offsets.topic.replication.factor=1
-ottla.admin.listener=127.0.0.1:{admin}
+ottla.admin.listener={host}:{admin}
 """
 
 
@@ -70,7 +73,7 @@ class Target:
             # A node that is under attack may say that it has no time for the page just now.
             with (
                 contextlib.suppress(urllib.error.HTTPError),
-                urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}/metrics", timeout=30) as answer,
+                urllib.request.urlopen(f"http://{HOST}:{self.admin_port}/metrics", timeout=30) as answer,
             ):
                 page = answer.read().decode()
         sums: Counter[str] = Counter(dict.fromkeys(names, 0))
@@ -117,39 +120,42 @@ def percentiles(samples: list[honest_client.Sample]) -> dict[str, float]:
 
 
 @contextmanager
-def running(directory: Path, command: str) -> Iterator[Target]:
-    """Format and start a node, and give it the topics that the attacks ask for."""
-    ports = {name: startup.free_port() for name in ("plaintext", "tls", "sasl", "controller", "admin")}
+def running(directory: Path, command: str, topic: str | None) -> Iterator[Target]:
+    """Format and start a node, and give it the honest client's topic and the one that an attack asks for."""
+    ports = {name: startup.free_port() for name in ("plaintext", "tls", "sasl", "nodes", "controller", "admin")}
     (directory / "node.pem").write_text(certificate())
     config = directory / "server.properties"
-    config.write_text(PROPERTIES.format(directory=directory, mechanism=attackers.MECHANISM, **ports))
+    config.write_text(PROPERTIES.format(host=HOST, directory=directory, mechanism=attackers.MECHANISM, **ports))
     cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
     credential = f"{attackers.MECHANISM}=[name=alice,password={base64.b64encode(os.urandom(12)).decode()}]"
     words = [*shlex.split(command), "format", "-t", cluster_id, "-c", str(config), "--standalone"]
     subprocess.run([*words, "--add-scram", credential], check=True, stdout=subprocess.DEVNULL)
     run = f"{command} run --config {{dir}}/server.properties"
     with startup.running(run, directory, ports["plaintext"]) as (pid, _):
-        doors = {name: ("127.0.0.1", ports[name]) for name in ("plaintext", "tls", "sasl")}
+        doors = {name: (HOST, ports[name]) for name in ("plaintext", "tls", "sasl")}
         target = Target(
             process=measure.Node(pid),
             doors=attackers.Doors(**doors),
             admin_port=ports["admin"],
             output=directory / "node.out",
         )
-        fill(doors["plaintext"])
+        fill(doors["plaintext"], topic)
         yield target
 
 
-def fill(address: tuple[str, int]) -> None:
+def fill(address: tuple[str, int], topic: str | None) -> None:
     admin = AdminClient({"bootstrap.servers": f"{address[0]}:{address[1]}", "log_level": 0})
-    topics = {HONEST_TOPIC: 1, attackers.LOAD_TOPIC: attackers.LOAD_PARTITIONS, attackers.WIDE_TOPIC: 1_000}
-    for name, partitions in topics.items():
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=60)
+    partitions = {HONEST_TOPIC: 1, attackers.LOAD_TOPIC: attackers.LOAD_PARTITIONS, attackers.WIDE_TOPIC: 1_000}
+    for name in (HONEST_TOPIC, topic):
+        if name is not None:
+            admin.create_topics([NewTopic(name, partitions[name], 1)])[name].result(timeout=60)
+    if topic != attackers.LOAD_TOPIC:
+        return
     records = frames.batch([b"x" * 1_000] * 1_000)
     connection = frames.connect(address)
     with connection.socket:
         for number in range(LOAD_MB):
-            request = frames.produce_request(attackers.LOAD_TOPIC, number % attackers.LOAD_PARTITIONS, records)
+            request = frames.produce_request(topic, number % attackers.LOAD_PARTITIONS, records)
             while True:
                 try:
                     frames.check_produced(connection.exchange(request))
@@ -157,6 +163,8 @@ def fill(address: tuple[str, int]) -> None:
                     time.sleep(0.01)
                     continue
                 break
+    # What the system still has to write would hold up the honest client's records.
+    os.sync()
 
 
 def certificate() -> str:
@@ -168,7 +176,7 @@ def certificate() -> str:
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "node")])
-    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))])
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
@@ -191,12 +199,16 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float) -> O
         quiet_s = time.perf_counter()
         time.sleep(seconds)
         quiet_ended_s = time.perf_counter()
+        crowd_began_s = time.perf_counter()
         with attackers.running(plan, target.doors) as crowd:
+            if plan.is_standing:
+                time.sleep(plan.open_max / plan.rate_per_s + SETTLE_S)
             cpu_s, attacked_s = target.process.cpu_s(), time.perf_counter()
-            time.sleep(max(seconds, plan.open_max / plan.rate_per_s + seconds / 2))
+            time.sleep(seconds)
             attack_ended_s, cpu_s = time.perf_counter(), target.process.cpu_s() - cpu_s
             after = target.metrics(plan.metrics)
             counts, crowd_cpu_s = crowd.stop()
+        crowd_s = time.perf_counter() - crowd_began_s
         peak_mib = target.process.rss_peak_mib()
         time.sleep(SETTLE_S)
         quiet_again_s = time.perf_counter()
@@ -212,8 +224,8 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float) -> O
         quiet_ms=percentiles(quiet),
         attack_ms=percentiles(attacked),
         rss_mib=(before_mib, peak_mib, target.process.rss_mib()),
-        cores={"node": cpu_s / lasted_s, "attackers": crowd_cpu_s / lasted_s, "honest": honest_cpu_s / honest_s},
-        did={what: count / lasted_s / (1e6 if what == "MB" else 1) for what, count in counts.items()},
+        cores={"node": cpu_s / lasted_s, "attackers": crowd_cpu_s / crowd_s, "honest": honest_cpu_s / honest_s},
+        did={what: count / crowd_s / (1e6 if what == "MB" else 1) for what, count in counts.items()},
         metrics={metric: (after[metric], after[metric] - before[metric]) for metric in plan.metrics},
         lines=[line for line in said if _LEVELS.search(line)],
         attack_s=lasted_s,
@@ -268,6 +280,21 @@ What the attackers got done a second, and which metrics told of it (and how far 
 """
 
 
+def read(raw: Path) -> dict[str, Outcome]:
+    """The outcomes that an earlier run kept, by attack."""
+    return {kept["name"]: Outcome(**kept) for kept in json.loads(raw.read_text())}
+
+
+def attack_new_node(name: str, arguments: argparse.Namespace) -> Outcome:
+    with (
+        tempfile.TemporaryDirectory(prefix="attacks-") as folder,
+        running(Path(folder), arguments.ottla_command, attackers.PLANS[name].topic) as target,
+    ):
+        outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate)
+    measure.progress("  " + table([outcome]).splitlines()[-1])
+    return outcome
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attackers.PLANS)}; writes no results")
@@ -275,32 +302,28 @@ def main() -> None:
     options.add_argument("--rate", type=int, default=100, help="the honest client's records per second")
     options.add_argument("--rounds", type=int, default=1, help="how often each is repeated; the median p99 counts")
     options.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
-    options.add_argument("--json", type=Path, metavar="FILE", help="also append the outcomes to FILE, a line each")
+    options.add_argument("--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; go on with what is missing")
+    options.add_argument("--most", type=int, default=len(attackers.PLANS), help="so many attacks in this run")
     arguments = options.parse_args()
     chosen = arguments.only.split(",") if arguments.only else list(attackers.PLANS)
     unknown = set(chosen) - set(attackers.PLANS)
     if unknown:
         options.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
     attackers.lift_descriptor_limit()
-    outcomes = []
-    for name in chosen:
-        found = []
-        for _ in range(arguments.rounds):
-            measure.progress(f"{name}: {attackers.PLANS[name].title}")
-            with (
-                tempfile.TemporaryDirectory(prefix="attacks-") as folder,
-                running(Path(folder), arguments.ottla_command) as target,
-            ):
-                found.append(attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate))
-            measure.progress("  " + table(found[-1:]).splitlines()[-1])
-        outcomes.append(sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2])
-        if arguments.json is not None:
-            with arguments.json.open("a") as out:
-                out.writelines(json.dumps(dataclasses.asdict(one)) + "\n" for one in found)
-    if arguments.only:
-        print(f"{table(outcomes)}\n\n{details(outcomes)}")
+    # What is told to end ends its node, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    outcomes = {} if arguments.raw is None or not arguments.raw.exists() else read(arguments.raw)
+    for name in [name for name in chosen if name not in outcomes][: arguments.most]:
+        measure.progress(f"{name}: {attackers.PLANS[name].title}")
+        found = [attack_new_node(name, arguments) for _ in range(arguments.rounds)]
+        outcomes[name] = sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2]
+        if arguments.raw is not None:
+            arguments.raw.write_text(json.dumps([dataclasses.asdict(one) for one in outcomes.values()], indent=1))
+    done = [outcomes[name] for name in chosen if name in outcomes]
+    if arguments.only or len(done) < len(chosen):
+        print(f"{table(done)}\n\n{details(done)}")
     else:
-        results.write_section("Under attack", section(outcomes, arguments))
+        results.write_section("Under attack", section(done, arguments))
         measure.progress(f"written: {results.RESULTS}")
 
 

@@ -21,6 +21,7 @@ from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
+from ottla.runtime.descriptor_limit import lift_descriptor_limit
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
@@ -58,6 +59,7 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     Raises:
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
     """
+    lift_descriptor_limit()
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
