@@ -270,7 +270,8 @@ def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
 {arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of
 quiet again; attackers run as idle work (SCHED_IDLE). Node, client and attackers share
 {compare.machine()}.
-"times" is the worse of the two p99. Made by `python -m benchmarks.attacks`.
+"times" is the worse of the two p99, which a stretch has {arguments.rate * arguments.seconds:.0f} records for: other
+work on the machine moves them. Made by `python -m benchmarks.attacks`.
 
 {table(outcomes)}
 
