@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _IN_HAND_MAX: Final = 4
 """Steps that the thread has at once: it need not wait for the loop, and who comes at a quiet listener waits for few."""
-_CLOSINGS_PER_TURN: Final = 32
+_CLOSINGS_PER_TURN: Final = 8
 """Of handshakes that are late; a crowd of them at once would hold up everybody else."""
 
 

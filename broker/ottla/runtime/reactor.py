@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ACCEPTS_PER_EVENT = 16
+_ACCEPTS_PER_EVENT = 8
 _QUEUED_BYTES_MAX = 1024 * 1024
 """Above this a connection takes no more answers until its peer has read some."""
 _SENDFILE_BYTES_MAX = 4 * 1024 * 1024
