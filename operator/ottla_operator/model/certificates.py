@@ -28,6 +28,15 @@ from ottla_operator.model.conditions import Refused
 CLOCK_SKEW: Final = timedelta(hours=1)
 """So long before it is made a certificate begins: clocks differ."""
 _SIGNING_KEYS: Final = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library says of bytes that are no certificate, in part only when that part is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -118,16 +127,22 @@ def facts(pem: str) -> CertificateFacts:
     """Return what the first certificate of ``pem`` says.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or it says what nobody can read.
     """
-    certificate = _one(pem)
-    return CertificateFacts(
-        subject=certificate.subject.rfc4514_string(),
-        names=_alternative_names(certificate),
-        not_before=certificate.not_valid_before_utc,
-        not_after=certificate.not_valid_after_utc,
-        fingerprint=certificate.fingerprint(SHA256()).hex(),
-    )
+    return _facts(_one(pem))
+
+
+def _facts(certificate: x509.Certificate) -> CertificateFacts:
+    try:
+        return CertificateFacts(
+            subject=certificate.subject.rfc4514_string(),
+            names=_alternative_names(certificate),
+            not_before=certificate.not_valid_before_utc,
+            not_after=certificate.not_valid_after_utc,
+            fingerprint=certificate.fingerprint(SHA256()).hex(),
+        )
+    except _UNREADABLE as error:
+        raise ValueError("the certificate cannot be read") from error
 
 
 def subject_of(request: LeafRequest) -> str:
@@ -136,11 +151,20 @@ def subject_of(request: LeafRequest) -> str:
 
 
 def certificates(pem: str) -> tuple[str, ...]:
-    """Return the certificates of ``pem``, each as the same text whoever wrote it; none where it is no PEM."""
+    """Return the certificates of ``pem`` that can be read, each as the same text whoever wrote it."""
     try:
-        return tuple(_pem(it) for it in x509.load_pem_x509_certificates(pem.encode(errors="replace")))
-    except ValueError:
+        found = x509.load_pem_x509_certificates(pem.encode(errors="replace"))
+    except _UNREADABLE:
         return ()
+    return tuple(_pem(it) for it in found if _is_readable(it))
+
+
+def _is_readable(certificate: x509.Certificate) -> bool:
+    try:
+        _facts(certificate)
+    except ValueError:
+        return False
+    return True
 
 
 def is_issued_by(pem: str, authority: str) -> bool:
@@ -223,7 +247,10 @@ def _key_trouble(key: str, certificate: x509.Certificate) -> str | None:
         return "is encrypted; store it without a password (openssl pkey -in ... -out ...)"
     except (ValueError, UnsupportedAlgorithm):
         return "is no private key in PEM"
-    return None if _has_public_key(found, certificate) else "does not belong to its certificate"
+    try:
+        return None if _has_public_key(found, certificate) else "does not belong to its certificate"
+    except _UNREADABLE:
+        return "belongs to a certificate whose own key cannot be read"
 
 
 def _root_trouble(certificate: x509.Certificate, now: datetime) -> str | None:
@@ -250,9 +277,10 @@ def _root_trouble(certificate: x509.Certificate, now: datetime) -> str | None:
 
 def _belong_together(certificate: str, key: str) -> bool:
     try:
-        return _key_trouble(key, _one(certificate)) is None
+        parsed = _one(certificate)
     except ValueError:
         return False
+    return _is_readable(parsed) and _key_trouble(key, parsed) is None
 
 
 def _has_public_key(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
@@ -324,7 +352,11 @@ def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
 
 
 def _one(pem: str) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(pem.encode(errors="replace"))
+    """Raises ValueError."""
+    try:
+        return x509.load_pem_x509_certificate(pem.encode(errors="replace"))
+    except x509.InvalidVersion as error:
+        raise ValueError(str(error)) from error
 
 
 def _pem(certificate: x509.Certificate) -> str:

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, Leaf, LeafRequest, SigningAuthority
@@ -203,3 +205,30 @@ def test_unusable_certificate_is_refused(certificate: str | None, key: str | Non
 
     assert isinstance(found, Refused)
     assert words in found.message
+
+
+@settings(max_examples=300, deadline=None)
+@given(at=st.integers(0, 1_000), byte=st.integers(0, 255), is_root=st.booleans())
+@example(at=12, byte=38, is_root=True)
+def test_no_damage_of_a_certificate_is_more_than_a_reason(at: int, byte: int, is_root: bool) -> None:
+    certificate, key = (ROOT.certificate, KEY) if is_root else (NODE.certificate, NODE.key)
+    der = bytearray(ssl.PEM_cert_to_DER_cert(certificate))
+    der[at % len(der)] = byte
+    damaged = ssl.DER_cert_to_PEM_cert(bytes(der))
+
+    for found in certificates.certificates(damaged):
+        certificates.facts(found)
+    certificates.is_issued_by(damaged, ROOT.certificate)
+    certificates.is_issued_by(NODE.certificate, damaged)
+    for leaf in (certificates.leaf_of_parts(damaged, key), certificates.made_authority(damaged, key)):
+        assert leaf is None or certificates.facts(leaf.certificate)
+    for given_one in (certificates.given_authority, certificates.given_leaf):
+        assert isinstance(given_one(damaged, key, "Secret mine", now=NOW), Refused | Leaf | SigningAuthority)
+
+
+def test_what_can_be_read_of_a_bundle_counts() -> None:
+    der = bytearray(ssl.PEM_cert_to_DER_cert(NODE.certificate))
+    der[der.index(b"a.b")] = 0xFF
+    damaged = ssl.DER_cert_to_PEM_cert(bytes(der))
+
+    assert certificates.certificates(ROOT.certificate + damaged) == (ROOT.certificate,)
