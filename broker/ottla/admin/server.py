@@ -34,25 +34,45 @@ _SWITCH_INTERVAL_S = 0.0005
 _BACKLOG = 64
 
 
+def open_admin_door(endpoint: Endpoint) -> socket.socket:
+    """Return a socket that listens at ``endpoint``, on any free port where its port is 0.
+
+    Raises:
+        ConfigurationError: the address cannot be bound; its cause is the OSError that says why.
+    """
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    try:
+        return socket.create_server(endpoint, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigurationError(
+            f"ottla.admin.listener={endpoint} cannot be opened: {error.strerror or error}. Stop what listens there, or "
+            "choose another port."
+        ) from error
+
+
 class AdminServer:
-    """See the module. ``post`` runs an action on the node's loop soon, from any thread."""
+    """See the module.
+
+    Args of the constructor:
+        post: runs an action on the node's loop soon, from any thread.
+        door: made by `open_admin_door`; `stop` closes it.
+    """
 
     def __init__(
         self,
         node: Node,
         post: Callable[[Callable[[], None]], None],
-        endpoint: Endpoint,
+        door: socket.socket,
         *,
         start_grace_s: float = START_GRACE_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
         self._node = node
         self._post = post
-        self._endpoint = endpoint
+        self._socket = door
         self._start_grace_s = start_grace_s
         self._answer_timeout_s = answer_timeout_s
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
-        self._socket: socket.socket | None = None
         self._may_import = threading.Event()
         self._is_stopping = False
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -60,26 +80,12 @@ class AdminServer:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on; only after `start`."""
-        assert self._socket is not None, "not started"
+        """The port that is really listened on."""
         port: int = self._socket.getsockname()[1]
         return port
 
     def start(self) -> None:
-        """Listen, and begin to serve soon.
-
-        Raises:
-            ConfigurationError: the address cannot be bound.
-        """
-        host, port = self._endpoint
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        except OSError as error:
-            raise ConfigurationError(
-                f"ottla.admin.listener={self._endpoint} cannot be opened: {error.strerror or error}. Stop what listens "
-                "there, or choose another port."
-            ) from error
+        """Begin to serve soon; who comes earlier waits."""
         self._thread.start()
 
     def node_is_ready(self) -> None:
@@ -87,7 +93,7 @@ class AdminServer:
         self._may_import.set()
 
     def stop(self) -> None:
-        """Close the door; no error when it was never opened."""
+        """Close the door."""
         with self._lock:
             self._is_stopping = True
             running = self._running
@@ -98,8 +104,7 @@ class AdminServer:
                 loop.call_soon_threadsafe(until.set)
         if self._thread.is_alive():
             self._thread.join(_STOP_TIMEOUT_S)
-        if self._socket is not None:
-            self._socket.close()
+        self._socket.close()
 
     def _run(self) -> None:
         self._may_import.wait(self._start_grace_s)
@@ -112,14 +117,13 @@ class AdminServer:
             asyncio.run(self._serve())
         except Exception:
             # The data path goes on without its admin pages; probes will tell.
-            logger.exception("the admin server on %s ended", self._endpoint)
+            logger.exception("the admin server ended")
 
     async def _serve(self) -> None:
         import asyncio
 
         from ottla.admin.pages import AdminPages
 
-        assert self._socket is not None
         until = asyncio.Event()
         with self._lock:
             if self._is_stopping:

@@ -3,6 +3,7 @@
 The banner comes only after a record went in and came out again.
 """
 
+import errno
 import shutil
 import tempfile
 import threading
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 9092
 DEFAULT_HTTP_PORT = 8080
 STOP_TIMEOUT_S = 1.0
+PORT_ATTEMPTS = 5
+"""How often other ports are tried, of those that are ours to choose, when somebody takes one before the node does."""
 
 
 @click.command(
@@ -57,11 +60,18 @@ def dev(*, port: int, http_port: int | None, host: str, data_dir: Path | None, s
     set_up_logging(log_level)
     _require_free(host, port, "--port")
     with sigterm_interrupts(), _kept_or_temporary(data_dir) as directory:
-        http_port = _http_port(host, http_port)
-        config = NodeConfig.from_properties(node_properties(host, port, http_port, directory))
-        format_node(config, random_cluster_id(), standalone=True, ignore_formatted=True)
-        watch = _Watch(host, http_port, data_dir, sample=sample, started_s=started_s)
-        exit_code = run_node(config, on_ready=watch.on_ready)
+        for attempts_left in reversed(range(PORT_ATTEMPTS)):
+            chosen = _http_port(host, http_port)
+            config = NodeConfig.from_properties(node_properties(host, port, chosen, directory))
+            format_node(config, random_cluster_id(), standalone=True, ignore_formatted=True)
+            watch = _Watch(host, chosen, data_dir, sample=sample, started_s=started_s)
+            try:
+                exit_code = run_node(config, on_ready=watch.on_ready)
+                break
+            except ConfigurationError as error:
+                if not attempts_left or not _is_port_taken(error):
+                    raise
+                _require_free(host, port, "--port")
         watch.stop()
         if watch.has_failed:
             return ExitCode.ERROR
@@ -114,6 +124,10 @@ def _require_free(host: str, port: int, option: str) -> None:
             f"{host}:{port} is in use (is another broker running?). "
             f"Choose another with {option} N, or {option} 0 for any."
         )
+
+
+def _is_port_taken(error: ConfigurationError) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
 
 
 def _http_port(host: str, chosen: int | None) -> int:

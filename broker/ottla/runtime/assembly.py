@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ottla.admin.server import AdminServer
+from ottla.admin.server import AdminServer, open_admin_door
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import listeners_with_tls
@@ -57,17 +57,25 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     clients; it must not block.
 
     Raises:
-        OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong.
+        OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. Where an
+            address is in use, an OSError that says so is the cause, and nothing has been opened.
     """
     lift_descriptor_limit()
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
     reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes, metrics)
+    admin_door = None
     try:
-        return _Run(config, clock, reactor, metrics, tls, on_ready).until_stopped()
+        listeners = _open_doors(config, reactor)
+        if config.ottla_admin_listener is not None:
+            admin_door = open_admin_door(config.ottla_admin_listener)
+        run = _Run(config, clock, reactor, metrics, tls, on_ready, listeners=listeners, admin_door=admin_door)
+        return run.until_stopped()
     finally:
         reactor.close()
+        if admin_door is not None:
+            admin_door.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,9 @@ class _Run:
         metrics: NetworkMetrics,
         tls: _Tls | None,
         on_ready: Callable[[NodeHandle], None] | None,
+        *,
+        listeners: tuple[Listener, ...],
+        admin_door: socket.socket | None,
     ) -> None:
         self._reactor = reactor
         self._tls = tls
@@ -120,7 +131,7 @@ class _Run:
         self._exit_code = 0
         self._signals = 0
         self._disk = OsDisk(reactor.post)
-        self._listeners = _open_doors(config, reactor)
+        self._listeners = listeners
         self._node = Node(
             config=config,
             clock=clock,
@@ -136,7 +147,7 @@ class _Run:
             network_metrics=metrics,
             key_source=WebKeySource(reactor.post),
         )
-        self._admin = _admin_server(config, self._node, reactor)
+        self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 
     def until_stopped(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -186,10 +197,6 @@ class _Run:
             logger.critical("this node cannot go on: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
-
-
-def _admin_server(config: NodeConfig, node: Node, reactor: Reactor) -> AdminServer | None:
-    return AdminServer(node, reactor.post, config.ottla_admin_listener) if config.ottla_admin_listener else None
 
 
 def _socket_options(config: NodeConfig) -> SocketOptions:

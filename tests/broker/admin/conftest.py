@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.admin.server import AdminServer
+from ottla.admin.server import AdminServer, open_admin_door
 from ottla.simulator.single_node import RunningNode
 from ottla.types import Endpoint
 
@@ -26,7 +26,7 @@ def new_admin(running: RunningNode) -> Iterator[Callable[..., AdminServer]]:
         server = AdminServer(
             running.node,
             post,
-            Endpoint("127.0.0.1", 0),
+            open_admin_door(Endpoint("127.0.0.1", 0)),
             start_grace_s=start_grace_s,
             answer_timeout_s=answer_timeout_s,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.admin.server import AdminServer
+from ottla.admin.server import open_admin_door
 from ottla.errors import ConfigurationError
 from ottla.simulator.single_node import RunningNode
 from ottla.types import Endpoint
@@ -102,12 +102,11 @@ def test_it_stops_before_it_has_begun(new_admin: Any) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=1)
 
 
-def test_an_address_in_use_is_told_by_its_key(running: RunningNode) -> None:
+def test_an_address_in_use_is_told_by_its_key() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = AdminServer(running.node, lambda action: action(), Endpoint("127.0.0.1", taken.getsockname()[1]))
+        endpoint = Endpoint("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ConfigurationError, match=r"ottla\.admin\.listener=127\.0\.0\.1:\d+ cannot be opened"):
-            server.start()
-        server.stop()
+            open_admin_door(endpoint)
 
 
 def test_an_unknown_page_is_not_found(new_admin: Any, get: Any) -> None:

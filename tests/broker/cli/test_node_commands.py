@@ -34,9 +34,9 @@ def properties(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a command in a process of its own and end it in the end."""
-    command = [sys.executable, "-m", "ottla", *arguments]
+def started(*arguments: str, program: str = "") -> Iterator["subprocess.Popen[str]"]:
+    """Run a command, or ``program`` in its place, in a process of its own and end it in the end."""
+    command = [sys.executable, *(("-c", program) if program else ("-m", "ottla")), *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             yield process
@@ -127,6 +127,25 @@ def test_dev_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(while_running) == 1
     assert code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("turn", [0, 1], ids=["of-its-pages", "of-its-controller"])
+def test_dev_takes_another_port_where_somebody_was_faster(tmp_path: Path, turn: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        program = f"""
+import sys, ottla.cli.dev as module
+real, chosen = module.free_port, [0] * {turn} + [{taken.getsockname()[1]}]
+module.free_port = lambda host: (chosen.pop(0) if chosen else 0) or real(host)
+from ottla.cli.entry import main
+sys.argv = ["ottla", "dev", "--port", "0", "--http-port", "0", "--data-dir", {str(tmp_path)!r}]
+sys.exit(main())
+"""
+        with started(program=program) as process:
+            said = read_until(process, "ottla consume")
+            os.killpg(process.pid, signal.SIGINT)
+
+            assert process.wait(20) == 0
+            assert "Ready in" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
