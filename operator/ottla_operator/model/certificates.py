@@ -12,7 +12,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -176,6 +176,14 @@ def is_issued_by(pem: str, authority: str) -> bool:
     return True
 
 
+def have_one_key(pem: str, other: str) -> bool:
+    """Tell whether the first certificates of two texts, both readable, are for the same key."""
+    try:
+        return _public_bytes(_one(pem).public_key()) == _public_bytes(_one(other).public_key())
+    except _UNREADABLE:
+        return False
+
+
 def leaf_of(pem: str | None) -> Leaf | None:
     """Return key and certificate of one text; None unless both are there and belong together."""
     key_end = "-----END PRIVATE KEY-----\n"
@@ -284,8 +292,11 @@ def _belong_together(certificate: str, key: str) -> bool:
 
 
 def _has_public_key(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
-    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
-    return bool(key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form))
+    return _public_bytes(key.public_key()) == _public_bytes(certificate.public_key())
+
+
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _builder(

@@ -24,8 +24,14 @@ class Secret:
     """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
 
     def belongs_to(self, owner: Metadata) -> bool:
-        """Tell whether it was written for ``owner``; others' Secrets are left alone."""
-        return self.annotations.get(OWNER_ANNOTATIONS[owner.kind]) == owner.name
+        """Tell whether it was written for ``owner``, and nobody else; others' Secrets are left alone."""
+        return self.owners == {owner.kind: owner.name}
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """The name of the object whose Secret it is, by the object's kind; empty where somebody else made it."""
+        marks = OWNER_ANNOTATIONS.items()
+        return {kind: self.annotations[mark] for kind, mark in marks if mark in self.annotations}
 
     def covers(self, wanted: "Secret") -> bool:
         """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""

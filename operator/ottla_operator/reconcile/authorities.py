@@ -109,7 +109,7 @@ def state_of(secret: Secret | None) -> AuthorityState | None:
         following=following,
         following_origin=Origin(revision=str(said.get("nextRevision", "")), is_own=bool(said.get("nextIsOwn"))),
         previous=tuple(it for it in certificates(entries.get(CA_TRUSTED, "")) if it not in known),
-        seen_at=str(said.get("seenAt", "")),
+        seen_at=_instant_or_empty(said.get("seenAt")),
     )
 
 
@@ -168,6 +168,9 @@ def advanced(
     time = instant(now)
     origin = Origin(revision="" if given is not None else wanted.rotation, is_own=given is not None)
     if state is None or facts(state.present.certificate).not_after <= time:
+        if state is not None and state.following is not None and facts(state.following.certificate).not_after > time:
+            # Everybody who could be seen trusts it, and no longer the one that signed.
+            return replace(state.replaced(), previous=())
         # Nobody trusts one that has ended: there is nothing to keep.
         return AuthorityState(present=given or make(), origin=origin)
     if given is not None and given.certificate == state.present.certificate and state.present.key is None:
@@ -179,7 +182,8 @@ def advanced(
         return state
     if not is_seen:
         return state
-    if not state.seen_at:
+    if not state.seen_at or instant(state.seen_at) > time:
+        # Where the clock jumped back, the pause begins again: it is not to last until the clock is there once more.
         return replace(state, seen_at=now)
     pause = pauses.replaced if state.following is None else pauses.trusted
     # An old one that ends meanwhile is no help to those who still wait.
@@ -202,6 +206,15 @@ def _is_outdated(state: AuthorityState, wanted: Authority, given: SigningAuthori
         return given.certificate != state.present.certificate
     ends_soon = renewal_begins(state.present.certificate, wanted.renewal_days) <= now
     return ends_soon or state.origin != Origin(revision=wanted.rotation)
+
+
+def _instant_or_empty(text: object) -> str:
+    """Return a time as it is written, and what is none, as somebody may have left it in an annotation, as not seen."""
+    try:
+        instant(str(text))
+    except ValueError:
+        return ""
+    return str(text)
 
 
 def _said(secret: Secret) -> dict[str, object]:

@@ -32,7 +32,7 @@ from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
-from ottla_operator.model.secret import OWNER_ANNOTATIONS, Secret, ownership
+from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
     BLIND,
@@ -85,8 +85,7 @@ class ObservedCertificates:
 
     def with_users(self, secrets: Iterable[Secret | None]) -> "ObservedCertificates":
         """Return this with those of ``secrets`` that are there and a User's."""
-        mark = OWNER_ANNOTATIONS["User"]
-        return replace(self, users=tuple(it for it in secrets if it is not None and mark in it.annotations))
+        return replace(self, users=tuple(it for it in secrets if it is not None and "User" in it.owners))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ def plan_certificates(
     assert tls is not None, "a cluster without TLS has no certificates"
     if (refused := _taken(cluster, observed)) is not None:
         return CertificatePlan(obstacle=refused, is_usable=False)
-    given = {
+    given: dict[str, SigningAuthority | Waiting | Refused | None] = {
         "cluster": _given(tls.cluster_ca, observed.own_cluster_ca, now),
         "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
     }
@@ -152,6 +151,10 @@ def _given(wanted: Authority, secret: Secret | None, now: str) -> SigningAuthori
         message = f"there is no Secret {wanted.secret_name}, which is to hold the authority (ca.crt, ca.key)"
         return Waiting("AuthorityMissing", message)
     entries, where = secret.entries, f"Secret {wanted.secret_name}"
+    for kind, name in secret.owners.items():
+        # Nodes of two clusters that share an authority are nodes of each other.
+        message = f"{where} is the operator's own, for {kind} {name}; name one that you keep yourself"
+        return Refused("CertificateUnusable", message)
     return certificates.given_authority(entries.get("ca.crt"), entries.get("ca.key"), where, now=instant(now))
 
 
@@ -166,7 +169,7 @@ class _Planner:
     _bootstrap_servers: str
     _now: str
     _issuer: Issuer
-    _given: Mapping[str, SigningAuthority | Waiting | Refused | None]
+    _given: dict[str, SigningAuthority | Waiting | Refused | None]
     _steps: list[CertificateStep] = field(default_factory=list)
     _obstacles: list[Waiting | Refused] = field(default_factory=list)
 
@@ -177,7 +180,9 @@ class _Planner:
         known_cluster = known_to_nodes(state_of(observed.cluster_ca), node_entries.get(CLUSTER_CA), now=now)
         known_clients = known_to_nodes(state_of(observed.clients_ca), node_entries.get(CLIENTS_CA), now=now)
         unseen = self._unseen(known_cluster, known_clients, node_entries)
+        self._refuse_key_of("cluster", known_clients)
         cluster_ca = self._next("cluster", known_cluster, unseen or self._users_without_trust(known_cluster))
+        self._refuse_key_of("clients", cluster_ca)
         clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
         if cluster_ca is None or clients_ca is None:
             return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
@@ -204,6 +209,19 @@ class _Planner:
     def _obstacle(self) -> Waiting | Refused | None:
         refused = (it for it in self._obstacles if isinstance(it, Refused))
         return next(refused, self._obstacles[0] if self._obstacles else None)
+
+    def _refuse_key_of(self, which: str, other: AuthorityState | None) -> None:
+        """Refuse the user's own authority where it has the key of the ``other`` one: a client could be a node."""
+        given = self._given[which]
+        if other is None or not isinstance(given, SigningAuthority):
+            return
+        if any(certificates.have_one_key(given.certificate, it) for it in certificates.certificates(other.trusted)):
+            wanted = self._tls.cluster_ca if which == "cluster" else self._tls.clients_ca
+            self._given[which] = Refused(
+                "CertificateUnusable",
+                f"Secret {wanted.secret_name} has the key of this cluster's other authority, so that whoever has a "
+                "certificate of a client could be taken for a node; put another authority there",
+            )
 
     def _next(self, which: str, known: AuthorityState | None, unseen: str | None) -> AuthorityState | None:
         """Return what the authority is to be; None where there is none and none can be made."""
@@ -368,6 +386,9 @@ def is_current(authority: SigningAuthority, found: Leaf, request: LeafRequest, w
     """Tell whether the certificate ``found`` is what would be issued, and for long enough."""
     said, time = facts(found.certificate), instant(now)
     if said.names != request.names or said.subject != certificates.subject_of(request):
+        return False
+    if said.not_before > time:
+        # The clock was ahead when it was made: nobody takes it yet.
         return False
     if not certificates.is_issued_by(found.certificate, authority.certificate):
         return False

@@ -94,6 +94,8 @@ def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
         pytest.param({"rules": [rule(type="refuse")]}, "must be one of allow, deny", id="unknown-permission"),
         pytest.param({"quotas": {"producerByteRate": 0}}, "at least 1", id="no-bytes"),
         pytest.param({"quotas": {"controllerMutationRate": 0}}, "at least 0.01", id="no-mutations"),
+        pytest.param({"secret": {"annotations": {"ottla.dev/cluster": "demo"}}}, "are the operator's", id="owner"),
+        pytest.param({"secret": {"labels": {"ottla.dev/cluster": "demo"}}}, "are the operator's", id="owner-label"),
         pytest.param({"quotas": {"connectionRate": 1}}, "'connectionRate' was unexpected", id="unknown-limit"),
     ],
 )

@@ -13,6 +13,13 @@ def test_secret_is_of_the_object_that_its_annotation_names() -> None:
     assert not Secret(name="demo-nodes", entries={}).belongs_to(CLUSTER)
 
 
+def test_secret_of_two_owners_is_of_neither() -> None:
+    both = Secret(name="demo-cluster-ca", entries={}, annotations={**ownership(CLUSTER), **ownership(USER)})
+
+    assert not both.belongs_to(CLUSTER)
+    assert not both.belongs_to(USER)
+
+
 def test_what_others_added_does_not_matter() -> None:
     found = Secret(name="demo-nodes", entries={"node.pem": "hidden"}, annotations={**ownership(CLUSTER), "x": "y"})
 

@@ -6,11 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ottla_operator.model.certificates import CertificateIssuer, SigningAuthority, facts
+from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.secret import Secret
 from ottla_operator.reconcile.authorities import (
+    SETTLE,
     STATE_ANNOTATION,
     AuthorityState,
     Origin,
+    Pauses,
+    advanced,
     known_to_nodes,
     renewal_begins,
     state_of,
@@ -98,3 +102,36 @@ def test_renewal_begins_before_the_end(renewal_days: int, day: int) -> None:
 
     assert round((begins - NOW) / timedelta(days=1)) == day
     assert begins < facts(OLD.certificate).not_after
+
+
+def next_of(state: AuthorityState, days: float, *, is_seen: bool = True) -> AuthorityState:
+    return advanced(
+        state,
+        Authority(),
+        None,
+        is_seen=is_seen,
+        pauses=Pauses(trusted=SETTLE, replaced=SETTLE),
+        now=(NOW + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        make=lambda: OTHER,
+    )
+
+
+def test_new_one_signs_at_the_latest_when_the_old_one_has_ended() -> None:
+    later = CertificateIssuer().authority("demo", "CA", now=NOW, days=200)
+    state = replace(FIRST, following=later, seen_at="")
+
+    assert next_of(state, 99, is_seen=False) == state, "somebody has not seen it"
+    assert next_of(state, 100, is_seen=False) == AuthorityState(present=later, origin=FIRST.following_origin)
+    assert next_of(FIRST, 100).present == OTHER, "both have ended"
+
+
+def test_clock_that_jumped_back_does_not_stop_a_change() -> None:
+    state = replace(FIRST, seen_at="2027-01-01T00:00:00Z")
+
+    assert next_of(state, 0) == replace(FIRST, seen_at="2026-01-01T00:00:00Z")
+
+
+def test_time_that_is_none_was_never_seen() -> None:
+    annotation = stored(FIRST).annotations[STATE_ANNOTATION].replace(FIRST.seen_at, "yesterday")
+
+    assert state_of(replace(stored(FIRST), annotations={STATE_ANNOTATION: annotation})) == replace(FIRST, seen_at="")

@@ -12,10 +12,12 @@ from ottla_operator.model.certificates import CertificateIssuer, LeafRequest
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.listeners import IssuerRef, Listener, ListenerCertificate
-from ottla_operator.model.secret import Secret
+from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.secret import Secret, ownership
 
 Worlds = Callable[..., Any]
 ISSUER = CertificateIssuer()
+OTHER_CLUSTER = Metadata(kind="Cluster", name="other")
 SECRETS = ["demo-cluster-ca", "demo-clients-ca", "demo-nodes", "demo-operator"]
 
 
@@ -212,6 +214,52 @@ def test_secret_of_somebody_else_is_left_alone(new_world: Worlds) -> None:
     assert not plan.is_usable
     assert isinstance(plan.obstacle, Refused)
     assert plan.obstacle.message.startswith("Secret demo-nodes is somebody else's")
+
+
+@pytest.mark.parametrize("which", ["cluster_ca", "clients_ca"])
+def test_authority_of_the_operator_is_nobody_elses_own(world: Any, which: str) -> None:
+    other = world.secrets["demo-cluster-ca"]
+    world.secrets["other-cluster-ca"] = replace(other, name="other-cluster-ca", annotations=ownership(OTHER_CLUSTER))
+    world.asks(**{which: Authority(secret_name="other-cluster-ca")})
+
+    plan = world.operate()
+
+    assert isinstance(plan.obstacle, Refused)
+    assert "Secret other-cluster-ca is the operator's own, for Cluster other" in plan.obstacle.message
+    assert plan.steps == ()
+
+
+@pytest.mark.parametrize(("which", "other"), [("clients_ca", "cluster"), ("cluster_ca", "clients")])
+def test_client_cannot_be_a_node_by_a_copy_of_the_other_authority(world: Any, which: str, other: str) -> None:
+    found = world.secrets[f"demo-{other}-ca"].entries
+    world.secrets["copy"] = Secret(name="copy", entries={key: found[key] for key in ("ca.crt", "ca.key")})
+    world.asks(**{which: Authority(secret_name="copy")})
+
+    plan = world.operate()
+
+    assert isinstance(plan.obstacle, Refused)
+    assert "could be taken for a node" in plan.obstacle.message
+    assert plan.steps == ()
+
+
+def test_new_cluster_whose_authorities_are_the_same_is_not_made(new_world: Worlds) -> None:
+    world = new_world()
+    world.secrets |= {"mine": own_root(world)}
+    world.secrets["copy"] = replace(world.secrets["mine"], name="copy")
+    world.asks(cluster_ca=Authority(secret_name="mine"), clients_ca=Authority(secret_name="copy"))
+
+    plan = world.plan()
+
+    assert isinstance(plan.obstacle, Refused)
+    assert not plan.is_usable
+
+
+def test_certificate_of_a_clock_that_was_ahead_is_replaced(world: Any) -> None:
+    world.now += timedelta(days=336)
+    world.operate()
+    world.now -= timedelta(days=335)
+
+    assert written(world) == ["demo-nodes", "demo-operator"]
 
 
 def test_lost_authority_and_lost_nodes_secret_begin_anew(world: Any) -> None:
