@@ -8,9 +8,13 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.metadata.topics import PartitionRegistration
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.cluster import Cluster
+from ottla.simulator.ledger import PartitionKey
+from ottla.simulator.simulation import EVERY_INVARIANT
 from ottla.simulator.single_node import World
+from ottla.simulator.witness import Witness
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.types import TopicPartition
+from ottla.wire.records import Record, build_batch
 
 
 class KeepsNothing(SeededRandom):
@@ -94,3 +98,33 @@ def test_a_replica_whose_directory_is_away_at_the_start_waits_for_it_and_is_not_
     cluster.run_until(lambda: registration(cluster, TopicPartition("t", away)).has_leader)
     kept = records_in(fetch(cluster.connect(1), "t", 0, partition=away))
     assert [record.value for record in kept] == [b"kept"]
+
+
+def test_what_is_acknowledged_and_deleted_before_anybody_has_looked_is_known() -> None:
+    """Seed 234: a Produce came late, its record was older than retention.ms, and went in the same tick."""
+    cluster = Cluster(seed=3, brokers=1, overrides={"log.retention.check.interval.ms": "1000"})
+    witness = Witness(cluster)
+    witness.invariants = [invariant(witness) for invariant in EVERY_INVARIANT]
+    cluster.before_start = witness.before_start
+    cluster.on_event = witness.look
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", retention_ms="4000")
+    cluster.run_until(lambda: "t" in witness.image.topics.by_name)
+    client = cluster.connect(1)
+    key = PartitionKey("t", witness.image.topics.by_name["t"].topic_id, 0)
+    assert produce(client, "t", batch_of(client, [b"seen"]), acks=-1).error_code == ErrorCode.NONE
+    cluster.run(500)
+
+    cluster.on_event = lambda place: None
+    late = build_batch([Record(0, cluster.clock.wall_ms() - 5_000, None, b"late")])
+    offset = produce(client, "t", late, acks=-1).base_offset
+    cluster.run(5_000)
+    assert cluster.nodes[1].node.replicas.get("t", 0).log.log_start_offset == 2
+    witness.acknowledged(key, offset, [b"late"])
+    cluster.on_event = witness.look
+    assert produce(client, "t", batch_of(client, [b"next"]), acks=-1).error_code == ErrorCode.NONE
+    cluster.run(500)
+
+    ledger = witness.ledger.of(key)
+    assert (ledger.values, ledger.deleted_to) == ([b"seen", b"late", b"next"], 2)

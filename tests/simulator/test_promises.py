@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from ottla.log.config import LogConfig
+from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.cluster import Cluster
+from ottla.simulator.deleted_segment import DeletedSegment
 from ottla.simulator.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
 from ottla.simulator.quorum_keeper import QuorumKeeper
-from ottla.simulator.witness import Change, ReplicaState
+from ottla.simulator.witness import Change, Deletion, ReplicaState
 from ottla.types import Uuid
+from ottla.wire.records import Record, build_batch, parse_batch
 
 KEY = PartitionKey("t", Uuid(bytes(16)), 0)
 
@@ -20,9 +23,21 @@ def state(*, leads: bool = False, high_watermark: int = 10, start: int = 0) -> R
     return ReplicaState(leads, 3, high_watermark, 20, start)
 
 
-def change(before: ReplicaState, now: ReplicaState, *, size_bytes: int = 100, **config: Any) -> Change:
-    log = SimpleNamespace(config=LogConfig(**config), size_bytes=size_bytes)
-    return Change(SimpleNamespace(node_id=1), SimpleNamespace(log=log), KEY, before, now)  # type: ignore[arg-type]
+def change(before: ReplicaState, now: ReplicaState) -> Change:
+    return Change(SimpleNamespace(node_id=1), SimpleNamespace(), KEY, before, now)  # type: ignore[arg-type]
+
+
+def deletion(end: int, *, start: int = 0, age_ms: int = 0, left_bytes: int = 0, **config: Any) -> Deletion:
+    """Return that of a segment whose newest record is so old by the node's clock."""
+    clock = SimulatedClock()
+    ages_ms = (age_ms, age_ms + 60_000)
+    batches = [
+        parse_batch(build_batch([Record(offset, clock.wall_ms() - each_ms, None, b"")], base_offset=offset))
+        for offset, each_ms in enumerate(ages_ms, end - len(ages_ms))
+    ]
+    log = SimpleNamespace(config=LogConfig(**config), log_start_offset=start)
+    place, partition = SimpleNamespace(node_id=1, clock=clock), SimpleNamespace(log=log)
+    return Deletion(place, partition, KEY, DeletedSegment(batches, end, left_bytes))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -48,22 +63,37 @@ def test_a_log_starts_no_later_than_was_asked_for(witness: Any, start: int, is_k
 
 
 @pytest.mark.parametrize(
-    ("config", "is_kept"),
+    ("what", "is_kept"),
     [
-        pytest.param({"retention_bytes": 100}, True, id="enough-is-left"),
-        pytest.param({"retention_bytes": 101}, False, id="too-little-is-left"),
-        pytest.param({"retention_ms": 1_000}, True, id="by-age"),
+        pytest.param({"left_bytes": 100, "retention_bytes": 100}, True, id="enough-is-left"),
+        pytest.param({"left_bytes": 100, "retention_bytes": 101}, False, id="too-little-is-left"),
+        pytest.param({"age_ms": 1_001, "retention_ms": 1_000}, True, id="old-enough"),
+        pytest.param({"age_ms": 1_000, "retention_ms": 1_000}, False, id="one-record-is-too-young"),
+        pytest.param({"age_ms": 1_001, "retention_ms": -1}, False, id="kept-for-ever"),
+        pytest.param(
+            {"age_ms": 1_001, "retention_ms": 1_000, "cleanup_policy": frozenset({"compact"})}, False, id="compacted"
+        ),
+        pytest.param({"start": 5}, False, id="read-from-its-last-record-on"),
+        pytest.param({"start": 6}, True, id="below-the-log-start"),
     ],
 )
-def test_retention_leaves_what_it_must(witness: Any, config: dict[str, int], is_kept: bool) -> None:
+def test_retention_leaves_what_it_must(witness: Any, what: dict[str, Any], is_kept: bool) -> None:
     promise = OnlyUnwantedRecordsAreDeleted(witness)
 
     if is_kept:
-        promise.on_replica(change(state(), state(start=6), **config))
-        assert witness.ledger.of(KEY).deleted_to == 6
+        promise.on_deletion(deletion(6, **what))
+        assert witness.ledger.of(KEY).deleted_to == (0 if "start" in what else 6)
     else:
-        with pytest.raises(InvariantViolation, match="OnlyUnwantedRecordsAreDeleted"):
-            promise.on_replica(change(state(), state(start=6), **config))
+        with pytest.raises(InvariantViolation, match="which retention"):
+            promise.on_deletion(deletion(6, **what))
+
+
+def test_retention_deletes_only_what_is_committed(witness: Any) -> None:
+    promise = OnlyUnwantedRecordsAreDeleted(witness)
+    promise.on_deletion(deletion(10, age_ms=1_001, retention_ms=1_000))
+
+    with pytest.raises(InvariantViolation, match="deletes what is below 11; committed is 10"):
+        promise.on_deletion(deletion(11, age_ms=1_001, retention_ms=1_000))
 
 
 def test_a_log_start_goes_neither_back_nor_past_what_is_committed(witness: Any) -> None:
@@ -73,7 +103,7 @@ def test_a_log_start_goes_neither_back_nor_past_what_is_committed(witness: Any) 
     with pytest.raises(InvariantViolation, match="started at 5 and starts at 4 now"):
         promise.on_replica(change(state(start=5), state(start=4)))
     with pytest.raises(InvariantViolation, match="starts at 11; committed is 10"):
-        promise.on_replica(change(state(), state(start=11)))
+        promise.on_replica(change(state(), state(start=11, high_watermark=11)))
 
 
 def test_a_follower_knows_at_most_what_a_leader_has_said(witness: Any) -> None:

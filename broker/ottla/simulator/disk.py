@@ -194,6 +194,8 @@ class SimulatedDisk:
         self.generation = 0
         self.is_observed = False
         """While somebody looks who is not there: nothing fails, and nothing counts."""
+        self.before_rename: Callable[[str, str], object] = lambda source, target: None
+        """Called with both paths of a renaming that will succeed."""
         self._waiting_syncs: deque[Callable[[], None]] = deque()
         self._schedule = schedule or self._waiting_syncs.append
         self._names = _NameSpace()
@@ -253,6 +255,7 @@ class SimulatedDisk:
         source, target = posixpath.normpath(source), posixpath.normpath(target)
         if not self.exists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        self.before_rename(source, target)
         self._change_names(lambda names: _rename(names, source, target))
 
     def remove(self, path: str) -> None:

@@ -3,7 +3,7 @@
 The quorum's own are checked in `quorum_invariants`, on the quorum alone; those here see whole nodes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
@@ -12,7 +12,7 @@ from ottla.raft.records import Batch, ReplicaKey
 from ottla.replication.partition import Partition
 from ottla.simulator.cluster import SimulatedNode
 from ottla.simulator.ledger import InvariantViolation, PartitionKey, PartitionLedger, batches_in, entry_of
-from ottla.simulator.witness import Change, Invariant, QuorumView, Witness
+from ottla.simulator.witness import Change, Deletion, Invariant, QuorumView, Witness
 from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.records import RecordBatch
 
@@ -167,6 +167,16 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
             start = max(change.before.high_watermark, log.log_start_offset)
             _compare(ledger, change.partition, change.place.node_id, start, change.now.high_watermark)
 
+    def on_deletion(self, deletion: Deletion) -> None:
+        """Take in what no high watermark had passed when somebody looked last."""
+        ledger = self.witness.ledger.of(deletion.key)
+        start = ledger.end if ledger.is_excused else 0
+        end = deletion.partition.log.high_watermark
+        batches = [
+            batch for batch in deletion.segment.batches if batch.base_offset >= start and batch.next_offset <= end
+        ]
+        _compare_batches(ledger, batches, deletion.place.node_id)
+
 
 class AcknowledgedRecordsAreNeverLost(Invariant):
     """What was committed, and so everything acknowledged with acks=all, is in the log of every later leader."""
@@ -315,9 +325,12 @@ def _compare(ledger: PartitionLedger, partition: Partition, node_id: NodeId, sta
     Raises:
         InvariantViolation: they differ.
     """
-    if start >= end:
-        return
-    for batch in _batches(partition, start, end):
+    if start < end:
+        _compare_batches(ledger, _batches(partition, start, end), node_id)
+
+
+def _compare_batches(ledger: PartitionLedger, batches: Iterable[RecordBatch], node_id: NodeId) -> None:
+    for batch in batches:
         if batch.base_offset >= ledger.end:
             ledger.add(batch)
             continue

@@ -1,16 +1,15 @@
 """What is promised of where logs start, and of how much followers know; more of `invariants`."""
 
-from ottla.replication.partition import Partition
 from ottla.simulator.ledger import InvariantViolation, PartitionKey
-from ottla.simulator.witness import Change, Invariant
+from ottla.simulator.witness import Change, Deletion, Invariant
 from ottla.types import Offset
-
-_HOLDS_FOR_EVER_MS = 2 * 3_600_000
-"""Clocks are less than an hour wrong: a longer retention.ms does not end within a run."""
 
 
 class OnlyUnwantedRecordsAreDeleted(Invariant):
-    """A log start moves only as far as DeleteRecords asked, or retention permits, and never past what is committed."""
+    """A log start moves only as far as DeleteRecords asked, or retention permits, and never past what is committed.
+
+    Retention is weighed when it deletes: by the segment's own records, by what is left, and by that node's clock.
+    """
 
     def on_replica(self, change: Change) -> None:
         before, now = change.before, change.now
@@ -22,14 +21,28 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
         where = f"OnlyUnwantedRecordsAreDeleted: {change.key} on node {change.place.node_id}"
         if before.leader_epoch >= 0 and now.start_offset < before.start_offset:
             raise InvariantViolation(f"{where} started at {before.start_offset} and starts at {now.start_offset} now")
-        if now.start_offset > max(ledger.end, now.high_watermark):
+        if now.start_offset > ledger.end:
             raise InvariantViolation(f"{where} starts at {now.start_offset}; committed is {ledger.end}")
         if now.start_offset > ledger.deleted_to:
-            if not _is_retained_less(change.partition):
-                raise InvariantViolation(
-                    f"{where} starts at {now.start_offset}; deletion was asked for below {ledger.deleted_to}"
-                )
-            ledger.deleted_to = now.start_offset
+            raise InvariantViolation(
+                f"{where} starts at {now.start_offset}; deletion was asked for below {ledger.deleted_to}"
+            )
+
+    def on_deletion(self, deletion: Deletion) -> None:
+        ledger = self.witness.ledger.of(deletion.key)
+        end_offset = deletion.segment.end_offset
+        if ledger.is_excused:
+            return
+        where = f"OnlyUnwantedRecordsAreDeleted: {deletion.key} on node {deletion.place.node_id}"
+        if end_offset > ledger.end:
+            raise InvariantViolation(f"{where} deletes what is below {end_offset}; committed is {ledger.end}")
+        if end_offset <= deletion.partition.log.log_start_offset:
+            return  # nobody sees it any more: how far the log start may move is asked where it does
+        if not _is_out_of_retention(deletion):
+            raise InvariantViolation(
+                f"{where} deletes what is below {end_offset}, which retention.ms and retention.bytes keep"
+            )
+        ledger.deleted_to = max(ledger.deleted_to, end_offset)
 
     def on_skipped(self, key: PartitionKey, position: Offset, start: Offset) -> None:
         ledger = self.witness.ledger.of(key)
@@ -40,11 +53,12 @@ class OnlyUnwantedRecordsAreDeleted(Invariant):
             )
 
 
-def _is_retained_less(partition: Partition) -> bool:
-    """Whether retention may have deleted everything that is gone: by age, or because what is left is large enough."""
-    config, size_bytes = partition.log.config, partition.log.size_bytes
-    by_age = 0 <= config.retention_ms < _HOLDS_FOR_EVER_MS
-    return config.is_deleted and (by_age or 0 <= config.retention_bytes <= size_bytes)
+def _is_out_of_retention(deletion: Deletion) -> bool:
+    """Whether the segment is too old, or what is left without it is large enough."""
+    config, segment = deletion.partition.log.config, deletion.segment
+    age_ms = deletion.place.clock.wall_ms() - segment.newest_ms
+    is_too_old = 0 <= config.retention_ms < age_ms
+    return config.is_deleted and (is_too_old or 0 <= config.retention_bytes <= segment.left_bytes)
 
 
 class FollowersKnowLess(Invariant):

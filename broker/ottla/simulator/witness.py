@@ -1,8 +1,10 @@
 """`Witness`: looks at a node after everything that happened to it, and tells the invariants what has changed.
 
 A look costs little where nothing has: one comparison for the quorum, one for the metadata, one per partition.
+What retention deletes is looked at before it goes: it may have come, been acknowledged and gone between two looks.
 """
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
@@ -16,6 +18,7 @@ from ottla.raft.snapshot import SnapshotReader
 from ottla.replication.partition import Partition
 from ottla.server.node import Node
 from ottla.simulator.cluster import Cluster, SimulatedNode
+from ottla.simulator.deleted_segment import DeletedSegment, is_segment_deleted, read_oldest_segment
 from ottla.simulator.ledger import Ledger, PartitionKey
 from ottla.types import LeaderEpoch, NodeId, Offset, TopicPartition, Uuid
 
@@ -53,6 +56,15 @@ class Change(NamedTuple):
     now: ReplicaState
 
 
+class Deletion(NamedTuple):
+    """One replica that is about to delete its oldest segment."""
+
+    place: SimulatedNode
+    partition: Partition
+    key: PartitionKey
+    segment: DeletedSegment
+
+
 class Invariant:
     """A promise. Those that follow override what they need; each raises `InvariantViolation`."""
 
@@ -61,6 +73,9 @@ class Invariant:
 
     def on_replica(self, change: Change) -> None:
         """A replica of a partition has changed, or is new."""
+
+    def on_deletion(self, deletion: Deletion) -> None:
+        """A replica of a partition deletes its oldest segment: its records are still there."""
 
     def on_quorum(self, place: SimulatedNode, before: QuorumView, now: QuorumView) -> None:
         """A replica of the metadata quorum has changed."""
@@ -144,9 +159,10 @@ class Witness:
         self._ended: dict[TopicPartition, Offset] = {}
 
     def before_start(self, place: SimulatedNode) -> None:
-        """Listen to what the process will be told; to be called before it starts."""
+        """Listen to what the process will be told, and to what it deletes; to be called before it starts."""
         assert place.process is not None, "only what exists starts"
         place.process.raft.register(_MetadataListener(self, place.node_id))
+        place.disk.before_rename = lambda source, target: self._before_rename(place, source, target)
 
     def look(self, place: SimulatedNode) -> None:
         """See what has changed.
@@ -202,6 +218,19 @@ class Witness:
             with _observed(place):
                 for invariant in self.invariants:
                     invariant.on_replica(change)
+
+    def _before_rename(self, place: SimulatedNode, source: str, target: str) -> None:
+        if place.process is None or not is_segment_deleted(source, target):
+            return
+        directory = posixpath.dirname(source)
+        for partition in place.process.replicas:
+            if partition.log.directory == directory and partition.topic_id in self.image.topics.by_id:
+                segment = read_oldest_segment(place.disk, source)
+                if segment is not None:
+                    topic, index = partition.topic_partition
+                    key = PartitionKey(topic, partition.topic_id, index)
+                    for invariant in self.invariants:
+                        invariant.on_deletion(Deletion(place, partition, key, segment))
 
     def _note_end(self, seen: _Seen | None) -> None:
         for log, *_ in () if seen is None else seen.replicas.values():

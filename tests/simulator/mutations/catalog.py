@@ -14,8 +14,10 @@ from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
 from ottla.handlers import fetch
 from ottla.handlers.api import RequestContext
-from ottla.log import producer_state
+from ottla.log import partition_log, producer_state, retention
+from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
+from ottla.log.segments import Segments
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.raft import quorum_state_file, unattached
@@ -284,6 +286,48 @@ def _skip_log_sync(set_attribute: SetAttribute) -> None:
             sync(self)
 
     set_attribute(SimulatedFile, "sync", lying)
+
+
+@mutation("retention deletes records a second before their time", seeds_max=60)
+def _delete_young(set_attribute: SetAttribute) -> None:
+    def impatient(*arguments: Any, now_ms: int, **offsets: Any) -> Any:
+        return deletable_segments(*arguments, now_ms=now_ms + 1_000, **offsets)
+
+    deletable_segments = retention.deletable_segments
+    set_attribute(partition_log, "deletable_segments", impatient)
+
+
+@mutation("retention leaves one segment less than retention.bytes asks for", seeds_max=60)
+def _delete_one_more(set_attribute: SetAttribute) -> None:
+    def excess_bytes(segments: Segments, config: LogConfig) -> int:
+        excess = known_excess_bytes(segments, config)
+        return excess if excess < 0 else excess + segments.first.size_bytes
+
+    known_excess_bytes = retention._excess_bytes
+    set_attribute(retention, "_excess_bytes", excess_bytes)
+
+
+@mutation("retention deletes what is not committed yet", seeds_max=60)
+def _delete_uncommitted(set_attribute: SetAttribute) -> None:
+    def hasty(*arguments: Any, high_watermark: int, **others: Any) -> Any:
+        return deletable_segments(*arguments, high_watermark=others["log_end_offset"], **others)
+
+    deletable_segments = retention.deletable_segments
+    set_attribute(partition_log, "deletable_segments", hasty)
+
+
+@mutation("the log starts at the next segment when the oldest has half of its time behind it", seeds_max=60)
+def _start_late(set_attribute: SetAttribute) -> None:
+    apply_retention = PartitionLog._apply_retention
+
+    def late(self: PartitionLog, now_ms: int) -> Any:
+        segments = list(self._local.segments)
+        age_ms = now_ms - segments[0].largest_timestamp_ms
+        if len(segments) > 1 and 0 <= self.config.retention_ms < 2 * age_ms:
+            self.raise_log_start(min(segments[1].base_offset, self.high_watermark))
+        return apply_retention(self, now_ms)
+
+    set_attribute(PartitionLog, "_apply_retention", late)
 
 
 @mutation("answers about permissions are remembered when entries change", seeds_max=200, seeds_from=3, seeds_step=4)
