@@ -139,11 +139,10 @@ class Session:
         keeper = CertificateKeeper(secret_store=self._secrets, now=_now(), users=self._user_documents)
         cluster = Cluster.parse(document)
         result = await reconcile_cluster(cluster, self._host, self._connect, keeper=keeper, dry_run=dry_run)
-        is_trust_new = isinstance(result.verdict, Underway) or any(
-            isinstance(step, WriteSecret) for step in result.done
-        )
-        if is_trust_new and not dry_run:
-            # Nobody else brings new trust and new certificates to Users here.
+        is_trust_new = any(isinstance(step, WriteSecret) for step in result.done)
+        is_settled = isinstance(result.verdict, Reached | Underway)
+        if cluster.tls is not None and (is_trust_new or is_settled) and not dry_run:
+            # Nobody else brings new trust to Users here, nor new certificates in the place of those that end.
             for user in self._directory.objects("User"):
                 outcome = await self._user_pass(user, dry_run=False)
                 self._directory.write({**user, "status": status(user, outcome, now=_now())})
