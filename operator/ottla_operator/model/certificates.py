@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import Final
+from warnings import catch_warnings
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ottla_operator.model.conditions import Refused
@@ -35,6 +37,7 @@ _UNREADABLE: Final = (
     x509.InvalidVersion,
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
+    CryptographyDeprecationWarning,
 )
 """What the library says of bytes that are no certificate, in part only when that part is asked for."""
 
@@ -153,7 +156,7 @@ def subject_of(request: LeafRequest) -> str:
 def certificates(pem: str) -> tuple[str, ...]:
     """Return the certificates of ``pem`` that can be read, each as the same text whoever wrote it."""
     try:
-        found = x509.load_pem_x509_certificates(pem.encode(errors="replace"))
+        found = _load(pem)
     except _UNREADABLE:
         return ()
     return tuple(_pem(it) for it in found if _is_readable(it))
@@ -362,11 +365,17 @@ def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
     return frozenset([*names.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 
+def _load(pem: str) -> list[x509.Certificate]:
+    """Raises one of `_UNREADABLE`; what the library only warns of, such as a serial number of 0, it will refuse."""
+    with catch_warnings(action="error", category=CryptographyDeprecationWarning):
+        return x509.load_pem_x509_certificates(pem.encode(errors="replace"))
+
+
 def _one(pem: str) -> x509.Certificate:
     """Raises ValueError."""
     try:
-        return x509.load_pem_x509_certificate(pem.encode(errors="replace"))
-    except x509.InvalidVersion as error:
+        return _load(pem)[0]
+    except (x509.InvalidVersion, CryptographyDeprecationWarning) as error:
         raise ValueError(str(error)) from error
 
 

@@ -210,6 +210,7 @@ def test_unusable_certificate_is_refused(certificate: str | None, key: str | Non
 @settings(max_examples=300, deadline=None)
 @given(at=st.integers(0, 1_000), byte=st.integers(0, 255), is_root=st.booleans())
 @example(at=12, byte=38, is_root=True)
+@example(at=15, byte=128, is_root=False)
 def test_no_damage_of_a_certificate_is_more_than_a_reason(at: int, byte: int, is_root: bool) -> None:
     certificate, key = (ROOT.certificate, KEY) if is_root else (NODE.certificate, NODE.key)
     der = bytearray(ssl.PEM_cert_to_DER_cert(certificate))
