@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.config.properties import parse_properties
+from ottla.errors import ConfigurationError
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, operator_secret
@@ -31,13 +32,18 @@ async def operator_access(cluster: Cluster, bootstrap_servers: str, secret_store
     properties = await operator_properties(cluster, secret_store)
     if properties is None:
         raise BrokerUnreachableError(
-            f"Secret {operator_secret(cluster.name)} is missing: the operator has no certificate"
+            f"Secret {operator_secret(cluster.name)} is missing or damaged: the operator has no certificate"
         )
     return OperatorAccess(bootstrap_servers=bootstrap_servers, properties=properties)
 
 
 async def operator_properties(cluster: Cluster, secret_store: SecretStore) -> Mapping[str, str] | None:
-    """Return the operator's client properties at a cluster with TLS; None where it has none yet."""
+    """Return the operator's client properties at a cluster with TLS; None where it has none, or damaged ones."""
     secret = await secret_store.read(operator_secret(cluster.name))
     text = None if secret is None else secret.entries.get(CLIENT_PROPERTIES)
-    return None if text is None else parse_properties(text)
+    if text is None or not text.isascii():
+        return None
+    try:
+        return parse_properties(text)
+    except ConfigurationError:
+        return None

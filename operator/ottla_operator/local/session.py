@@ -215,7 +215,7 @@ class Session:
 
     async def _client_access(self, user: User) -> ClientAccess | Refused:
         if self._elsewhere is not None:
-            return access_elsewhere(self._elsewhere)
+            return access_elsewhere(self._elsewhere, user.authentication)
         cluster = self._cluster()
         assert cluster is not None, "its brokers were reached"
         return await client_access(cluster, user.authentication, self._secrets)

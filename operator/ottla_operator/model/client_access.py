@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-from ottla_operator.model.listeners import PLAINTEXT, TLS, Listener
+from ottla_operator.model.listeners import PLAINTEXT, TLS, TLS_EXTERNAL, Listener
 from ottla_operator.model.manifest import Cluster
-
-_TLS_EXTERNAL = "tls-external"
-"""Of Users whose certificate somebody else makes: they come in where certificates are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,5 +31,5 @@ def listener_of(cluster: Cluster, authentication: str) -> Listener | None:
     """
     if cluster.listeners == (PLAINTEXT,):
         return PLAINTEXT
-    wanted = TLS if authentication == _TLS_EXTERNAL else authentication
+    wanted = TLS if authentication == TLS_EXTERNAL else authentication
     return next((listener for listener in cluster.listeners if listener.asks_for == wanted), None)

@@ -6,6 +6,8 @@ from ottla_operator.model.document import Json
 
 SCRAM, TLS, OAUTH = "scram-sha-512", "tls", "oauth"
 """Types of authentication, of listeners as of Users."""
+TLS_EXTERNAL = "tls-external"
+"""Of Users whose certificate somebody else makes: they come in where certificates are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

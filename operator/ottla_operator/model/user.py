@@ -7,13 +7,11 @@ from typing import NamedTuple
 from ottla.security.distinguished_name import escape
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.document import Document, Json
+from ottla_operator.model.listeners import SCRAM, TLS, TLS_EXTERNAL
 from ottla_operator.model.manifest import Metadata
 
 USER_FINALIZER = "ottla.dev/user"
 """On every User: what it has in the cluster goes before the object does."""
-
-SCRAM = "scram-sha-512"
-_TLS, _TLS_EXTERNAL = "tls", "tls-external"
 
 _RESOURCE_TYPES = {
     "topic": ResourceType.TOPIC,
@@ -90,7 +88,7 @@ class User:
     @property
     def has_certificate(self) -> bool:
         """Whether the operator makes one."""
-        return self.authentication == _TLS
+        return self.authentication == TLS
 
     @property
     def claim(self) -> tuple[str, ...]:
@@ -110,7 +108,7 @@ class User:
             cluster=spec["clusterRef"]["name"],
             name=name,
             authentication=authentication["type"],
-            common_name=given if authentication["type"] == _TLS else "",
+            common_name=given if authentication["type"] == TLS else "",
             password_from=None if reference is None else SecretKey(reference["name"], reference["key"]),
             rotation=rotation.get("revision", ""),
             overlap_s=rotation.get("overlapSeconds", 0),
@@ -126,9 +124,9 @@ class User:
 
 def _name(given: str, authentication: str) -> str:
     """Return what the cluster calls a user; certificates name theirs by a distinguished name."""
-    if authentication == _TLS_EXTERNAL and "=" in given:
+    if authentication == TLS_EXTERNAL and "=" in given:
         return given
-    return f"CN={escape(given)}" if authentication in (_TLS, _TLS_EXTERNAL) else given
+    return f"CN={escape(given)}" if authentication in (TLS, TLS_EXTERNAL) else given
 
 
 def _acls(rule: Json, principal: str) -> list[Acl]:

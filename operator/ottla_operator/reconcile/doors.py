@@ -1,7 +1,9 @@
 """By which door of a cluster somebody comes in: the operator itself, and a user."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from ottla.errors import ConfigurationError
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.operator_access import OperatorAccess
@@ -9,7 +11,11 @@ from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess, listener_of
 from ottla_operator.model.cluster_secrets import nodes_secret, trusted_entry
 from ottla_operator.model.conditions import Refused
+from ottla_operator.model.listeners import TLS, TLS_EXTERNAL
 from ottla_operator.model.manifest import Cluster
+
+if TYPE_CHECKING:
+    from ottla.config.tls_settings import TlsSettings
 
 
 async def operator_access(cluster: Cluster, host: Host) -> OperatorAccess | None:
@@ -33,14 +39,48 @@ def no_door(cluster: Cluster, authentication: str) -> Refused:
     )
 
 
-def access_elsewhere(operator: OperatorAccess) -> ClientAccess:
-    """Return how users come in to a cluster whose manifest is elsewhere: by the door that the operator takes."""
-    protocol = operator.properties.get("security.protocol", "PLAINTEXT").strip().upper()
+def access_elsewhere(operator: OperatorAccess, authentication: str) -> ClientAccess | Refused:
+    """Return how users come in to a cluster whose manifest is elsewhere, or why this cannot be told from here.
+
+    What is known is the door by which the operator came: its address, whether it has TLS, and whom to trust. How a user
+    proves who they are there is the user's own.
+
+    Raises:
+        BrokerUnreachableError: the operator's trust store cannot be read.
+    """
+    from ottla.client.security import ClientSecurity
+
+    security = ClientSecurity.from_properties(operator.properties)
+    if security.protocol == "PLAINTEXT":
+        return ClientAccess(bootstrap_servers=operator.bootstrap_servers)
+    if authentication == TLS:
+        return Refused(
+            "Unsupported",
+            "a certificate is signed where the Cluster's manifest is, which is not here; make the User there, or one "
+            "of the type tls-external with a certificate that you have",
+        )
+    transport = "PLAINTEXT" if security.tls is None else "SSL"
+    if authentication == TLS_EXTERNAL and security.tls is None:
+        return Refused(
+            "NoListener",
+            f"nobody is asked for a certificate at {operator.bootstrap_servers}, where there is no TLS; name the "
+            "address of a listener that asks for one",
+        )
     return ClientAccess(
         bootstrap_servers=operator.bootstrap_servers,
-        security_protocol=protocol,
-        ca_pem=operator.properties.get("ssl.truststore.certificates"),
+        security_protocol=transport if authentication == TLS_EXTERNAL else f"SASL_{transport}",
+        ca_pem=None if security.tls is None else _trusted(security.tls),
     )
+
+
+def _trusted(tls: "TlsSettings") -> str | None:
+    from ottla.tls.material import load_trusted, pem_of
+
+    try:
+        trusted = load_trusted(tls)
+    except ConfigurationError as error:
+        raise BrokerUnreachableError(str(error)) from error
+    return None if trusted is None else pem_of(trusted).decode()
 
 
 async def client_access(cluster: Cluster, authentication: str, secret_store: SecretStore) -> ClientAccess | Refused:

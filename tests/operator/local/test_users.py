@@ -3,6 +3,7 @@
 import asyncio
 import stat
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ottla.wire.acl_codes import Acl
 from ottla_operator import local
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
+from ottla_operator.model.certificates import CertificateIssuer
 from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 
 Document = dict[str, Any]
@@ -57,14 +59,20 @@ def reason(document: Document) -> str:
     return str(found)
 
 
-def test_user_elsewhere_comes_in_by_the_door_that_its_maker_took(laptop: Laptop, user_manifest: Builder) -> None:
-    properties = {"security.protocol": "SASL_SSL", "ssl.truststore.certificates": "PEM"}
+def test_user_elsewhere_comes_in_by_the_address_that_its_maker_took(laptop: Laptop, user_manifest: Builder) -> None:
+    now = datetime.now(UTC)
+    root = CertificateIssuer().authority("demo", "CA", now=now, days=1).certificate
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": root,
+    }
 
     (outcome,) = laptop.apply(user_manifest(), properties=properties)
 
     assert outcome.action == "created", outcome.message
     assert laptop.brokers.properties[-1] == properties
-    assert (laptop.entry("securityProtocol"), laptop.entry("ca.crt")) == ("SASL_SSL", "PEM")
+    assert (laptop.entry("securityProtocol"), laptop.entry("ca.crt")) == ("SASL_SSL", root)
 
 
 def test_applied_user_is_let_in_by_what_is_in_its_folder(laptop: Laptop, user_manifest: Builder) -> None:
