@@ -264,9 +264,8 @@ class Reactor:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
-        core_until_ms = self._core.next_deadline_ms()
-        own_ms = (self._doors.next_deadline_ms(), self._unread.next_deadline_ms())
-        deadlines_ms = (core_until_ms, *own_ms, lingers_until_ms, handshakes_until_ms)
+        parts_ms = (self._core.next_deadline_ms(), self._doors.next_deadline_ms(), self._unread.next_deadline_ms())
+        deadlines_ms = (*parts_ms, lingers_until_ms, handshakes_until_ms)
         deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
         if deadline_ms is None:
             return None
@@ -441,12 +440,14 @@ class Reactor:
     # --- sending --------------------------------------------------------------------------------------------------
 
     def _flush(self, link: Link) -> None:
-        """Send as much of the outbox as the socket takes."""
+        """Send what the socket takes of the outbox, and of files no more than the connection's share of a turn."""
+        left_before = link.file_bytes
         try:
             if link.tls is not None:
                 link.tls.flush()
             while link.outbox and not link.is_warming:
-                if not (self._send_file(link) if isinstance(link.outbox[0], FileSlice) else self._send_buffers(link)):
+                is_file = isinstance(link.outbox[0], FileSlice)
+                if not (self._send_file(link, left_before) if is_file else self._send_buffers(link)):
                     return
         except BlockingIOError:
             return
@@ -486,11 +487,13 @@ class Reactor:
             link.outbox.popleft()
         return True
 
-    def _send_file(self, link: Link) -> bool:
+    def _send_file(self, link: Link, left_before: int) -> bool:
         chunk = link.outbox[0]
         assert isinstance(chunk, FileSlice)
         descriptor = chunk.file.fileno()
-        share = max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self._ready_count))
+        share = max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self._ready_count)) - left_before + link.file_bytes
+        if share <= 0:
+            return False
         size = min(chunk.size_bytes, share if link.tls is None else min(share, _ENCRYPT_BYTES_MAX))
         if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
             self._warm(link, chunk, size)
@@ -501,8 +504,7 @@ class Reactor:
             sent = link.tls.send_file(descriptor, chunk.position, size)
         if sent == 0:
             raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
-        link.outbox_bytes -= sent
-        link.file_bytes -= sent
+        link.outbox_bytes, link.file_bytes = link.outbox_bytes - sent, link.file_bytes - sent
         if sent == chunk.size_bytes:
             link.outbox.popleft()
             return True

@@ -187,24 +187,24 @@ def test_peers_that_take_no_answers_share_a_bounded_memory(serve: Callable[..., 
         assert 40_000_000 < served.network_metrics.unread_bytes <= 76_000_000
 
 
+@pytest.mark.parametrize("slice_bytes", [8 << 20, 64 << 10], ids=["one-slice", "slices-of-many-partitions"])
 def test_peers_that_are_sent_files_share_a_turn_of_the_loop(
-    serve: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_bytes: int
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(8 << 20))
     disk = OsDisk(lambda action: action())
     file = disk.open(str(path), read_only=True)
     asked: list[int] = []
-    send_file = Reactor._send_file
+    flush = Reactor._flush
 
-    def note(self: Reactor, link: Any) -> bool:
+    def note(self: Reactor, link: Any) -> None:
         before = link.outbox_bytes
-        had_room = send_file(self, link)
+        flush(self, link)
         asked.append(before - link.outbox_bytes)
-        return had_room
 
-    monkeypatch.setattr(Reactor, "_send_file", note)
-    with serve(lambda _: [FileSlice(file, 0, 8 << 20)]) as served:
+    monkeypatch.setattr(Reactor, "_flush", note)
+    with serve(lambda _: [FileSlice(file, at, slice_bytes) for at in range(0, 8 << 20, slice_bytes)]) as served:
         crowd = [served.connect() for _ in range(16)]
         served.wait_until(lambda: len([each for each in served.core.events if "accepted" in each]) == 16)
         is_held, all_asked = threading.Event(), threading.Event()
