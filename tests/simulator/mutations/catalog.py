@@ -103,7 +103,7 @@ def _read_uncommitted(set_attribute: SetAttribute) -> None:
     )
 
 
-@mutation("followers never truncate what has diverged", seeds_max=60)
+@mutation("followers never truncate what has diverged", seeds_max=None)
 def _never_truncate(set_attribute: SetAttribute) -> None:
     set_attribute(Partition, "divergence", lambda self, fetch_offset, last_fetched_epoch: None)
 

@@ -122,6 +122,27 @@ def a_follower_that_has_diverged_leads_next() -> Stage:
     return stage
 
 
+def a_leader_comes_back_with_a_record_that_nobody_else_has() -> Stage:
+    """What it appended and nobody fetched goes, when the next leader has others at these offsets."""
+    stage = Stage()
+    a, b, c = stage.a, stage.b, stage.c
+    start = stage.end(a)
+    stage.links.cut |= {(stage.host(a), stage.host(b)), (stage.host(a), stage.host(c))}
+    stage.produce(a)
+    stage.cluster.internet.reset_connections(lambda source, target: stage.host(a) in (source, target))
+    stage.cluster.kill(a)
+    stage.links.cut.clear()
+    stage.cluster.run_until(lambda: stage.leads(b))
+    assert (stage.end(b), stage.end(c)) == (start, start)
+    for _ in range(2):
+        stage.produce(b, acks=-1)
+
+    stage.cluster.start(a)
+    stage.cluster.run_until(lambda: a in stage.registration.isr)
+    stage.cluster.run_until(lambda: stage.replica(a).log.high_watermark == start + 2)
+    return stage
+
+
 def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
     """What it knows of a follower, or hears late from one, is of before the epoch that it missed."""
     stage = Stage()
@@ -169,6 +190,7 @@ def a_fetch_of_an_epoch_that_is_over_arrives_late() -> Stage:
 
 SCENARIOS: dict[Callable[[], Stage], str] = {
     a_follower_that_has_diverged_leads_next: "a diverged follower cuts its log at the high watermark that it knows",
+    a_leader_comes_back_with_a_record_that_nobody_else_has: "followers never truncate what has diverged",
     a_leader_goes_on_from_what_it_knew: "what is known of followers outlives the leader's epoch",
     a_fetch_of_an_epoch_that_is_over_arrives_late: "fetches of every leader epoch are served",
 }
