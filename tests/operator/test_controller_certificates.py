@@ -76,6 +76,23 @@ def test_second_pass_writes_nothing(controller: Controller, api: Any, cluster_ma
     assert api.writes == []
 
 
+def test_secrets_of_a_cluster_that_was_made_again_do_not_go_with_the_old_one(
+    controller: Controller, api: Any, cluster_manifest: Builder
+) -> None:
+    manifest = cluster_manifest(spec=spec())
+    api.put(manifest, uid="old")
+    run(controller.reconcile(DEMO))
+    before = {name: secret(api, name) for name in SECRETS}
+    api.put(manifest, uid="new")
+
+    run(controller.reconcile(DEMO))
+
+    for name in SECRETS:
+        (reference,) = api.stored[ObjectKey("Secret", "kafka", name)]["metadata"]["ownerReferences"]
+        assert reference["uid"] == "new", "or it is collected as garbage, with the keys in it"
+        assert secret(api, name) == before[name]
+
+
 def test_what_cannot_be_used_stops_before_nodes_are_made(
     controller: Controller, api: Any, cluster_manifest: Builder
 ) -> None:

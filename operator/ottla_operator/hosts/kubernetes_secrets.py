@@ -78,12 +78,14 @@ class KubernetesSecrets:
 def secret_of(document: Document) -> Secret:
     """Return what a Secret of the API says."""
     metadata = document["metadata"]
+    owners = (it["uid"] for it in metadata.get("ownerReferences") or () if it.get("controller"))
     return Secret(
         name=metadata["name"],
         type=document.get("type", OPAQUE),
         entries={key: _text(value) for key, value in (document.get("data") or {}).items()},
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
+        owner_uid=next(owners, ""),
         version=metadata["resourceVersion"],
     )
 

@@ -20,6 +20,8 @@ class Secret:
     """Kubernetes' type of what is written first; a laptop has none."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    owner_uid: str = field(default="", compare=False)
+    """Of the object with which the Secret is collected as garbage; empty where nothing is, as on a laptop."""
     version: str = field(default="", compare=False)
     """What changes with each write, of the Secret that is there; empty where there is none, and on a laptop."""
 
@@ -37,6 +39,8 @@ class Secret:
         """Tell whether this is ``wanted``; labels and annotations that others added do not matter."""
         return (
             self.entries == wanted.entries
+            # An object of the same name that was made again has another: the Secret must not go with the old one.
+            and self.owner_uid in ("", wanted.owner_uid)
             and self.labels.items() >= wanted.labels.items()
             and self.annotations.items() >= wanted.annotations.items()
         )

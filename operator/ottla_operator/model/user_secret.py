@@ -87,6 +87,7 @@ def access_secret(
         entries=_entries(user, access, credential, certificate),
         labels={**user.secret_labels, MANAGED_BY_LABEL: MANAGER},
         annotations=annotations,
+        owner_uid=user.metadata.uid,
     )
 
 

@@ -371,6 +371,7 @@ class _Planner:
             entries=dict(sorted(entries.items())),
             labels={MANAGED_BY_LABEL: MANAGER},
             annotations={**ownership(owner), **({} if state is None else {STATE_ANNOTATION: state})},
+            owner_uid=owner.uid,
             version="" if found is None else found.version,
         )
         if found is None or not found.covers(wanted):

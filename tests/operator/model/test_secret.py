@@ -1,5 +1,9 @@
 """Secrets as values: whose they are, and that they never print what they hold."""
 
+from dataclasses import replace
+
+import pytest
+
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret, ownership
 
@@ -26,6 +30,11 @@ def test_what_others_added_does_not_matter() -> None:
     assert found.covers(SECRET)
     assert not SECRET.covers(found)
     assert not found.covers(Secret(name="demo-nodes", entries={}))
+
+
+@pytest.mark.parametrize(("found", "is_so"), [("", True), ("new", True), ("old", False)])
+def test_secret_that_goes_with_another_object_is_written_again(found: str, is_so: bool) -> None:
+    assert replace(SECRET, owner_uid=found).covers(replace(SECRET, owner_uid="new")) is is_so
 
 
 def test_entries_are_not_printed() -> None:
