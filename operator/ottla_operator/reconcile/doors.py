@@ -23,9 +23,11 @@ async def operator_access(cluster: Cluster, host: Host) -> OperatorAccess | None
 
     Raises one of `EXPECTED_ERRORS`.
     """
-    address = cluster.known_bootstrap_servers
-    if cluster.tls is None or address is None:
+    if cluster.tls is None:
+        address = cluster.known_bootstrap_servers
         return None if address is None else OperatorAccess(bootstrap_servers=address)
+    if not cluster.known_addresses:
+        return None
     return await host.operator_access(await host.desired(cluster))
 
 

@@ -21,6 +21,7 @@ from ottla_operator.model.conditions import (
     conditions,
 )
 from ottla_operator.model.document import Document
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
@@ -358,6 +359,17 @@ def _topic_reached(observed: ObservedTopic | None) -> Reached:
     return Reached("AsSpecified", f"{observed.partitions} partitions, replication factor {observed.replication_factor}")
 
 
+def _open_listeners(look: _Look) -> tuple[Listener, ...]:
+    """Return the listeners that clients can be sent to: a new one not before every node was restarted with it."""
+    cluster = look.desired.cluster
+    revisions = {node.name: node.revision for node in look.desired.nodes}
+    seen = look.observed.nodes.values()
+    if all(it.revision in (None, revisions.get(it.name)) for it in seen):
+        return cluster.listeners
+    known = tuple(it for it in cluster.listeners if it.name in cluster.known_addresses)
+    return known or cluster.listeners
+
+
 def _cluster_facts(host: Host, look: _Look) -> Document:
     desired = look.desired
     listeners = [
@@ -366,7 +378,7 @@ def _cluster_facts(host: Host, look: _Look) -> Document:
             "bootstrapServers": host.bootstrap_servers(desired, listener),
             "securityProtocol": listener.security_protocol,
         }
-        for listener in desired.cluster.listeners
+        for listener in _open_listeners(look)
     ]
     return {
         "clusterId": desired.cluster.cluster_id,

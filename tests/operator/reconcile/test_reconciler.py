@@ -33,17 +33,25 @@ class FakeHost:
         self.states: dict[str, NodeState] = {}
         self.state_after_start = NodeState.READY
         self.fails: dict[str, Exception] = {}
+        self.old_revision: str | None = None
+        """With which nodes run that have not been restarted."""
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         place = Place(
-            listen_host="", client_host="h", client_port=9, controller_port=8, admin_port=7, log_directory="/d"
+            listen_host="",
+            client_host="h",
+            client_port=9,
+            further_client_ports=(10,) * (len(cluster.listeners) - 1),
+            controller_port=8,
+            admin_port=7,
+            log_directory="/d",
         )
         return desired_cluster(cluster, lambda pool, ordinal, node_id: place, leaving=leaving)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         if "observe" in self.fails:
             raise self.fails["observe"]
-        revision = desired.nodes[0].revision
+        revision = self.old_revision or desired.nodes[0].revision
         return ObservedCluster(
             outdated=() if self.is_published else ("configuration",),
             nodes={
@@ -73,6 +81,7 @@ class FakeHost:
 
     async def restart_node(self, node: DesiredNode) -> None:
         self._do("restart", node.name)
+        self.old_revision = None
 
     async def remove_node(self, name: str) -> None:
         self._do("stop", name)
@@ -223,6 +232,27 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
         "nodes": 1,
         "readyNodes": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("known", "during"),
+    [({"clients": "h:9"}, ["clients"]), ({"gone": "h:9"}, ["more", "clients"])],
+    ids=["added", "all-are-new"],
+)
+def test_clients_are_not_sent_to_a_listener_that_nodes_do_not_have_yet(
+    cluster: Cluster, host: FakeHost, brokers: Any, known: dict[str, str], during: list[str]
+) -> None:
+    listeners = (Listener(name="more", port=9094), Listener(name="clients", port=9095))
+    changed = replace(cluster, listeners=listeners, known_addresses=known)
+    host.states, host.old_revision = {"demo-main-0": NodeState.READY}, "old"
+    host.fails["restart"] = OSError("not now")
+
+    before = cluster_pass(changed, host, brokers).facts["listeners"]
+    del host.fails["restart"]
+    after = cluster_pass(changed, host, brokers).facts["listeners"]
+
+    assert [it["name"] for it in before] == during
+    assert [it["name"] for it in after] == ["more", "clients"]
 
 
 def test_cluster_that_runs_is_left_alone(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
