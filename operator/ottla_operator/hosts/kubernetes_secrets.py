@@ -28,7 +28,7 @@ class KubernetesSecrets:
     async def write(self, secret: Secret, owner: Metadata) -> None:
         identity = {"name": secret.name, "namespace": self._namespace}
         document: Document = {"apiVersion": "v1", "kind": "Secret", "type": secret.type}
-        data = {key: base64.b64encode(value.encode()).decode() for key, value in secret.entries.items()}
+        data = {key: base64.b64encode(_bytes(value)).decode() for key, value in secret.entries.items()}
         with _discreet(secret.name):
             version = secret.version
             if not version:
@@ -111,3 +111,8 @@ def _reference(owner: Metadata) -> Document:
 
 def _text(value: str) -> str:
     return base64.b64decode(value).decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    """The reverse of `_text`."""
+    return text.encode(errors="surrogateescape")

@@ -91,7 +91,7 @@ class LocalSecrets:
 
 def _write(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(text)
 
 

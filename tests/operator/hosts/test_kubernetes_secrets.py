@@ -16,7 +16,7 @@ from ottla_operator.model.secret import Secret
 OWNER = Metadata(kind="User", name="alice", namespace="kafka", uid="u")
 SECRET = Secret(
     name="alice",
-    entries={"password": 'é\n"x', "type": "kafka"},
+    entries={"password": 'é\n"x', "type": "kafka", "bytes": "\udcff"},
     labels={"a": "b"},
     annotations={"ottla.dev/user": "alice"},
 )

@@ -18,7 +18,7 @@ from ottla_operator.model.secret import Secret
 OWNER = Metadata(kind="User", name="alice")
 SECRET = Secret(
     name="alice",
-    entries={"password": 'é\r\n"x', "type": "kafka"},
+    entries={"password": 'é\r\n"x', "type": "kafka", "bytes": "\udcff"},
     labels={"a": "b"},
     annotations={"ottla.dev/user": "alice"},
 )
