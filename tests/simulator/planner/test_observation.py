@@ -38,7 +38,7 @@ class World:
         loop = SimulatedEventLoop(self.cluster, f"operator{node_id}")
 
         async def ask() -> ResultT:
-            async with ottla_admin.connector()(f"node{node_id}:9092") as brokers:
+            async with ottla_admin.connector()(f"node{node_id}:9092", {}) as brokers:
                 return await question(brokers)
 
         task = loop.create_task(ask())
