@@ -15,6 +15,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.metrics.network import NetworkMetrics
@@ -93,7 +94,7 @@ class Reactor:
         self._ready_count = 1
         self._selector = selectors.DefaultSelector()
         self._links: dict[ConnectionId, Link] = {}
-        self._next_id = 1
+        self._ids = count(1)
         self._stopping = False
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -156,24 +157,24 @@ class Reactor:
     def run(self, core: Core) -> None:
         """Drive ``core`` until `stop`."""
         self._core = core
-        select = self._selector.select
-        handshakes = self._handshakes
+        select, posted, lingering = self._selector.select, self._posted, self._lingering
+        handshakes, doors, unread = self._handshakes, self._doors, self._unread
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
             ready = select(0) or select(self._timeout_s())
             self._ready_count = len(ready)
             for key, events in ready:
                 key.data(events)
-            while self._posted:
-                self._posted.popleft()()
+            while posted:
+                posted.popleft()()
             if handshakes is not None:
                 self._read_on()
                 handshakes.turn()
-            self._doors.turn()
-            if self._lingering:
+            doors.turn()
+            if lingering:
                 self._drop_lingering()
-            if self._unread.links:
-                self._unread.turn()
+            if unread.links:
+                unread.turn()
             core.tick()
 
     def close(self) -> None:
@@ -196,18 +197,20 @@ class Reactor:
         link = self._links.get(connection)
         if link is None or link.closing:
             return True
-        was_empty = not link.outbox
+        outbox = link.outbox
+        was_empty = not outbox
         for chunk in chunks:
-            link.outbox.append(chunk)
+            outbox.append(chunk)
             link.outbox_bytes += len(chunk)
             if chunk.__class__ is FileSlice:
                 link.file_bytes += len(chunk)
         # Requests that came in one read are answered in one write: `_read` flushes.
-        if was_empty and link is not self._being_read:
-            self._flush(link)
-            self._watch(link)
-        if (link.outbox or link.tls is not None) and link is not self._being_read:
-            self._unread.note(link, has_moved=False)
+        if link is not self._being_read:
+            if was_empty:
+                self._flush(link)
+                self._watch(link)
+            if outbox or link.tls is not None:
+                self._unread.note(link, has_moved=False)
         link.told_to_wait = link.outbox_bytes > _QUEUED_BYTES_MAX
         return not link.told_to_wait
 
@@ -250,7 +253,7 @@ class Reactor:
 
     def connect(self, endpoint: Endpoint, listener: str) -> ConnectionId:
         """See `ports.Network`; ``listener`` decides whether the connection is secured, and how."""
-        connection = self._take_id()
+        connection = next(self._ids)
         if self._handshakes is not None:
             self._handshakes.expect(connection, endpoint, listener)
         self._dialer.dial(connection, endpoint)
@@ -280,7 +283,7 @@ class Reactor:
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
         assert self._core is not None
-        link = self._adopt(self._take_id(), sock)
+        link = self._adopt(next(self._ids), sock)
         if not self._core.accepted(link.id, listener=name, peer=peer, dialled=endpoint_of(sock.getsockname())):
             self._drop(link)
             return
@@ -302,10 +305,6 @@ class Reactor:
             _, link = self._lingering.popleft()
             if link.id in self._links:
                 self._drop(link)
-
-    def _take_id(self) -> ConnectionId:
-        self._next_id += 1
-        return self._next_id - 1
 
     def _adopt(self, connection: ConnectionId, sock: socket.socket) -> Link:
         link = self._links[connection] = Link(connection, sock)
@@ -441,13 +440,13 @@ class Reactor:
 
     def _flush(self, link: Link) -> None:
         """Send what the socket takes of the outbox, and of files no more than the connection's share of a turn."""
-        left_before = link.file_bytes
+        left = link.file_bytes
         try:
             if link.tls is not None:
                 link.tls.flush()
             while link.outbox and not link.is_warming:
-                is_file = isinstance(link.outbox[0], FileSlice)
-                if not (self._send_file(link, left_before) if is_file else self._send_buffers(link)):
+                is_file = link.outbox[0].__class__ is FileSlice
+                if not (self._send_file(link, left) if is_file else self._send_buffers(link)):
                     return
         except BlockingIOError:
             return
