@@ -142,6 +142,9 @@ class Session:
         is_trust_new = any(isinstance(step, WriteSecret) for step in result.done)
         is_settled = isinstance(result.verdict, Reached | Underway)
         if cluster.tls is not None and (is_trust_new or is_settled) and not dry_run:
+            # Where clients begin is what this pass has found.
+            document["status"] = status(document, result, now=_now())
+            self._directory.write(document)
             # Nobody else brings new trust to Users here, nor new certificates in the place of those that end.
             for user in self._directory.objects("User"):
                 outcome = await self._user_pass(user, dry_run=False)

@@ -1,4 +1,7 @@
-"""A laptop that was off until its certificates, or their authorities, had ended: the next `ottla up` is enough."""
+"""A locked cluster of a laptop and its Users: what the next `ottla up` or `ottla apply` makes of both.
+
+That includes a laptop that was off until its certificates, or their authorities, had ended.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ from ottla_operator.hosts.local import LocalHost
 from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
+from ottla_operator.local.manifests import desired_by_user
 from ottla_operator.model.certificates import facts, instant
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
@@ -102,3 +106,14 @@ def test_certificate_of_a_user_is_renewed_though_the_cluster_needs_nothing(state
 
     assert outcome.exit_code == ExitCode.OK, outcome
     assert asyncio.run(comes_in(state_dir, "bob"))
+
+
+def test_users_follow_the_listeners_of_the_cluster(state_dir: Path) -> None:
+    document = desired_by_user(StateDirectory(state_dir).objects("Cluster")[0])
+    document["spec"]["listeners"].reverse()
+
+    (outcome,) = local.apply([document], state_dir=state_dir, timeout_s=TIMEOUT_S)
+
+    assert outcome.exit_code == ExitCode.OK, outcome
+    for user in USERS:
+        assert asyncio.run(comes_in(state_dir, user))
