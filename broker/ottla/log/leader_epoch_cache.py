@@ -23,7 +23,7 @@ class LeaderEpochCache:
 
     Attributes:
         latest_epoch: the newest known epoch; -1 when none is.
-        change_count: how often the file was replaced, for whoever syncs it.
+        change_count: how often the file was replaced, for whoever syncs it; one that was loaded unsynced counts.
     """
 
     __slots__ = ("_disk", "_entries", "change_count", "latest_epoch", "path")
@@ -35,14 +35,19 @@ class LeaderEpochCache:
         self.latest_epoch: LeaderEpoch = UNDEFINED_EPOCH
         self.change_count = 0
 
-    def load(self) -> None:
+    def load(self, *, is_synced: bool = True) -> None:
         """Read the file; none is as good as an empty one.
+
+        Args:
+            is_synced: whether the platter has it for certain. What a killed process wrote may be in the cache alone.
 
         Raises:
             StorageError: the disk refused.
             MalformedFileError: it is, or its entries do not ascend.
         """
         text = read_text(self._disk, self.path)
+        if text is not None and not is_synced:
+            self.change_count += 1
         entries = tuple(parse_epochs(text, self.path)) if text is not None else ()
         for earlier, later in pairwise(entries):
             if later.epoch <= earlier.epoch or later.start_offset < earlier.start_offset:

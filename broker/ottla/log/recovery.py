@@ -246,7 +246,7 @@ class LogLoader:
     def _load_epochs(self) -> bool:
         """Read the epochs; return False when the file is damaged, which only a crash excuses."""
         try:
-            self._epochs.load()
+            self._epochs.load(is_synced=self._was_clean_shutdown)
         except MalformedFileError:
             if self._was_clean_shutdown:
                 raise

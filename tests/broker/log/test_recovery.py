@@ -293,6 +293,18 @@ def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(
         open_log(was_clean_shutdown=True)
 
 
+def test_an_epoch_file_that_a_crash_left_unsynced_is_on_the_platter_after_a_clean_stop(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    """Seed 324: killed, started, stopped in order; then power was lost, and the file torn in spite of the marker."""
+    append(open_log(), make_batch(1), leader_epoch=3)
+    disk.kill()
+    open_log().close()
+    disk.crash()
+
+    assert open_log(was_clean_shutdown=True).latest_epoch == 3
+
+
 def test_an_epoch_file_that_the_disk_refuses_to_read_is_not_taken_for_damaged(
     open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
 ) -> None:
