@@ -207,6 +207,7 @@ def test_peers_that_are_sent_files_share_a_turn_of_the_loop(
     with serve(lambda _: [FileSlice(file, at, slice_bytes) for at in range(0, 8 << 20, slice_bytes)]) as served:
         crowd = [served.connect() for _ in range(16)]
         served.wait_until(lambda: len([each for each in served.core.events if "accepted" in each]) == 16)
+        served.wait_until(lambda: served.metrics.open_handshakes == 0)
         is_held, all_asked = threading.Event(), threading.Event()
         served.reactor.post(lambda: (is_held.set(), all_asked.wait()))
         assert is_held.wait(30)
