@@ -32,6 +32,21 @@ def properties(nodes: str, controllers: str) -> dict[str, str]:
     return said
 
 
+def logs_of_a_kill(cluster: Any) -> str:
+    """Send records while the active controller is killed and comes back; return what all nodes said of it all."""
+    cluster.create_topic("t", partitions=3)
+    ledger = cluster.ledger("t")
+    ledger.start()
+    ledger.send(300)
+    victim = cluster.active_controller()
+    cluster.nodes[victim].kill()
+    cluster.restart(victim)
+    cluster.wait_in_sync("t")
+    ledger.stop()
+    ledger.check(cluster.read_all("t", 3))
+    return "".join(node.log_text() for node in cluster.nodes.values())
+
+
 @pytest.mark.parametrize(
     ("nodes", "controllers", "reauth_ms"),
     [
@@ -55,18 +70,8 @@ def test_nodes_log_in_at_each_other(
         **properties(nodes, controllers),
     )
     cluster.start()
-    cluster.create_topic("t", partitions=3)
-    ledger = cluster.ledger("t")
-    ledger.start()
-    ledger.send(300)
-    victim = cluster.active_controller()
-    cluster.nodes[victim].kill()
-    cluster.restart(victim)
-    cluster.wait_in_sync("t")
-    ledger.stop()
+    logs = logs_of_a_kill(cluster)
 
-    ledger.check(cluster.read_all("t", 3))
-    logs = "".join(node.log_text() for node in cluster.nodes.values())
     assert "node-secret" not in logs
     assert "cannot log in" not in logs
     assert "was not renewed" not in logs
@@ -116,18 +121,8 @@ def test_nodes_log_in_at_each_other_with_a_token_that_somebody_renews(
     cluster.start()
     first = issuer.token.read_text()
     issuer.renew(seconds=3_600)
-    cluster.create_topic("t", partitions=3)
-    ledger = cluster.ledger("t")
-    ledger.start()
-    ledger.send(300)
-    victim = cluster.active_controller()
-    cluster.nodes[victim].kill()
-    cluster.restart(victim)
-    cluster.wait_in_sync("t")
-    ledger.stop()
+    logs = logs_of_a_kill(cluster)
 
-    ledger.check(cluster.read_all("t", 3))
-    logs = "".join(node.log_text() for node in cluster.nodes.values())
     assert first not in logs
     assert issuer.token.read_text() not in logs
     assert "was not renewed" not in logs
