@@ -56,19 +56,21 @@ class ScramImage:
 
     Attributes:
         decoy_secret: what users that are not there are made up from; None where the log has none, as Kafka's.
-        forms: how many of a mechanism's credentials have which form.
+        forms: how many of each mechanism's credentials have which form.
     """
 
     credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=dict)
     decoy_secret: bytes | None = field(default=None, repr=False)
-    forms: Mapping[ScramMechanism, Mapping[CredentialForm, int]] = field(default_factory=dict, repr=False)
+    forms: Mapping[ScramMechanism, Mapping[CredentialForm, int]] = field(
+        default_factory=lambda: {mechanism: {} for mechanism in ScramMechanism}, repr=False
+    )
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.credentials.get(ScramUser(mechanism, user))
 
     def decoy(self, mechanism: ScramMechanism, user: str, *, default_secret: bytes) -> ScramCredential:
         """Return what is shown of a user without a credential; ``default_secret`` counts where the cluster has none."""
-        return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self.forms.get(mechanism, {}))
+        return decoy(mechanism, user, secret=self.decoy_secret or default_secret, forms=self.forms[mechanism])
 
     def records(self) -> Iterator[MetadataRecord]:
         if self.decoy_secret is not None:
@@ -120,7 +122,7 @@ class ScramDelta:
 
     def _count_forms(self) -> Mapping[ScramMechanism, Mapping[CredentialForm, int]]:
         """Return the image's counts with the changes: to count ten thousand users for each new one would take long."""
-        forms = {mechanism: Counter(self.image.forms.get(mechanism)) for mechanism in ScramMechanism}
+        forms = {mechanism: Counter(self.image.forms[mechanism]) for mechanism in ScramMechanism}
         for user, credential in self.changes.items():
             before = self.image.credentials.get(user)
             if before is not None:

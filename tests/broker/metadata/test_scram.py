@@ -4,7 +4,7 @@ import pytest
 
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
-from ottla.metadata.scram import ScramUser, first_credentials, new_decoy_secret, scram_record
+from ottla.metadata.scram import ScramDelta, ScramImage, ScramUser, first_credentials, new_decoy_secret, scram_record
 from ottla.sasl.scram import ScramCredential, ScramMechanism
 from ottla.simulator.chance import SeededRandom
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -117,3 +117,10 @@ def test_decoys_have_the_iterations_of_the_mechanism_s_users_and_come_from_the_s
     assert shown[0].iterations == 8192
     assert scram.decoy(ALICE.mechanism, "eve", default_secret=b"one").iterations == 4096
     assert without.decoy(BOB.mechanism, "eve", default_secret=b"one") != shown[0]
+
+
+def test_nobody_left_is_the_same_image_as_nobody_ever() -> None:
+    delta = ScramDelta(ScramImage())
+    delta.finish_snapshot()
+
+    assert delta.apply() == ScramImage()
