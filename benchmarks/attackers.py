@@ -9,7 +9,6 @@ for it to be done with its own steps, only for what it makes the node do. Connec
 import base64
 import contextlib
 import errno
-import multiprocessing
 import os
 import resource
 import secrets
@@ -19,14 +18,13 @@ import ssl
 import struct
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Final
 
-from benchmarks import frames
+from benchmarks import beside, frames
 from benchmarks.logins import AUTHENTICATE, HANDSHAKE
 from benchmarks.logins import frame as login_frame
 
@@ -455,35 +453,9 @@ def _client_hello(context: ssl.SSLContext) -> bytes:
     return outgoing.read()
 
 
-@dataclass(kw_only=True)
-class Running:
-    """An attack under way in its process."""
-
-    process: BaseProcess
-    pipe: Connection
-
-    def stop(self) -> tuple[Counter[str], float]:
-        """End it; return what came of it, and the CPU seconds that it used."""
-        self.pipe.send("stop")
-        counts, cpu_s = self.pipe.recv()
-        self.process.join()
-        return counts, cpu_s
-
-
-@contextmanager
-def running(plan: Plan, doors: Doors) -> Iterator[Running]:
-    """Attack from now on."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(plan, doors, theirs))
-    process.start()
-    theirs.close()  # so that its end is noticed
-    ours.recv()
-    try:
-        yield Running(process=process, pipe=ours)
-    finally:
-        process.kill()
-        process.join()
+def running(plan: Plan, doors: Doors) -> AbstractContextManager[beside.Beside[tuple[Counter[str], float]]]:
+    """Attack from now on; its outcome is what came of it, and the CPU seconds that it used."""
+    return beside.running(_work, plan, doors)
 
 
 def _work(plan: Plan, doors: Doors, pipe: Connection) -> None:

@@ -5,17 +5,14 @@ took. One that is sent late because the one before it took long waits from the m
 sent late because this process was not woken in time does not.
 """
 
-import multiprocessing
 import resource
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
-from benchmarks import frames
+from benchmarks import beside, frames
 
 RECORD = b"x" * 1_000
 FETCH_BYTES_MAX = 64 * 1024
@@ -31,35 +28,14 @@ class Sample:
     fetch_ms: float
 
 
-@dataclass(kw_only=True)
-class Honest:
-    """The running client; what it saw is known once it was stopped."""
+def running(
+    address: tuple[str, int], topic: str, rate_per_s: float
+) -> AbstractContextManager[beside.Beside[tuple[list[Sample], float]]]:
+    """Produce and fetch from now on, on partition 0 of ``topic``; returns control when the first record was read.
 
-    process: BaseProcess
-    pipe: Connection
-
-    def stop(self) -> tuple[list[Sample], float]:
-        """Return what it saw, and the CPU seconds that it used."""
-        self.pipe.send("stop")
-        samples, cpu_s = self.pipe.recv()
-        self.process.join()
-        return samples, cpu_s
-
-
-@contextmanager
-def running(address: tuple[str, int], topic: str, rate_per_s: float) -> Iterator[Honest]:
-    """Produce and fetch from now on, on partition 0 of ``topic``; returns control when the first record was read."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(address, topic, rate_per_s, theirs))
-    process.start()
-    theirs.close()  # so that its end is noticed
-    ours.recv()
-    try:
-        yield Honest(process=process, pipe=ours)
-    finally:
-        process.kill()
-        process.join()
+    Its outcome is what it saw, and the CPU seconds that it used.
+    """
+    return beside.running(_work, address, topic, rate_per_s)
 
 
 def _work(address: tuple[str, int], topic: str, rate_per_s: float, pipe: Connection) -> None:

@@ -5,14 +5,13 @@ has its acknowledgement.
 """
 
 import logging
-import multiprocessing
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
+from benchmarks import beside
 from confluent_kafka import KafkaError, Message, Producer
 
 FLUSH_TIMEOUT_S = 90
@@ -53,16 +52,13 @@ class _Listener(logging.Handler):
 class Load:
     """The running producer; its outcome is known once it was stopped."""
 
-    process: BaseProcess
-    pipe: Connection
+    work: beside.Beside[Outcome]
     outcomes: list[Outcome] = field(default_factory=list)
 
     def stop(self) -> Outcome:
         """Send no more, wait until everything has its answer, and return what became of it."""
         if not self.outcomes:
-            self.pipe.send("stop")
-            self.outcomes.append(self.pipe.recv())
-            self.process.join()
+            self.outcomes.append(self.work.stop())
         return self.outcomes[0]
 
 
@@ -74,20 +70,11 @@ def running(
 
     ``debug`` names the contexts of which librdkafka is to tell what it does.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
     settings = {"bootstrap.servers": bootstrap_server, "linger.ms": linger_ms, "log_level": 0}
     if debug is not None:
         settings |= {"debug": debug, "log_level": 7}
-    process = context.Process(target=_send, args=(settings, topic, partitions, rate_per_s, theirs))
-    process.start()
-    theirs.close()  # so that its end is noticed
-    ours.recv()
-    try:
-        yield Load(process=process, pipe=ours)
-    finally:
-        process.kill()
-        process.join()
+    with beside.running(_send, settings, topic, partitions, rate_per_s) as work:
+        yield Load(work=work)
 
 
 def _send(settings: dict[str, object], topic: str, partitions: int, rate_per_s: int, pipe: Connection) -> None:
