@@ -1,9 +1,8 @@
 """Crowds that mean ill, each in a process of its own that yields its core to whoever else wants it.
 
 An attack opens connections, at once or at a steady rate, and does with each what it is named for until it is told to
-stop. Its process has the scheduling policy of idle work, where the system knows one: node and honest client never wait
-for it to be done with its own steps, only for what it makes the node do. Connections come from several addresses of
-127.0.0.0/8.
+stop. Its process runs where others leave a core (`benchmarks.cores`): node and honest client never wait for it to be
+done with its own steps, only for what it makes the node do. Connections come from several addresses of 127.0.0.0/8.
 """
 
 import base64
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from benchmarks import beside, frames
+from benchmarks import beside, cores, frames
 from benchmarks.logins import AUTHENTICATE, HANDSHAKE
 from benchmarks.logins import frame as login_frame
 
@@ -460,8 +459,7 @@ def running(plan: Plan, doors: Doors) -> AbstractContextManager[beside.Beside[tu
 
 def _work(plan: Plan, doors: Doors, pipe: Connection) -> None:
     lift_descriptor_limit()
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    cores.put_last()
     attack = Attack(plan, doors)
     pipe.send("ready")
     attack.run_until(pipe.poll)

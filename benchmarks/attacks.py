@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import attackers, compare, frames, honest_client, measure, results, startup
+from benchmarks import attackers, compare, cores, frames, honest_client, measure, results, startup
 from confluent_kafka.admin import AdminClient, NewTopic
 
 HOST = "127.0.0.1"
@@ -291,6 +291,8 @@ def attack_new_node(name: str, arguments: argparse.Namespace) -> Outcome:
         tempfile.TemporaryDirectory(prefix="attacks-") as folder,
         running(Path(folder), arguments.ottla_command, attackers.PLANS[name].topic) as target,
     ):
+        if arguments.first:
+            cores.put_first(target.process.pid)
         outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate)
     measure.progress("  " + table([outcome]).splitlines()[-1])
     return outcome
@@ -305,12 +307,19 @@ def main() -> None:
     options.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
     options.add_argument("--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; go on with what is missing")
     options.add_argument("--most", type=int, default=len(attackers.PLANS), help="so many attacks in this run")
+    options.add_argument(
+        "--first",
+        action="store_true",
+        help="node and honest client go before other work (Linux; as root, in setsid)",
+    )
     arguments = options.parse_args()
     chosen = arguments.only.split(",") if arguments.only else list(attackers.PLANS)
     unknown = set(chosen) - set(attackers.PLANS)
     if unknown:
         options.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
     attackers.lift_descriptor_limit()
+    if arguments.first:
+        cores.put_first(os.getpid())
     # What is told to end ends its node, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes = {} if arguments.raw is None or not arguments.raw.exists() else read(arguments.raw)

@@ -52,6 +52,9 @@ class Cluster:
     kafka_command: str | None = None
     """Formats (``--format-only``) or becomes (``--node I --foreground``) JVM Kafka nodes; {dir} and {port} in it."""
 
+    properties: str = ""
+    """Further lines of each node's configuration."""
+
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -83,7 +86,7 @@ class Cluster:
                 controller_port=self.port_base + 99 + node,
                 data=config.parent / "data",
             )
-            config.write_text(text)
+            config.write_text(text + self.properties.format(admin_port=self.port_base + 199 + node))
             command = [sys.executable, "-m", "ottla", "format", f"--cluster-id={ids[0]}", "--config", str(config)]
             subprocess.run([*command, "--initial-controllers", voters], check=True, stdout=subprocess.DEVNULL)
 
@@ -226,9 +229,16 @@ class View:
 
 
 @contextmanager
-def running(system: str, directory: Path, port_base: int, kafka_command: str | None) -> Iterator[tuple[Cluster, float]]:
-    """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created."""
-    cluster = Cluster(system=system, directory=directory, port_base=port_base, kafka_command=kafka_command)
+def running(
+    system: str, directory: Path, port_base: int, kafka_command: str | None, properties: str = ""
+) -> Iterator[tuple[Cluster, float]]:
+    """Run a fresh cluster; give it, and the seconds until all serve and a topic of three replicas is created.
+
+    ``properties`` are further lines for nodes of Ottla; ``{admin_port}`` in them is ``port_base`` + 199 + i of node i.
+    """
+    cluster = Cluster(
+        system=system, directory=directory, port_base=port_base, kafka_command=kafka_command, properties=properties
+    )
     cluster.format()
     started = time.perf_counter()
     try:

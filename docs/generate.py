@@ -4,12 +4,14 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
 import click
 
+from ottla.cli.kubernetes.main import FROM_OTTLA
+from ottla.cli.kubernetes.main import cli as kubectl_ottla
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.main import SECTIONS, cli
 from ottla.config.broker_keys import BROKER_KEYS
@@ -39,6 +41,25 @@ Brokers are found at `-b HOST:PORT`, else `$OTTLA_BOOTSTRAP`, else the cluster o
 | 130 | interrupted by Ctrl-C |
 """
 
+KUBECTL_INTRODUCTION = """\
+## On Kubernetes: `kubectl ottla`
+
+`pip install ottla` puts the plugin where kubectl finds it. It uses kubectl's own context and rights: who may read
+and change the Cluster object may see and steer it. `-n`, `--context` and `--kubeconfig` are kubectl's; `--cluster`
+names the Cluster where a namespace has several.
+
+`topic`, `produce`, `consume`, `user`, `acl`, `quota`, `broker`, `partition`, `reassign`, `quorum`, `group` and
+`doctor` are those of `ottla`, through a `kubectl port-forward` to each broker that they talk to: nothing has to be
+reachable from outside. With TLS they come in by the Secret `CLUSTER-operator`, or by that of a User (`--user alice`).
+
+```sh
+kubectl ottla status
+kubectl ottla topic list
+echo hello | kubectl ottla --user alice produce greetings
+kubectl ottla consume greetings -n 1
+```
+"""
+
 CONFIGURATION_INTRODUCTION = """\
 # Configuration
 
@@ -62,14 +83,20 @@ STANDINGS = {
 def cli_page() -> str:
     """Return ``cli.md``: every command with its examples and options."""
     parts = [NOTICE, CLI_INTRODUCTION]
-    context = click.Context(cli)
     for title, entries in SECTIONS.items():
-        parts.append(f"## {title}\n")
-        for name in entries:
-            command = cli.get_command(context, name)
-            assert command is not None
-            parts += [_command_text(f"ottla {words}", leaf) for words, leaf in _leaves(name, command)]
+        parts += [f"## {title}\n", *_commands("ottla", cli, entries)]
+    parts.append(KUBECTL_INTRODUCTION)
+    own = [name for name in kubectl_ottla.list_commands(click.Context(kubectl_ottla)) if name not in FROM_OTTLA]
+    parts += _commands("kubectl ottla", kubectl_ottla, own)
     return "\n".join(parts)
+
+
+def _commands(root: str, group: click.Group, names: Iterable[str]) -> Iterator[str]:
+    context = click.Context(group)
+    for name in names:
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from (_command_text(f"{root} {words}", leaf) for words, leaf in _leaves(name, command))
 
 
 def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:

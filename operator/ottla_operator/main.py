@@ -1,160 +1,218 @@
 """Assembles the operator and runs it until it is told to stop: ``python -m ottla_operator``.
 
-Side by side on one event loop: kopf (watches, which mark keys dirty), the workers, the resync, and HTTP. When one of
-them ends, the process does: Kubernetes starts it again, and the first resync brings it up to date.
+First it stands by, until the Lease says that it leads. Then run side by side: kopf's watches, which mark keys dirty,
+the workers, the resync, and whoever renews the Lease. HTTP is served all the time. When one part ends, the process
+does: Kubernetes starts it again, and another one leads meanwhile.
 """
 
 import asyncio
 import logging
 import random
 import signal
+import socket
 import sys
-from collections.abc import Coroutine
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 import kopf
 from aiohttp import web
 
-from ottla_operator import handlers
 from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import Connect
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.clients.kubernetes_api import KubernetesApi
 from ottla_operator.controller import Controller
-from ottla_operator.errors import ApiError, OperatorError
+from ottla_operator.errors import ApiError, LeadershipLostError, OperatorError
 from ottla_operator.hosts.kubernetes import KubernetesHost
+from ottla_operator.leadership import Leadership
 from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.model.document import GROUP
+from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.probes import Probes
 from ottla_operator.settings import Settings
+from ottla_operator.watch_health import WatchHealth
+from ottla_operator.watches import Watches, kopf_settings, login, watch_targets
 
 logger = logging.getLogger(__name__)
 
 _RESYNC_JITTER = 0.1
 _RETRY_S = 5.0
-"""After a listing that failed; before the first one the operator is not ready."""
+"""After a listing that failed."""
+_PASS_S_MAX = 300.0
+"""Calls have limits of seconds; a pass that takes so long hangs, and would keep its cluster for ever."""
 
 
 def main() -> int:
     """Run the operator; return the exit code."""
     try:
         settings = Settings.from_environment()
-        logging.basicConfig(
-            level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stdout
-        )
-        # One line per event that a handler saw is more than anybody reads.
-        logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+        _set_up_logging(settings)
         asyncio.run(run(settings, ottla_admin.connector()))
+    except LeadershipLostError as error:
+        logger.error("%s; ends, so that nothing is done twice", error)
+        return 1
     except (OperatorError, kopf.LoginError, ValueError, OSError) as error:
         print(f"ottla-operator: {error}", file=sys.stderr)
         return 1
     return 0
 
 
+def _set_up_logging(settings: Settings) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stdout
+    )
+    # One line per event that a handler saw is more than anybody reads.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    # Each try of each watch, while the API server is away; `Watches` says when one opens or does not.
+    logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
+    # That it does not handle signals in a thread of its own.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+
+
+@dataclass(slots=True)
+class Events:
+    """What parts of the process tell each other."""
+
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Every object is known."""
+    gap: asyncio.Event = field(default_factory=asyncio.Event)
+    """Events may have been missed: list again soon."""
+
+
 async def run(settings: Settings, connect: Connect) -> None:
     """Run until SIGTERM or SIGINT, or until a part fails; ``connect`` is the way to brokers."""
-    kopf_settings = kopf_configuration()
-    metrics = OperatorMetrics()
-    async with KubernetesApi(lambda: login(kopf_settings)) as api:
+    stop, metrics = asyncio.Event(), OperatorMetrics()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        leadership: Leadership | None = None
+        if settings.lease_namespace:
+            # A session of its own: renewals never wait behind others' requests, and are sent before anything else may.
+            lease_api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called))
+            leadership = Leadership(
+                lease_api,
+                namespace=settings.lease_namespace,
+                name=settings.lease_name,
+                identity=f"{settings.pod_name or socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+            )
+        may_write: Callable[[], bool] = leadership.may_write if leadership is not None else lambda: True
+        api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called, may_write=may_write))
         controller = Controller(
             api,
-            lambda namespace: KubernetesHost(api, namespace, settings.default_image),
-            connect,
+            lambda namespace: KubernetesHost(api, namespace, settings.default_image, settings.pods),
+            leaders_only(connect, may_write),
             namespaces=settings.watch_namespaces,
             metrics=metrics,
         )
-        probes = Probes(controller.queue, metrics, stall_s=settings.stall_s)
-        stop, listed = asyncio.Event(), asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        parts: list[Coroutine[Any, Any, None]] = [
-            _serve(probes, settings),
-            _resync(controller, probes, settings, listed),
-            _watch(controller, kopf_settings, settings, stop),
-            *(_work(controller, listed) for _ in range(settings.workers)),
+        health = WatchHealth(watch_targets(settings.watch_namespaces), monotonic())
+        probes = Probes(
+            controller.queue,
+            health,
+            metrics,
+            leadership=leadership,
+            stall_s=settings.stall_s,
+            watch_stall_s=settings.watch_stall_s,
+        )
+        events = Events()
+        watches = Watches(
+            api,
+            controller,
+            namespaces=settings.watch_namespaces,
+            health=health,
+            told=metrics.called,
+            gap=events.gap.set,
+            login=login,
+        )
+        work = [
+            watches.run(),
+            _resync(controller, probes, settings, events),
+            *(_work(controller, events.listed) for _ in range(settings.workers)),
         ]
-        await _until_one_ends(parts, stop)
+        await _until_one_ends([_serve(probes, settings), _lead(leadership, probes, health, work)], stop)
 
 
-def kopf_configuration() -> kopf.OperatorSettings:
-    """Return kopf's settings: its own marks under our name, bounded watches, no events of its own."""
-    settings = kopf.OperatorSettings()
-    settings.persistence.finalizer = f"{GROUP}/kopf"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
-    settings.posting.enabled = False
-    # The CRDs are there before the operator is; not looking for new ones saves a cluster-wide permission.
-    settings.scanning.disabled = True
-    # A watch that the server or a proxy forgot must end by itself.
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 310
-    settings.watching.connect_timeout = 30
-    settings.networking.request_timeout = 60
-    return settings
+def _login() -> kopf.ConnectionInfo:
+    return login(kopf_settings())
 
 
-def login(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
-    """Return the credentials of the pod's service account, else those of KUBECONFIG.
+def leaders_only(connect: Connect, may_write: Callable[[], bool]) -> Connect:
+    """Return ``connect`` for as long as this operator leads."""
 
-    Raises:
-        kopf.LoginError: there are neither.
-    """
-    logger_ = logging.getLogger("ottla_operator.login")
-    found = kopf.login_with_service_account(settings=settings, logger=logger_)
-    found = found or kopf.login_with_kubeconfig(settings=settings, logger=logger_)
-    if found is None:
-        raise kopf.LoginError("no credentials: neither a service account's token nor a KUBECONFIG is there")
-    return found
+    @asynccontextmanager
+    async def guarded(bootstrap_servers: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
+        if not may_write():
+            raise LeadershipLostError(f"{bootstrap_servers} is not asked: this operator does not lead")
+        async with connect(bootstrap_servers, properties) as broker:
+            yield broker
 
-
-def registry(controller: Controller) -> kopf.OperatorRegistry:
-    """Return every handler of this operator."""
-    result = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=result)
-    def credentials(settings: kopf.OperatorSettings, **_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401
-        return login(settings)
-
-    handlers.register(result, controller)
-    return result
+    return guarded
 
 
-async def _watch(
-    controller: Controller, kopf_settings: kopf.OperatorSettings, settings: Settings, stop: asyncio.Event
+async def _lead(
+    leadership: Leadership | None, probes: Probes, health: WatchHealth, work: list[Coroutine[Any, Any, None]]
 ) -> None:
-    await kopf.operator(
-        registry=registry(controller),
-        settings=kopf_settings,
-        standalone=True,
-        clusterwide=not settings.watch_namespaces,
-        namespaces=settings.watch_namespaces,
-        stop_flag=stop,
-    )
+    """Stand by, then do the work until the leadership is lost, or until cancelled, which hands it on."""
+    begun = False
+    try:
+        if leadership is not None:
+            await leadership.acquire()
+        health.tried("not opened yet", monotonic())
+        probes.leads = begun = True
+        keeping = [leadership.keep()] if leadership is not None else []
+        await _until_one_ends([*work, *keeping], asyncio.Event())
+    finally:
+        if not begun:
+            for part in work:
+                part.close()
+        # Only now: nobody writes any more.
+        if leadership is not None:
+            await leadership.release()
 
 
 async def _work(controller: Controller, listed: asyncio.Event) -> None:
     """Reconcile for ever, from when every object is known: before, an older one of the same claim may be unseen."""
     await listed.wait()
-    await controller.queue.work(controller.reconcile)
+
+    async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
+        try:
+            async with asyncio.timeout(_PASS_S_MAX):
+                return await controller.reconcile_together(keys)
+        except TimeoutError:
+            more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+            logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, _PASS_S_MAX)
+            return set()
+
+    await controller.queue.work(reconcile)
 
 
-async def _resync(controller: Controller, probes: Probes, settings: Settings, listed: asyncio.Event) -> None:
-    """List all objects for ever; ``listed`` is set after the first time."""
+async def _resync(controller: Controller, probes: Probes, settings: Settings, events: Events) -> None:
+    """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time."""
+    told = ""
     while True:
         wait_s = min(_RETRY_S, settings.resync_s)
+        events.gap.clear()
         try:
             await controller.resync()
-            probes.is_ready = True
-            listed.set()
-            wait_s = settings.resync_s
-        except ApiError as error:
-            if not probes.is_ready:
-                hint = " (are the CRDs installed?)" if error.is_missing else ""
-                raise OperatorError(f"cannot list the objects to look after{hint}: {error}") from error
-            logger.warning("resync failed: %s", error)
-        except (OSError, TimeoutError) as error:
-            logger.warning("resync failed: %s", error)
+            probes.is_listed = True
+            events.listed.set()
+            wait_s, told = settings.resync_s, ""
+        except (ApiError, OSError, TimeoutError) as error:
+            hint = " (are the CRDs installed?)" if isinstance(error, ApiError) and error.is_missing else ""
+            if told != (told := str(error)):
+                logger.warning("cannot list the objects to look after%s: %s", hint, error)
         # Spread, so that operators that were started together do not ask together.
-        await asyncio.sleep(wait_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)))  # noqa: S311
+        await _pause(wait_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)), events.gap)  # noqa: S311
+
+
+async def _pause(wait_s: float, unless: asyncio.Event) -> None:
+    """Wait for so long, or until the event."""
+    try:
+        async with asyncio.timeout(wait_s):
+            await unless.wait()
+    except TimeoutError:
+        pass
 
 
 async def _serve(probes: Probes, settings: Settings) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ottla_operator.errors import OperatorError
+from ottla_operator.model.objects.network_policy import OperatorPods
 
 _PREFIX = "OTTLA_OPERATOR_"
 
@@ -30,9 +31,32 @@ class Settings:
     """Every object is looked at again after this many seconds: repairs what no event told of, and frozen watches."""
 
     stall_s: float = 120.0
-    """The liveness probe fails when a key has been waiting for a worker for longer than this."""
+    """The liveness probe fails when no worker has taken a key for longer than this, though one has been waiting."""
+
+    watch_stall_s: float = 300.0
+    """It fails as well when a watch has given no sign of life for so long; see `watches.WATCH_S`."""
+
+    lease_namespace: str = ""
+    """Where the Lease is that says which operator leads; empty: this is the only one, and there is no Lease."""
+
+    lease_name: str = "ottla-operator"
+
+    pod_name: str = ""
+    """How it calls itself in the Lease; the host's name when empty."""
+
+    own_namespace: str = ""
+    """Where its own pods are, with the labels of ``own_labels``: network policies let these in."""
+
+    own_labels: tuple[tuple[str, str], ...] = ()
 
     log_level: str = "info"
+
+    @property
+    def pods(self) -> OperatorPods | None:
+        """By what its own pods are known; None where they are not, as of an operator outside Kubernetes."""
+        if not self.own_namespace or not self.own_labels:
+            return None
+        return OperatorPods(namespace=self.own_namespace, labels=dict(self.own_labels))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -71,6 +95,14 @@ def _count(text: str) -> int:
     return number
 
 
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    """Read ``name=value,name=value``."""
+    found = [entry.strip().partition("=") for entry in text.split(",") if entry.strip()]
+    if not all(name and is_pair for name, is_pair, _ in found):
+        raise ValueError("it must be name=value,name=value")
+    return tuple((name, value) for name, _, value in found)
+
+
 def _log_level(text: str) -> str:
     if text.lower() not in ("debug", "info", "warning", "error"):
         raise ValueError("it must be debug, info, warning or error")
@@ -85,5 +117,11 @@ _READERS: Mapping[str, Callable[[str], object]] = {
     "workers": _count,
     "resync_s": _positive,
     "stall_s": _positive,
+    "watch_stall_s": _positive,
+    "lease_namespace": str,
+    "lease_name": str,
+    "pod_name": str,
+    "own_namespace": str,
+    "own_labels": _labels,
     "log_level": _log_level,
 }

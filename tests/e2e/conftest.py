@@ -4,20 +4,27 @@ The tests need KUBECONFIG and the images ottla/operator:0.1.0, ottla/broker:0.1.
 `tests/e2e/run` sees to both.
 """
 
+import contextlib
 import json
 import os
 import subprocess
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "ottla-operator"
 OPERATOR_NAMESPACE = "ottla-system"
 OPERATOR_RELEASE = "ottla"
+OPERATOR_LABEL = f"app.kubernetes.io/instance={OPERATOR_RELEASE}"
+"""Of its pods: one leads, the others stand by."""
 COMMAND_TIMEOUT_S = 240
 CLIENT_POD = "client"
 
@@ -56,8 +63,8 @@ class Namespace:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        return run("kubectl", "--namespace", self.name, *arguments, text=text)
+    def kubectl(self, *arguments: str, text: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+        return run("kubectl", "--namespace", self.name, *arguments, text=text, timeout_s=timeout_s)
 
     def apply(self, *documents: Document) -> str:
         return self.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
@@ -76,7 +83,8 @@ class Namespace:
     def wait_for(self, condition: str, *objects: str, timeout_s: int = 180) -> None:
         """Wait until a condition such as ``condition=Ready`` holds; say how the objects are if it does not."""
         try:
-            self.kubectl("wait", f"--for={condition}", f"--timeout={timeout_s}s", *objects)
+            waiting = ("wait", f"--for={condition}", f"--timeout={timeout_s}s", *objects)
+            self.kubectl(*waiting, timeout_s=timeout_s + COMMAND_TIMEOUT_S)
         except CommandFailedError as error:
             raise CommandFailedError(f"{error}\n{self._state()}") from None
 
@@ -86,6 +94,31 @@ class Namespace:
     def condition(self, kind: str, name: str, condition_type: str = "Ready") -> Mapping[str, str]:
         found: list[Mapping[str, str]] = self.get(kind, name)["status"]["conditions"]
         return next(it for it in found if it["type"] == condition_type)
+
+    def change(self, kind: str, name: str, patch: Document) -> None:
+        """Merge ``patch`` into an object, and wait until the operator has begun to look at it as it is now."""
+        self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(patch))
+        generation = self.get(kind, name)["metadata"]["generation"]
+        self.wait_for(f"jsonpath={{.status.observedGeneration}}={generation}", f"{kind}/{name}")
+
+    def eventually(self, claim: Callable[[], object], what: str, timeout_s: float = 180) -> None:
+        """Wait until ``claim()`` holds; say ``what`` did not, and how everything is, if it does not."""
+        deadline_s = time.monotonic() + timeout_s
+        while not claim():
+            assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s\n{self._state()}"
+            time.sleep(0.5)
+
+    def pods(self, cluster: str = "demo") -> dict[str, Document]:
+        """Return the pods of a cluster by name."""
+        found = json.loads(self.kubectl("get", "pods", "-l", f"ottla.dev/cluster={cluster}", "-o", "json"))
+        return {pod["metadata"]["name"]: pod for pod in found["items"]}
+
+    def lives(self, cluster: str = "demo") -> dict[str, tuple[str, int]]:
+        """Return, by pod of a cluster, its uid and how often its container was started anew."""
+        return {
+            name: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
+            for name, pod in self.pods(cluster).items()
+        }
 
     def start_client(self) -> None:
         """Start a pod that has the ottla command and nothing to do with any cluster."""
@@ -108,24 +141,158 @@ class Namespace:
         return self.kubectl("exec", "-i", CLIENT_POD, "--", "ottla", *arguments, text=text or "")
 
     def _state(self) -> str:
-        parts = [
-            self.kubectl("get", "ottla,statefulsets,pods,pvc", "-o", "wide"),
-            self.kubectl("get", "clusters.ottla.dev,topics.ottla.dev,users.ottla.dev", "-o", "yaml"),
-            self.kubectl("get", "events", "--sort-by=.lastTimestamp"),
-            self.kubectl("logs", "-l", "ottla.dev/cluster", "--all-containers", "--tail=30", "--prefix"),
-            run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=50"),
+        here, system = ("kubectl", "--namespace", self.name), ("kubectl", "--namespace", OPERATOR_NAMESPACE)
+        # A container that has not started has no logs, which is no reason to leave out those of the others.
+        logs = ("logs", "--ignore-errors", "--prefix")
+        return "\n".join(
+            _words_of(*command)
+            for command in (
+                (*here, "get", "ottla,statefulsets,pods,pvc", "-o", "wide"),
+                (*here, "get", "clusters.ottla.dev,topics.ottla.dev,users.ottla.dev", "-o", "yaml"),
+                (*here, "get", "events", "--sort-by=.lastTimestamp"),
+                (*here, *logs, "-l", "ottla.dev/cluster", "--all-containers", "--tail=30"),
+                (*system, *logs, "-l", OPERATOR_LABEL, "--tail=50"),
+            )
+        )
+
+
+def _words_of(*command: str) -> str:
+    """Return what a command says, also where it fails: it is asked because something else has failed."""
+    try:
+        return run(*command)
+    except (CommandFailedError, subprocess.TimeoutExpired) as error:
+        return str(error)
+
+
+class PodWatch:
+    """Every change of a cluster's pods while it is entered: who was deleted, and how many were down at a time."""
+
+    def __init__(self, namespace: Namespace, cluster: str = "demo") -> None:
+        self.deleted: list[str] = []
+        """Names, in the order in which they were asked to end."""
+        self.down_most: int = 0
+        """How many of those that were there at the beginning were ever not ready at the same time."""
+        self.history: list[tuple[float, str, str]] = []
+        """Each change of those that were there at the beginning: seconds, pod, and what became of it."""
+        self._expected = set(namespace.pods(cluster))
+        self._ready: set[str] = set()
+        self._command = [
+            *("kubectl", "--namespace", namespace.name, "get", "pods", "-l", f"ottla.dev/cluster={cluster}"),
+            *("--watch", "--output-watch-events", "-o", "json"),
         ]
-        return "\n".join(parts)
+        self._listed = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+        if not self._listed.wait(30):
+            self._end()
+            pytest.fail(f"not all of {sorted(self._expected)} are ready when the watch of them begins")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # What has happened arrives within a moment.
+        time.sleep(1)
+        self._end()
+
+    def _end(self) -> None:
+        self._process.terminate()
+        self._thread.join()
+        self._process.communicate()
+
+    def _follow(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            event = json.loads(line)
+            self._take(event["type"], event["object"])
+
+    def _take(self, kind: str, pod: Document) -> None:
+        name, is_ending = pod["metadata"]["name"], bool(pod["metadata"].get("deletionTimestamp"))
+        conditions = {it["type"]: it["status"] for it in pod.get("status", {}).get("conditions", [])}
+        is_ready = kind != "DELETED" and not is_ending and conditions.get("Ready") == "True"
+        if self._listed.is_set() and name in self._expected and is_ready != (name in self._ready):
+            became = "ready" if is_ready else "deleted" if is_ending else "not ready"
+            self.history.append((round(time.monotonic(), 1), name, became))
+        if is_ready:
+            self._ready.add(name)
+        else:
+            if is_ending and name in self._ready:
+                self.deleted.append(name)
+            self._ready.discard(name)
+        if self._ready >= self._expected:
+            self._listed.set()
+        if self._listed.is_set():
+            self.down_most = max(self.down_most, len(self._expected - self._ready))
+
+
+class Ledger:
+    """A pod that sends numbers to a topic at a steady pace and reads them along; see ledger_client.py."""
+
+    def __init__(self, namespace: Namespace, topic: str, bootstrap: str = "demo-bootstrap:9092") -> None:
+        self.namespace = namespace
+        self.topic = topic
+        self.name = uuid.uuid4().hex[:8]
+        self.pod = f"ledger-{self.name}"
+        self._bootstrap = bootstrap
+
+    def start(self) -> None:
+        container = {
+            "name": "client",
+            "image": "ottla/spark:dev",
+            "command": ["python3", "-c", Path(__file__).with_name("ledger_client.py").read_text(encoding="utf-8")],
+            "args": [self._bootstrap, self.topic, self.name],
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+        spec = {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [container],
+        }
+        self.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.pod}, "spec": spec})
+        self.namespace.wait_ready(f"pod/{self.pod}")
+
+    def check(self) -> Document:
+        """Stop it, and hold what it wrote against what is there: nothing lost, doubled, unread or refused."""
+        phase = self.namespace.get("pod", self.pod)["status"]["phase"]
+        assert phase == "Running", f"{self.pod}: {self.namespace.kubectl('logs', self.pod)}"
+        self.namespace.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
+        self.namespace.wait_for("jsonpath={.status.phase}=Succeeded", f"pod/{self.pod}")
+        said: Document = json.loads(self.namespace.kubectl("logs", self.pod))
+        self.namespace.kubectl("delete", "pod", self.pod)
+        print(f"ledger of {self.topic}: {said['acknowledged']} records, at most {said['stall_s']} s without an answer")
+        assert said["acknowledged"] > 0
+        assert not {name: said[name] for name in ("lost", "doubled", "unread", "failed", "errors") if said[name]}
+        return said
 
 
 class Operator:
     """The operator, installed from its chart as a user would."""
 
-    def install(self) -> None:
+    namespace = OPERATOR_NAMESPACE
+
+    def install(self, *settings: str, chart: Path = CHART) -> None:
+        """Install or upgrade it; ``settings`` are of the form ``image.tag=1``."""
         run(
-            *("helm", "upgrade", "--install", OPERATOR_RELEASE, "charts/ottla-operator"),
+            *("helm", "upgrade", "--install", OPERATOR_RELEASE, str(chart)),
             *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout=120s"),
+            # For Clusters with racks.
+            *("--set", ",".join(("rbac.nodes=true", *settings))),
         )
+
+    def pods(self) -> dict[str, Document]:
+        """Return those that are not about to end, by name."""
+        listed = run("kubectl", "-n", OPERATOR_NAMESPACE, "get", "pods", "-l", OPERATOR_LABEL, "-o", "json")
+        found: list[Document] = json.loads(listed)["items"]
+        return {it["metadata"]["name"]: it for it in found if "deletionTimestamp" not in it["metadata"]}
+
+    def leader(self) -> str:
+        """Return the leader's pod; empty when nobody leads."""
+        lease = run("kubectl", "-n", OPERATOR_NAMESPACE, "get", "lease", OPERATOR_RELEASE, "-o", "json")
+        return str(json.loads(lease)["spec"].get("holderIdentity", "").rpartition("_")[0])
 
     def uninstall(self) -> None:
         run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
@@ -134,8 +301,13 @@ class Operator:
         run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
         run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "status", f"deployment/{OPERATOR_RELEASE}")
 
+    def kill(self) -> None:
+        """End its process at once, without a word to it; another one follows."""
+        selector = f"app.kubernetes.io/name=ottla-operator,app.kubernetes.io/instance={OPERATOR_RELEASE}"
+        run("kubectl", "-n", OPERATOR_NAMESPACE, "delete", "pods", "-l", selector, "--grace-period=0", "--force")
+
     def logs(self) -> str:
-        return run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", f"deployment/{OPERATOR_RELEASE}", "--tail=-1")
+        return run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", "-l", OPERATOR_LABEL, "--tail=-1", "--prefix")
 
 
 @pytest.fixture
@@ -153,9 +325,44 @@ def operator() -> Iterator[Operator]:
     installed.uninstall()
 
 
-@pytest.fixture(scope="module")
-def namespace(operator: Operator) -> Iterator[Namespace]:
-    """A namespace of the module's own that enforces the restricted Pod Security Standard; removed at the end."""
+@pytest.fixture
+def ledger() -> Callable[[Namespace, str], Ledger]:
+    """Start a ledger of a topic in a namespace; its `check` ends it."""
+
+    def start(namespace: Namespace, topic: str, bootstrap: str = "demo-bootstrap:9092") -> Ledger:
+        started = Ledger(namespace, topic, bootstrap)
+        started.start()
+        return started
+
+    return start
+
+
+@pytest.fixture
+def watch_pods() -> Callable[..., contextlib.AbstractContextManager[PodWatch]]:
+    """Return what watches a cluster's pods while it is entered."""
+    return PodWatch
+
+
+@pytest.fixture(scope="session")
+def leaving(operator: Operator) -> Iterator[dict[str, str]]:
+    """Namespaces that were told to go, and whose each was; they go while others are at work.
+
+    All are waited for at the end, which is a test of its own: no finalizer may keep a namespace.
+    """
+    modules: dict[str, str] = {}
+    yield modules
+    for name, module in modules.items():
+        try:
+            run("kubectl", "wait", "--for=delete", f"namespace/{name}", "--timeout=120s")
+        except CommandFailedError as error:
+            pytest.fail(
+                f"the namespace of {module} stays: {error}\n{_words_of('kubectl', 'get', 'ns', name, '-o', 'yaml')}"
+            )
+
+
+@contextlib.contextmanager
+def restricted_namespace(module: str, leaving: dict[str, str]) -> Iterator[Namespace]:
+    """A new namespace that enforces the restricted Pod Security Standard, and is ``leaving`` at the end."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     manifest = {
         "apiVersion": "v1",
@@ -164,5 +371,19 @@ def namespace(operator: Operator) -> Iterator[Namespace]:
     }
     run("kubectl", "create", "-f", "-", text=yaml.safe_dump(manifest))
     yield Namespace(name)
-    # Waiting here is a test of its own: no finalizer may keep a namespace from going.
-    run("kubectl", "delete", "namespace", name, "--timeout=120s")
+    run("kubectl", "delete", "namespace", name, "--ignore-not-found", "--wait=false")
+    leaving[name] = module
+
+
+@pytest.fixture(scope="module")
+def namespace(request: pytest.FixtureRequest, leaving: dict[str, str]) -> Iterator[Namespace]:
+    """A namespace of the module's own, beside an operator."""
+    with restricted_namespace(request.node.name, leaving) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def neighbour(request: pytest.FixtureRequest, leaving: dict[str, str]) -> Iterator[Namespace]:
+    """Another namespace beside the module's own."""
+    with restricted_namespace(request.node.name, leaving) as made:
+        yield made

@@ -12,6 +12,8 @@ from ottla_operator.model.document import KINDS
 
 ROOT = Path(__file__).parents[2]
 Document = dict[str, Any]
+PRUNED = ("services", "networkpolicies", "poddisruptionbudgets")
+"""Kinds of which a Cluster may want fewer than before."""
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -63,11 +65,16 @@ def test_operator_may_do_what_it_does_and_no_more() -> None:
         ("users", "patch"),
         *((f"{kind}/status", "patch") for kind in ("clusters", "topics", "users")),
         *(("secrets", verb) for verb in ("get", "create", "patch", "delete")),
-        *(("statefulsets", verb) for verb in ("get", "list", "watch", "create", "patch")),
-        *((kind, verb) for kind in ("services", "configmaps", "certificates") for verb in ("get", "create", "patch")),
-        ("pods", "list"),
-        ("pods", "delete"),
-        ("persistentvolumeclaims", "list"),
+        *(("statefulsets", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")),
+        *(
+            (kind, verb)
+            for kind in ("configmaps", "serviceaccounts", "certificates")
+            for verb in ("get", "create", "patch")
+        ),
+        # Those of listeners that are gone.
+        ("certificates", "delete"),
+        *((kind, verb) for kind in PRUNED for verb in ("get", "list", "create", "patch", "delete")),
+        *((kind, verb) for kind in ("pods", "persistentvolumeclaims") for verb in ("list", "patch", "delete")),
         ("events", "create"),
     }
 
@@ -77,10 +84,33 @@ def test_operator_of_named_namespaces_has_no_right_elsewhere() -> None:
 
     assert not kind_of(documents, "ClusterRole")
     assert not kind_of(documents, "ClusterRoleBinding")
-    assert {it["metadata"]["namespace"] for it in kind_of(documents, "Role")} == {"a", "b"}
+    roles = [it["metadata"] for it in kind_of(documents, "Role")]
+    assert {it["namespace"] for it in roles if it["name"] != "my-lease"} == {"a", "b"}
+    assert [it["namespace"] for it in roles if it["name"] == "my-lease"] == ["kafka"]
     (deployment,) = kind_of(documents, "Deployment")
-    environment = {it["name"]: it["value"] for it in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+    environment = {it["name"]: it.get("value") for it in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
     assert environment["OTTLA_OPERATOR_WATCH_NAMESPACES"] == "a,b"
+
+
+@pytest.mark.parametrize("namespaces", [{}, {"watchNamespaces": "{a,b}"}], ids=["everywhere", "in-namespaces"])
+def test_operator_reads_machines_by_name_only_and_only_if_asked(namespaces: dict[str, str]) -> None:
+    values = {"rbac.aggregate": "false", **namespaces}
+    without, asked = render("ottla-operator", **values), render("ottla-operator", **values, **{"rbac.nodes": "true"})
+
+    assert not [it for it in without if it["metadata"]["name"] == "my-nodes"]
+    role, binding = [it for it in asked if it["metadata"]["name"] == "my-nodes"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    assert binding["roleRef"]["name"] == "my-nodes"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "my", "namespace": "kafka"}]
+
+
+def test_lease_is_the_only_one_that_operators_may_write() -> None:
+    (role,) = kind_of(render("ottla-operator"), "Role")
+
+    rules = [(rule["resources"], rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]]
+    # A name does not narrow a creation: whoever creates has no name yet.
+    assert rules == [(["leases"], None, ["create"]), (["leases"], ["my"], ["get", "update"])]
+    assert {rule["apiGroups"][0] for rule in role["rules"]} == {"coordination.k8s.io"}
 
 
 def test_nobody_but_the_operator_is_given_secrets() -> None:
@@ -119,13 +149,13 @@ def test_image_of_the_operator(values: dict[str, str], image: str) -> None:
     (deployment,) = kind_of(render("ottla-operator", **values), "Deployment")
 
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
-    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["type"]) == (1, "Recreate")
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["type"]) == (2, "RollingUpdate")
 
 
 @pytest.mark.parametrize(
     ("chart", "value"),
     [
-        ("ottla-operator", "replicas=2"),
+        ("ottla-operator", "replicas=0"),
         ("ottla-operator", "image.digest=latest"),
         ("ottla-operator", "logLevel=loud"),
         ("ottla-operator", "workers=0"),

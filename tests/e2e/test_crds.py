@@ -26,8 +26,30 @@ def topic(**spec: Any) -> Document:
     return {"kind": "Topic", "spec": {**TOPIC, **spec}}
 
 
+def in_sync(least: str, factor: int | None = None) -> Document:
+    """Return a Topic with a min.insync.replicas."""
+    return topic(config={"min.insync.replicas": least}, **({} if factor is None else {"replicationFactor": factor}))
+
+
 def cluster(config: Document | None = None, **pool: Any) -> Document:
     return {"kind": "Cluster", "spec": {"pools": [{**POOL, **pool}], **({"config": config} if config else {})}}
+
+
+def open_to(*namespaces: str) -> Document:
+    return {"kind": "Cluster", "spec": {**CLUSTER, "allowedNamespaces": list(namespaces)}}
+
+
+def window(schedule: str, **more: Any) -> Document:
+    windows = [{"schedule": schedule, "durationMinutes": 60, **more}]
+    return {"kind": "Cluster", "spec": {**CLUSTER, "maintenanceWindows": windows}}
+
+
+def rolling(**policy: Any) -> Document:
+    return {"kind": "Cluster", "spec": {**CLUSTER, "rolling": policy}}
+
+
+def disks(*names: str, **volume: str) -> Document:
+    return {"size": "1Gi", "volumes": [{"name": name, "size": "1Gi", **volume} for name in names]}
 
 
 def user(kind: str = "scram-sha-512", rules: list[Document] | None = None, **spec: Any) -> Document:
@@ -43,6 +65,19 @@ def rule(kind: str, *operations: str, **resource: Any) -> Document:
     return {"resource": {"type": kind, **resource}, "operations": list(operations)}
 
 
+def listener(more: Document | None = None, **words: Any) -> Document:
+    door = {"name": "out", "port": 9094, **words}
+    return {"kind": "Cluster", "spec": {"pools": [POOL], "tls": {}, "listeners": [door], **(more or {})}}
+
+
+def balancer(name: str | None) -> Document:
+    return listener(type="loadbalancer", outside={} if name is None else {"loadBalancerClass": name})
+
+
+def of_release(**spec: Any) -> Document:
+    return {"kind": "Cluster", "spec": {**CLUSTER, **spec}}
+
+
 def without(document: Document, field: str) -> Document:
     shorter = copy.deepcopy(document)
     del shorter["spec"][field]
@@ -50,6 +85,14 @@ def without(document: Document, field: str) -> Document:
 
 
 NEW = [
+    pytest.param(of_release(version="0.2.0"), True, id="release"),
+    pytest.param(of_release(version="0.2.0-rc.1"), True, id="release-candidate"),
+    pytest.param(of_release(version="latest"), False, id="no-release"),
+    pytest.param(of_release(features={"policy": "AfterUpgrade"}), True, id="features-after-an-upgrade"),
+    pytest.param(of_release(features={"policy": "Always"}), False, id="unknown-policy"),
+    pytest.param(of_release(features={"levels": {"metadata.version": 30}}), True, id="level"),
+    pytest.param(of_release(features={"levels": {"metadata.version": "4.3"}}), False, id="level-by-name"),
+    pytest.param(of_release(features={"levels": {"metadata.version": -1}}), False, id="level-below-none"),
     pytest.param(topic(), True, id="smallest-topic"),
     pytest.param(
         topic(topicName="A_b.c-9", replicationFactor=3, config={"retention.ms": "-1"}, deletionPolicy="Delete"),
@@ -78,6 +121,20 @@ NEW = [
     pytest.param(topic(retention=5), False, id="unknown-field"),
     pytest.param(topic(clusterRef={"name": "a", "kind": "b"}), False, id="unknown-field-inside"),
     pytest.param(topic(clusterRef={}), False, id="reference-without-name"),
+    pytest.param(topic(clusterRef={"name": "a", "namespace": "b"}), True, id="cluster-of-another-namespace"),
+    pytest.param(topic(clusterRef={"name": "a", "namespace": "B"}), False, id="namespace-in-capitals"),
+    pytest.param(topic(clusterRef={"name": "a", "namespace": ""}), False, id="empty-namespace"),
+    pytest.param(topic(topicName="__consumer_offsets"), False, id="topic-of-kafka's-own"),
+    pytest.param(topic(topicName="__cluster_metadata"), False, id="topic-of-the-controllers"),
+    pytest.param(topic(topicName="__consumer_offset"), True, id="name-like-kafka's-own"),
+    pytest.param(in_sync("2", 2), True, id="as-many-replicas-as-must-be-in-sync"),
+    pytest.param(in_sync("3", 2), False, id="fewer-replicas-than-must-be-in-sync"),
+    pytest.param(in_sync("10", 9), False, id="numbers-are-no-texts"),
+    pytest.param(in_sync("3"), True, id="replicas-left-to-the-brokers"),
+    pytest.param(in_sync("some", 1), True, id="words-stay-a-matter-of-the-brokers"),
+    pytest.param(in_sync("9999999999", 1), True, id="so-do-numbers-that-are-none"),
+    pytest.param(topic(replicationFactor=1, config={"retention.ms": "1"}), True, id="replicas-and-other-configs"),
+    pytest.param(topic(paused=True), True, id="paused-topic"),
     pytest.param(without(topic(), "partitions"), False, id="partitions-missing"),
     pytest.param(without(topic(), "clusterRef"), False, id="reference-missing"),
     pytest.param(cluster(), True, id="smallest-cluster"),
@@ -90,6 +147,14 @@ NEW = [
         True,
         id="fullest-cluster",
     ),
+    pytest.param(window("0 2 * * 6", timeZone="Europe/Prague"), True, id="maintenance-window"),
+    pytest.param(window("0 2 * *"), False, id="four-fields"),
+    pytest.param(window("0 2 * * 6", durationMinutes=0), False, id="window-of-no-time"),
+    pytest.param(rolling(parallelism="Rack", maxUnavailable=3), True, id="racks-roll-by-threes"),
+    pytest.param(rolling(parallelism="Node"), True, id="nodes-roll-one-by-one"),
+    pytest.param(rolling(parallelism="All"), False, id="unknown-parallelism"),
+    pytest.param(rolling(maxUnavailable=3), False, id="several-nodes-without-racks"),
+    pytest.param(rolling(parallelism="Rack", maxUnavailable=0), False, id="no-node-at-a-time"),
     pytest.param(cluster(nodes=2), False, id="two-controllers"),
     pytest.param(cluster(nodes=3), True, id="three-nodes"),
     pytest.param(cluster(roles=["broker"]), False, id="no-controller"),
@@ -102,6 +167,23 @@ NEW = [
     pytest.param(cluster(storage={"size": "1 GB"}), False, id="size-with-a-space"),
     pytest.param(cluster(storage={"size": 1}), False, id="size-as-number"),
     pytest.param(cluster(storage={}), False, id="no-size"),
+    pytest.param(of_release(scaling={"onScaleUp": "Rebalance", "throttleBytesPerSecond": 1000}), True, id="scaling"),
+    pytest.param(of_release(scaling={"onScaleUp": "None"}), True, id="new-brokers-wait"),
+    pytest.param(of_release(scaling={"onScaleUp": "Some"}), False, id="unknown-way-to-scale"),
+    pytest.param(of_release(scaling={"throttleBytesPerSecond": 999}), False, id="throttle-that-never-ends"),
+    pytest.param(cluster(storage={**disks("d1", "d2"), "onScaleDown": "Delete"}), True, id="disks"),
+    pytest.param(cluster(storage=disks("d1", "d1")), False, id="disk-twice"),
+    pytest.param(cluster(storage=disks("tls")), False, id="disk-of-a-name-that-is-taken"),
+    pytest.param(cluster(storage=disks("d-1")), False, id="dash-in-a-disk"),
+    pytest.param(cluster(template={"affinity": {"nodeAffinity": {}}, "tolerations": [{"a": 1}]}), True, id="template"),
+    pytest.param(cluster(template={"terminationGracePeriodSeconds": 9}), False, id="no-time-to-end"),
+    pytest.param(cluster(template={"imagePullSecrets": [{}]}), False, id="pull-secret-without-a-name"),
+    pytest.param(
+        {"kind": "Cluster", "spec": {**CLUSTER, "rack": {"topologyKey": "a/b"}, "deletionPolicy": "Delete"}},
+        True,
+        id="racks",
+    ),
+    pytest.param({"kind": "Cluster", "spec": {**CLUSTER, "rack": {}}}, False, id="racks-of-no-label"),
     pytest.param(cluster(resources={"limits": {"memory": "lots"}}), False, id="quantity-in-words"),
     pytest.param(cluster(resources={"limits": {"memory": 1.5}}), False, id="quantity-as-fraction"),
     pytest.param(cluster({"node.id": "1"}), False, id="config-of-the-operators"),
@@ -109,6 +191,24 @@ NEW = [
     pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, {**POOL, "name": "b"}]}}, False, id="ids-in-common"),
     pytest.param({"kind": "Cluster", "spec": {"pools": [POOL, BROKERS]}}, True, id="two-pools"),
     pytest.param({"kind": "Cluster", "spec": {}}, False, id="pools-missing"),
+    pytest.param(open_to("team-a", "*", "9"), True, id="open-to-namespaces"),
+    pytest.param(open_to(), True, id="open-to-nobody"),
+    pytest.param(open_to("team-a", "team-a"), False, id="namespace-twice"),
+    pytest.param(open_to("team-*"), False, id="namespace-as-a-pattern"),
+    pytest.param(open_to(""), False, id="open-to-no-name"),
+    pytest.param(listener(type="nodeport", outside={"advertisedHost": "k.example"}), True, id="ports-of-a-host"),
+    pytest.param(listener(type="nodeport", outside={"advertisedHost": "a:1"}), False, id="host-with-a-port"),
+    pytest.param(
+        listener(type="loadbalancer", outside={"advertisedHost": "k-{node}", "annotations": {"a": "{node}"}}),
+        True,
+        id="balancers-with-names",
+    ),
+    pytest.param(listener(type="loadbalancer", outside={"advertisedHost": "k"}), False, id="one-name-for-balancers"),
+    pytest.param(listener(type="nodeport", outside={"loadBalancerClass": "x"}), False, id="class-of-a-port"),
+    pytest.param(listener(type="internal", outside={}), False, id="outside-of-an-internal-listener"),
+    pytest.param(listener(type="nodeport", name="n" * 15), False, id="too-long-a-name-for-services"),
+    pytest.param(listener({"networkPolicy": {}}, allowFrom=[{"podSelector": {}}]), True, id="peers-of-a-listener"),
+    pytest.param(listener(allowFrom=[]), False, id="peers-without-a-policy"),
     pytest.param(user(), True, id="smallest-user"),
     pytest.param(
         user(
@@ -154,6 +254,28 @@ NEW = [
     pytest.param(user(rules=[rule("topic", name="t")]), False, id="no-operations"),
     pytest.param(user(quotas={"producerByteRate": 0}), False, id="limit-of-nothing"),
     pytest.param(user(quotas={"controllerMutationRate": 0.001}), False, id="limit-of-next-to-nothing"),
+    pytest.param(
+        user(
+            quotas={
+                "producerByteRate": 10**12,
+                "consumerByteRate": 10**12,
+                "requestPercentage": 100_000,
+                "controllerMutationRate": 100_000,
+            }
+        ),
+        True,
+        id="highest-limits",
+    ),
+    pytest.param(user(quotas={"producerByteRate": 10**12 + 1}), False, id="too-much-to-send"),
+    pytest.param(user(quotas={"consumerByteRate": 10**12 + 1}), False, id="too-much-to-fetch"),
+    pytest.param(user(quotas={"requestPercentage": 100_001}), False, id="too-many-threads"),
+    pytest.param(user(quotas={"controllerMutationRate": 100_000.5}), False, id="too-many-mutations"),
+    pytest.param(user(userName="User:alice"), False, id="principal-for-a-name"),
+    pytest.param(user(userName="Users:alice"), True, id="name-like-a-principal"),
+    pytest.param(user(rules=[rule("topic", "Read", name="*", patternType="prefix")]), False, id="all-as-a-prefix"),
+    pytest.param(user(rules=[rule("topic", "Read", name="*a", patternType="prefix")]), True, id="prefix-with-a-star"),
+    pytest.param(user(clusterRef={"name": "a", "namespace": "b"}), True, id="user-of-another-namespace"),
+    pytest.param(user(paused=False), True, id="user-that-is-not-paused"),
 ]
 
 CHANGES = [
@@ -165,6 +287,10 @@ CHANGES = [
     pytest.param(topic(), {}, topic(topicName="other"), False, id="renamed"),
     pytest.param(topic(topicName="other"), {}, topic(), False, id="renamed-by-leaving-out"),
     pytest.param(topic(), {}, topic(clusterRef={"name": "elsewhere"}), False, id="moved"),
+    pytest.param(
+        topic(), {}, topic(clusterRef={**TOPIC["clusterRef"], "namespace": "other"}), False, id="moved-by-namespace"
+    ),
+    pytest.param(topic(), {}, topic(paused=True), True, id="paused"),
     pytest.param(topic(replicationFactor=3), {}, topic(replicationFactor=1), True, id="replicas-of-no-topic"),
     pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=1), True, id="the-replicas-there-are"),
     pytest.param(topic(), {"replicationFactor": 1}, topic(replicationFactor=2), True, id="other-replicas"),
@@ -175,11 +301,35 @@ CHANGES = [
     pytest.param(user(userName="bob"), {}, user(), False, id="user-renamed-by-leaving-out"),
     pytest.param(user(), {}, user(clusterRef={"name": "elsewhere"}), False, id="user-moved"),
     pytest.param(user(rules=[]), {}, user(authentication=GIVEN), True, id="user-with-other-password"),
+    pytest.param(
+        user(), {}, user(clusterRef={"name": "nowhere", "namespace": "other"}), False, id="user-moved-by-namespace"
+    ),
+    pytest.param(open_to("team-a"), {}, open_to(), True, id="closed-again"),
+    pytest.param(balancer("x"), {}, balancer("x"), True, id="class-of-balancers-kept"),
+    pytest.param(balancer("x"), {}, balancer("y"), False, id="another-class-of-balancers"),
+    pytest.param(balancer(None), {}, balancer("x"), False, id="class-of-balancers-given"),
+    pytest.param(listener(type="nodeport"), {}, balancer("x"), True, id="ports-become-balancers"),
     pytest.param(cluster(), {}, cluster({"num.partitions": "3"}), True, id="cluster-config"),
     pytest.param(cluster(), {}, cluster(name="other"), False, id="pool-renamed"),
     pytest.param(cluster(), {}, cluster(nodes=3), True, id="more-nodes"),
     pytest.param(cluster(), {}, cluster(firstNodeId=1), False, id="other-ids"),
-    pytest.param(cluster(), {}, cluster(storage={"size": "2Gi"}), False, id="storage-grown"),
+    pytest.param(cluster(), {}, cluster(storage={"size": "2Gi"}), True, id="storage-grown"),
+    pytest.param(cluster(), {}, cluster(storage={"size": "1024Mi"}), True, id="storage-in-other-words"),
+    pytest.param(cluster(), {}, cluster(storage={"size": "1023Mi"}), False, id="storage-shrunk"),
+    pytest.param(cluster(), {}, cluster(storage={"size": "1G"}), False, id="storage-shrunk-by-its-unit"),
+    pytest.param(cluster(), {}, cluster(storage=disks("d1")), True, id="disk-added"),
+    pytest.param(cluster(storage=disks("d1")), {}, cluster(storage=disks("d0", "d1")), True, id="second-disk-added"),
+    pytest.param(cluster(storage=disks("d1")), {}, cluster(storage=disks("d0")), False, id="disk-renamed"),
+    pytest.param(cluster(storage=disks("d1")), {}, cluster(), False, id="disk-removed"),
+    pytest.param(cluster(storage=disks("d1")), {}, cluster(storage=disks("d1", size="2Gi")), True, id="disk-grown"),
+    pytest.param(cluster(storage=disks("d1")), {}, cluster(storage=disks("d1", size="1Mi")), False, id="disk-shrunk"),
+    pytest.param(
+        cluster(storage=disks("d1")),
+        {},
+        cluster(storage=disks("d1", storageClassName="x")),
+        False,
+        id="disk-of-a-class",
+    ),
     pytest.param(
         cluster(), {}, cluster(storage={"size": "1Gi", "storageClassName": "x"}), False, id="storage-class-given"
     ),

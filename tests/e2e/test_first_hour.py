@@ -72,10 +72,10 @@ def test_cluster_and_topic_become_ready(demo: Demo) -> None:
 
 def test_objects_show_at_a_glance_how_they_are(demo: Demo) -> None:
     clusters = demo.namespace.kubectl("get", "clusters.ottla.dev").splitlines()
-    topics = demo.namespace.kubectl("get", "topic.ottla.dev", "greetings", "-o", "wide").splitlines()
+    topics = demo.namespace.kubectl("get", "topic.ottla.dev", "greetings").splitlines()
 
-    assert clusters[0].split() == ["NAME", "NODES", "READY", "NODES", "READY", "AGE"]
-    assert clusters[1].split()[:4] == ["demo", "1", "1", "True"]
+    assert clusters[0].split() == ["NAME", "NODES", "READY", "NODES", "READY", "REASON", "AGE"]
+    assert clusters[1].split()[:5] == ["demo", "1", "1", "True", "Ready"]
     assert topics[0].split() == ["NAME", "CLUSTER", "PARTITIONS", "RF", "READY", "REASON", "AGE"]
     assert topics[1].split()[:6] == ["greetings", "demo", "3", "1", "True", "AsSpecified"]
 

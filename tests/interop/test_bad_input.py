@@ -15,7 +15,8 @@ from typing import Any
 
 import cramjam
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from crc32c import crc32c
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
@@ -321,6 +322,29 @@ class TestProduce:
 
         assert log.stat().st_size == size_bytes
         assert admin.list_topics(timeout=30).topics[topic].error is None
+
+
+class TestHangUps:
+    def test_what_was_sent_with_acks_0_before_a_hang_up_is_kept(
+        self, victim: Any, eventually: Callable[..., Any]
+    ) -> None:
+        """Many requests at once have to wait for their turn; their sender does not wait for anything."""
+        admin = AdminClient({"bootstrap.servers": victim.bootstrap})
+        admin.create_topics([NewTopic("left-behind", 1, 1)])["left-behind"].result(timeout=30)
+        place = TopicPartition("left-behind", 0)
+        request = produce_request(batch(record() + record(1), count=2), topic="left-behind", acks=0)
+        eventually(lambda: produce_error(victim, produce_request(batch(), topic="left-behind")) == 0)
+        first = end_of(admin, place)
+
+        with socket.create_connection(victim.address, timeout=TIMEOUT_S) as connection:
+            connection.sendall(request * 2_000)
+
+        eventually(lambda: end_of(admin, place) >= first + 4_000)
+        assert end_of(admin, place) == first + 4_000, "nothing twice"
+
+
+def end_of(admin: AdminClient, place: TopicPartition) -> int:
+    return int(admin.list_offsets({place: OffsetSpec.latest()})[place].result(timeout=30).offset)
 
 
 class TestProducerState:

@@ -3,7 +3,7 @@
 import copy
 import random
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError, BrokerUnreachableError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
 
 Document = dict[str, Any]
 
@@ -42,8 +42,11 @@ class FakeUsers:
         self.scram: dict[str, dict[int, ScramSecret]] = {}
         self.quotas: dict[str, dict[str, float]] = {}
 
-    async def describe_user(self, name: str) -> UserDescription:
-        self._fail("describe_user")
+    async def describe_users(self, names: Collection[str]) -> Mapping[str, UserDescription]:
+        self._fail("describe_users")
+        return {name: self._described(name) for name in names}
+
+    def _described(self, name: str) -> UserDescription:
         acls = frozenset(acl for acl in self.acls if acl.principal == f"User:{name}")
         return UserDescription(
             acls=acls if self.has_authorizer else None,
@@ -107,10 +110,15 @@ class FakeBrokers(FakeUsers):
         self.topics: dict[str, TopicDescription] = {}
         self.configs: dict[str, dict[str, str]] = {}
         self.known_configs = {"retention.ms", "cleanup.policy", "segment.bytes"}
+        self.broker_configs: dict[str, str] = {}
+        self.levels = {"metadata.version": 30}
         self.partitions_max = 1_000
         self.is_reachable = True
+        self.advertised: dict[int, str] = {}
         self.addresses: list[str] = []
         self.properties: list[Mapping[str, str]] = []
+        self.requests: list[str] = []
+        """Descriptions and creations of topics, and how many each was about."""
         self._created = 0
 
     @asynccontextmanager
@@ -131,7 +139,9 @@ class FakeBrokers(FakeUsers):
         self.configs[name] = dict(config or {})
         return topic_id
 
-    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+    async def observe(
+        self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
+    ) -> ClusterView:
         self._fail("observe")
         voters = (QuorumMember(node_id=self.controller_id, directory_id="d", is_caught_up=True),)
         return ClusterView(
@@ -145,7 +155,15 @@ class FakeBrokers(FakeUsers):
                 for name in sorted(self.topics if topics is None else topics)
                 for number, replicas in enumerate(self.topics[name].replicas)
             ),
+            configs=dict(self.broker_configs) if with_settings else {},
+            features={name: FeatureView(level=level, last_supported=30) for name, level in self.levels.items()}
+            if with_settings
+            else {},
         )
+
+    async def advertised_listeners(self, node_id: int) -> str:
+        self._fail("advertised_listeners")
+        return self.advertised[node_id]
 
     def _partition(self, partition: TopicPartition, replicas: tuple[int, ...]) -> PartitionView:
         target = self.moving.get(partition, replicas)
@@ -176,6 +194,19 @@ class FakeBrokers(FakeUsers):
     async def elect_preferred_leaders(self, partitions: Sequence[TopicPartition]) -> None:
         self.changes.append(f"elect {', '.join(map(str, partitions))}")
 
+    async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        self._fail("alter_broker_configs")
+        self.broker_configs.update(upserts)
+        for key in deletions:
+            del self.broker_configs[key]
+
+    async def update_features(self, levels: Mapping[str, int], *, is_down: bool) -> None:
+        self._fail("update_features")
+        if unknown := levels.keys() - self.levels:
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{unknown} is not supported")
+        assert all((level < self.levels[name]) == is_down for name, level in levels.items())
+        self.levels.update(levels)
+
     async def unregister_broker(self, node_id: int) -> None:
         self.changes.append(f"unregister {node_id}")
 
@@ -187,6 +218,7 @@ class FakeBrokers(FakeUsers):
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         self._fail("describe_topics")
+        self.requests.append(f"describe {len(names)}")
         moving = {partition.topic for partition in self.moving}
         return {
             name: replace(self.topics[name], is_in_sync=name not in moving) for name in names if name in self.topics
@@ -195,8 +227,18 @@ class FakeBrokers(FakeUsers):
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         return {name: dict(self.configs[name]) for name in names}
 
-    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
-        self._fail("create_topic")
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
+        self.requests.append(f"create {len(topics)}")
+        refused: dict[str, KafkaError] = {}
+        for topic in topics:
+            try:
+                self._create(topic)
+            except KafkaError as error:
+                refused[topic.name] = error
+        return refused
+
+    def _create(self, topic: NewTopic) -> None:
+        self._fail("create_topics")
         name, factor = topic.name, topic.replication_factor or 1
         if name in self.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -204,9 +246,8 @@ class FakeBrokers(FakeUsers):
             message = f"Unable to replicate the partition {factor} time(s)"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         self._check_configs(topic.config)
-        if not validate_only:
-            self.changes.append(f"create {name} {topic.partitions}")
-            self.add_topic(name, partitions=topic.partitions, replication_factor=factor, config=topic.config)
+        self.changes.append(f"create {name} {topic.partitions}")
+        self.add_topic(name, partitions=topic.partitions, replication_factor=factor, config=topic.config)
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         self._fail("create_partitions")

@@ -9,7 +9,8 @@ import pytest
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
-from ottla_operator.model.manifest import TOPIC_FINALIZER, ObjectKey
+from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.topic import TOPIC_FINALIZER
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -31,9 +32,9 @@ async def marked(controller: Controller, *events: Callable[[], None]) -> set[str
         event()
     names = set()
     while len(controller.queue):
-        key = await controller.queue._take()
-        names.add(key.name)
-        controller.queue._give_back(key, is_settled=True)
+        for key in await controller.queue._take():
+            names.add(key.name)
+            controller.queue._give_back(key, is_settled=True)
     return names
 
 
@@ -186,7 +187,7 @@ def test_topic_waits_for_its_clusters_address(
 def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
     controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
-    brokers.fails["create_topic"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
+    brokers.fails["create_topics"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
     api.put(topic_manifest())
 
     assert run(controller.reconcile(TOPIC)) is True
@@ -260,6 +261,7 @@ def test_cluster_is_published_and_waited_for(controller: Controller, api: Any, c
 
     assert run(controller.reconcile(CLUSTER)) is False
     assert [write for write in api.writes if write.startswith("apply")] == [
+        "apply ServiceAccount",
         "apply Service",
         "apply Service",
         "apply ConfigMap",

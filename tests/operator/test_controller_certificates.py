@@ -246,6 +246,22 @@ def test_cert_manager_is_asked_and_waited_for(controller: Controller, api: Any, 
     assert "apply Certificate" not in api.writes, "whatever cert-manager added"
 
 
+@pytest.mark.parametrize("owner", ["demo", "somebody-else"])
+def test_certificate_of_a_listener_that_is_gone_is_deleted_if_it_is_the_clusters(
+    controller: Controller, api: Any, cluster_manifest: Builder, owner: str
+) -> None:
+    certificate = ObjectKey("Certificate", "kafka", "demo-listener-certs")
+    api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
+    run(controller.reconcile(DEMO))
+    if owner != "demo":
+        api.stored[certificate]["metadata"]["ownerReferences"] = [{"name": owner, "uid": owner}]
+    api.put(cluster_manifest(spec=spec(listener())))
+
+    run(controller.reconcile(DEMO))
+
+    assert (certificate in api.stored) == (owner != "demo")
+
+
 def test_missing_cert_manager_is_told_of(
     controller: Controller, api: Any, cluster_manifest: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,66 +1,22 @@
-"""How the operator is put together: kopf's settings, credentials, and ends that are not quiet."""
+"""How the operator is put together: who leads, what waits for what, and ends that are not quiet."""
 
 import asyncio
 import logging
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import kopf
 import pytest
+from virtual_time import run as run_in_no_time
 
 from ottla_operator import main
 from ottla_operator.controller import Controller
-from ottla_operator.errors import ApiError
+from ottla_operator.errors import ApiError, LeadershipLostError
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.settings import Settings
+from ottla_operator.watch_health import WatchHealth
 
 YOUNGER, OLDER = ObjectKey("User", "kafka", "alice"), ObjectKey("User", "kafka", "older")
-
-
-def test_kopf_marks_nothing_under_its_own_name() -> None:
-    settings = main.kopf_configuration()
-
-    assert settings.persistence.finalizer.startswith("ottla.dev/")
-    assert cast(Any, settings.persistence.progress_storage).prefix == "ottla.dev"
-    assert cast(Any, settings.persistence.diffbase_storage).prefix == "ottla.dev"
-    assert settings.posting.enabled is False
-
-
-def test_forgotten_watches_end_by_themselves() -> None:
-    settings = main.kopf_configuration()
-
-    assert settings.watching.server_timeout is not None
-    assert settings.watching.client_timeout is not None
-    assert settings.watching.server_timeout < settings.watching.client_timeout
-
-
-def test_registry_has_a_login_and_every_kind() -> None:
-    registry = main.registry(cast(Controller, None))
-
-    assert len(list(registry._activities.get_all_handlers())) == 1
-    assert len(list(registry._watching.get_all_handlers())) == 4
-
-
-def test_login_without_credentials_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    with pytest.raises(kopf.LoginError, match="neither a service account's token nor a KUBECONFIG"):
-        main.login(main.kopf_configuration())
-
-
-def test_login_by_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "config"
-    config.write_text(
-        "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}],"
-        "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
-    )
-    monkeypatch.setenv("KUBECONFIG", str(config))
-
-    connection = main.login(main.kopf_configuration())
-
-    assert (connection.server, connection.token) == ("http://127.0.0.1:1", "t")
 
 
 @pytest.mark.parametrize("raises", [False, True], ids=["ends", "fails"])
@@ -90,8 +46,8 @@ def test_end_of_one_part_ends_all(raises: bool) -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [OSError("no answer"), TimeoutError(), ApiError(503, "Unavailable", "busy")],
-    ids=["network", "time", "api"],
+    [OSError("no answer"), TimeoutError(), ApiError(503, "Unavailable", "busy"), ApiError(404, "NotFound", "no CRD")],
+    ids=["network", "time", "api", "no-definition"],
 )
 def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     failures, waits = [failure, failure], []
@@ -104,20 +60,18 @@ def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch:
     class Done(Exception):
         pass
 
-    async def sleep(delay_s: float) -> None:
+    async def pause(delay_s: float, unless: asyncio.Event) -> None:
         waits.append(delay_s)
         if len(waits) == 3:
             raise Done
 
-    monkeypatch.setattr(main.asyncio, "sleep", sleep)
-    probes = SimpleNamespace(is_ready=isinstance(failure, ApiError))
-
-    listed = asyncio.Event()
+    monkeypatch.setattr(main, "_pause", pause)
+    probes, events = SimpleNamespace(is_listed=False), main.Events()
     with pytest.raises(Done):
-        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300), listed))
+        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300), events))
 
-    assert probes.is_ready
-    assert listed.is_set()
+    assert probes.is_listed
+    assert events.listed.is_set()
     assert [wait_s < 10 for wait_s in waits] == [True, True, False]
 
 
@@ -128,13 +82,13 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
     api.put(user_manifest("older", userName="alice"))
 
     async def run() -> bool:
-        listed, probes = asyncio.Event(), cast(Any, SimpleNamespace(is_ready=False))
+        events, probes = main.Events(), cast(Any, SimpleNamespace(is_listed=False))
         controller.seen(younger)
-        parts = [asyncio.ensure_future(main._work(controller, listed))]
+        parts = [asyncio.ensure_future(main._work(controller, events.listed))]
         for _ in range(100):
             await asyncio.sleep(0)
         is_untouched = not api.writes
-        parts.append(asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), listed)))
+        parts.append(asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), events)))
         for _ in range(1_000):
             await asyncio.sleep(0)
         for part in parts:
@@ -171,3 +125,141 @@ def test_bad_environment_ends_with_one_line(
 
     assert main.main() == 1
     assert capsys.readouterr().err.startswith("ottla-operator: OTTLA_OPERATOR_WORKERS is 'none'")
+
+
+class Candidate:
+    """Stands in for a leadership and writes down what becomes of it."""
+
+    def __init__(self, diary: list[str]) -> None:
+        self.diary = diary
+        self.leads = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    async def acquire(self) -> None:
+        await self.leads.wait()
+        self.diary.append("leads")
+
+    async def keep(self) -> None:
+        await self.lost.wait()
+        raise LeadershipLostError("me does not lead any more: other leads")
+
+    async def release(self) -> None:
+        self.diary.append("released")
+
+
+def lead(scenario: Any) -> list[str]:
+    diary: list[str] = []
+
+    async def work() -> None:
+        diary.append("works")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            diary.append("has ended")
+
+    async def run() -> None:
+        candidate, probes = Candidate(diary), SimpleNamespace(leads=False)
+        health = WatchHealth([], 0)
+        leading = asyncio.ensure_future(main._lead(cast(Any, candidate), cast(Any, probes), health, [work()]))
+        await scenario(candidate, probes, leading)
+
+    asyncio.run(run())
+    return diary
+
+
+def test_standby_does_no_work() -> None:
+    async def scenario(candidate: Candidate, probes: Any, leading: asyncio.Future[None]) -> None:
+        await asyncio.sleep(0.01)
+        assert not probes.leads
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    assert lead(scenario) == ["released"]
+
+
+def test_lease_is_released_after_the_last_worker_has_ended() -> None:
+    async def scenario(candidate: Candidate, probes: Any, leading: asyncio.Future[None]) -> None:
+        candidate.leads.set()
+        await asyncio.sleep(0.01)
+        assert probes.leads
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    assert lead(scenario) == ["leads", "works", "has ended", "released"]
+
+
+def test_who_loses_the_leadership_ends_its_work_and_the_process() -> None:
+    async def scenario(candidate: Candidate, probes: Any, leading: asyncio.Future[None]) -> None:
+        candidate.leads.set()
+        candidate.lost.set()
+        with pytest.raises(LeadershipLostError, match="other leads"):
+            await leading
+
+    assert lead(scenario)[:2] == ["leads", "works"]
+
+
+def test_lost_leadership_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run(*_: Any) -> None:
+        raise LeadershipLostError("me does not lead any more: other leads")
+
+    monkeypatch.setattr(main, "run", run)
+    monkeypatch.setattr(main, "_set_up_logging", lambda settings: None)
+
+    assert main.main() == 1
+    assert [it.message for it in caplog.records] == [
+        "me does not lead any more: other leads; ends, so that nothing is done twice"
+    ]
+
+
+def test_brokers_are_not_asked_by_who_does_not_lead(brokers: Any) -> None:
+    leads = [True, False]
+    connect = main.leaders_only(brokers.connect, lambda: leads.pop(0))
+
+    async def run() -> None:
+        async with connect("demo:9092", {}):
+            pass
+        with pytest.raises(LeadershipLostError, match="demo:9092 is not asked"):
+            async with connect("demo:9092", {}):
+                pass
+
+    asyncio.run(run())
+    assert brokers.addresses == ["demo:9092"]
+
+
+def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    queue = DirtyKeys(lambda it: it)
+    begun = []
+
+    class Hangs:
+        def __init__(self) -> None:
+            self.queue = queue
+
+        async def reconcile_together(self, keys: list[ObjectKey]) -> set[ObjectKey]:
+            begun.extend(keys)
+            await asyncio.Event().wait()
+            return set(keys)
+
+    async def scenario() -> None:
+        listed = asyncio.Event()
+        listed.set()
+        queue.add(OLDER)
+        working = asyncio.ensure_future(main._work(cast(Any, Hangs()), listed))
+        await asyncio.sleep(700)
+        working.cancel()
+
+    run_in_no_time(scenario)
+    assert len(begun) == 3
+    assert "a pass took more than 300 s" in caplog.records[0].message
+
+
+def test_gap_is_listed_over_at_once() -> None:
+    async def scenario() -> float:
+        loop, gap = asyncio.get_running_loop(), asyncio.Event()
+        began_s = loop.time()
+        loop.call_later(3, gap.set)
+        await main._pause(300, gap)
+        return loop.time() - began_s
+
+    assert run_in_no_time(scenario) == 3

@@ -1,8 +1,11 @@
 """The operator's environment: what is read, and what is refused by name."""
 
+from typing import Any
+
 import pytest
 
 from ottla_operator.errors import OperatorError
+from ottla_operator.model.objects.network_policy import OperatorPods
 from ottla_operator.settings import Settings
 
 
@@ -20,10 +23,17 @@ def test_every_setting_can_be_given() -> None:
             "OTTLA_OPERATOR_WORKERS": "2",
             "OTTLA_OPERATOR_RESYNC_S": "60",
             "OTTLA_OPERATOR_STALL_S": "30.5",
+            "OTTLA_OPERATOR_WATCH_STALL_S": "90",
+            "OTTLA_OPERATOR_LEASE_NAMESPACE": "system",
+            "OTTLA_OPERATOR_LEASE_NAME": "one",
+            "OTTLA_OPERATOR_POD_NAME": "pod-1",
+            "OTTLA_OPERATOR_OWN_NAMESPACE": "system",
+            "OTTLA_OPERATOR_OWN_LABELS": "a/b=c, d=",
             "OTTLA_OPERATOR_LOG_LEVEL": "DEBUG",
         }
     )
 
+    assert settings.pods == OperatorPods(namespace="system", labels={"a/b": "c", "d": ""})
     assert settings == Settings(
         default_image="mine:1",
         watch_namespaces=("a", "b"),
@@ -32,8 +42,20 @@ def test_every_setting_can_be_given() -> None:
         workers=2,
         resync_s=60,
         stall_s=30.5,
+        watch_stall_s=90,
+        lease_namespace="system",
+        lease_name="one",
+        pod_name="pod-1",
+        own_namespace="system",
+        own_labels=(("a/b", "c"), ("d", "")),
         log_level="debug",
     )
+
+
+@pytest.mark.parametrize("known", [{"own_namespace": "a"}, {"own_labels": (("a", "b"),)}], ids=["namespace", "labels"])
+def test_half_of_what_its_pods_are_known_by_is_nothing(known: dict[str, Any]) -> None:
+    """A policy without labels would let in every pod of a namespace."""
+    assert Settings(**known).pods is None
 
 
 def test_what_kubernetes_adds_for_a_service_of_our_name_is_no_setting() -> None:
@@ -43,6 +65,8 @@ def test_what_kubernetes_adds_for_a_service_of_our_name_is_no_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("OWN_LABELS", "a"),
+        ("OWN_LABELS", "=b"),
         ("HTTP_PORT", "http"),
         ("HTTP_PORT", "0"),
         ("WORKERS", "0"),

@@ -146,7 +146,8 @@ async def _plan(
         it: moving[it].target if it in moving else entry.replicas
         for it, entry in (await described_partitions(admin)).items()
     }
-    load = Load([it.node_id for it in brokers if not it.is_fenced], held.values())
+    racks = {it.node_id: it.rack for it in brokers}
+    load = Load([it.node_id for it in brokers if not it.is_fenced], held.values(), racks)
     targets = {}
     for it, replicas in held.items():
         if node_id in replicas:

@@ -1,13 +1,27 @@
-"""Where the ``ottla`` script begins: Ctrl-C while the command is still being imported ends it without a traceback."""
+"""Where the scripts begin: Ctrl-C while the command is still being imported ends it without a traceback."""
 
 
 def main() -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line of ``ottla`` and return its exit code."""
     try:
         from ottla.cli.main import main as run
 
         return run()
     except KeyboardInterrupt:
-        from ottla.cli.exit_codes import ExitCode
+        return _interrupted()
 
-        return ExitCode.INTERRUPTED
+
+def kubectl_plugin() -> int:
+    """Run the command line of ``kubectl ottla`` and return its exit code."""
+    try:
+        from ottla.cli.kubernetes.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    from ottla.cli.exit_codes import ExitCode
+
+    return ExitCode.INTERRUPTED

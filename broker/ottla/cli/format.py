@@ -19,6 +19,7 @@ from ottla.cli.options import key_values, properties_option
 )
 @click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for each of its nodes.")
 @properties_option
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value.")
 @click.option("-s", "--standalone", is_flag=True, help="This controller alone is the quorum at first.")
 @click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRID,...", help="The quorum's first voters.")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins a quorum later.")
@@ -39,6 +40,7 @@ def format_(
     *,
     cluster_id: str,
     file: Path,
+    overrides: tuple[str, ...],
     standalone: bool,
     initial_controllers: str | None,
     no_initial_controllers: bool,
@@ -50,6 +52,7 @@ def format_(
     """Prepare the log directories of a node that is about to run for the first time."""
     from ottla.cli.storage import format_node
     from ottla.config.node_config import NodeConfig
+    from ottla.config.properties import parse_properties
 
     levels = {}
     for name, level in key_values(features, "--feature").items():
@@ -57,7 +60,9 @@ def format_(
             raise click.UsageError(f"--feature {name}={level}: a level is a number")
         levels[name] = int(level)
     lines = format_node(
-        NodeConfig.from_text(file.read_text(encoding="utf-8")),
+        NodeConfig.from_properties(
+            parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
+        ),
         cluster_id,
         standalone=standalone,
         initial_controllers=initial_controllers,

@@ -14,6 +14,7 @@ SECTIONS = {
         "dev": Entry("ottla.cli.dev:dev", "One node in the foreground, ready at once"),
         "run": Entry("ottla.cli.run:run", "One node from a server.properties"),
         "format": Entry("ottla.cli.format:format_", "Prepare a node's directories"),
+        "wait-for": Entry("ottla.cli.wait_for:wait_for", "Wait until a file is written"),
         "up": Entry("ottla.cli.local:up", "Start the local cluster"),
         "down": Entry("ottla.cli.local:down", "Stop the local cluster"),
         "status": Entry("ottla.cli.local:status", "Show how the local cluster is"),
@@ -36,6 +37,7 @@ SECTIONS = {
     },
     "The cluster": {
         "broker": Entry("ottla.cli.broker:broker", "List, drain, decommission brokers"),
+        "cluster": Entry("ottla.cli.cluster:cluster", "Even out replicas and leaders"),
         "partition": Entry("ottla.cli.partition:partition", "Move partitions, elect leaders"),
         "quorum": Entry("ottla.cli.quorum:quorum", "Describe and change the metadata quorum"),
     },
@@ -75,8 +77,14 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (``sys.argv`` unless given) and return its exit code."""
+    return run(cli, arguments, name="ottla")
+
+
+def run(command: click.Command, arguments: Sequence[str] | None, *, name: str) -> int:
+    """Run ``command``, called ``name`` by who types, and return the exit code; failures are told in words."""
+    given = None if arguments is None else list(arguments)
     try:
-        result = cli.main(args=None if arguments is None else list(arguments), prog_name="ottla", standalone_mode=False)
+        result = command.main(args=given, prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

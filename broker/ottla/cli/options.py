@@ -1,6 +1,7 @@
 """Options that many commands share, and where brokers are when nobody says."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -102,6 +103,17 @@ def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def throttle_option(lifted: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what adds ``--throttle`` of moves, in bytes per second; ``lifted`` says by what they are let go again."""
+    return click.option(
+        "--throttle",
+        "rate_bytes_per_s",
+        type=click.IntRange(min=1),
+        metavar="BYTES",
+        help=f"Let each broker copy at most so many bytes per second for it{lifted}.",
+    )
+
+
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``-y/--yes``."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
@@ -144,12 +156,28 @@ def default_state_directory() -> Path:
     return Path(data_home) / "ottla"
 
 
+class Elsewhere(ABC):
+    """As the object of a click context: brokers of its commands are not the local ones."""
+
+    @abstractmethod
+    def find(self) -> "KnownCluster":
+        """Return where they are; raises `OttlaError` where they cannot be found."""
+
+
 def default_bootstrap() -> str:
     """Return where brokers are: what the first of these says.
 
-    ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local cluster while it runs, this
-    machine. A local cluster that is locked lets the command in as its administrator, unless that names somebody.
+    The context's `Elsewhere`, ``bootstrap.servers`` of ``--command-config``, ``$OTTLA_BOOTSTRAP``, the local cluster
+    while it runs, this machine. A local cluster that is locked lets the command in as its administrator, unless that
+    names somebody.
     """
+    context = click.get_current_context(silent=True)
+    if context is not None and isinstance(context.obj, Elsewhere):
+        found = context.obj.find()
+        # A variable of this machine speaks of the local cluster; only the command line speaks of this one.
+        if context.get_parameter_source("command_config") is not click.core.ParameterSource.COMMANDLINE:
+            context.meta[COMMAND_CONFIG] = found.administrator
+        return found.bootstrap_servers
     security = command_security()
     if security is not None and security.bootstrap_servers is not None:
         return security.bootstrap_servers
@@ -158,22 +186,21 @@ def default_bootstrap() -> str:
     local = _local_cluster(default_state_directory())
     if local is None:
         return DEFAULT_BOOTSTRAP
-    context = click.get_current_context(silent=True)
     if local.administrator is not None and security is None and context is not None:
         context.meta[COMMAND_CONFIG] = local.administrator
         return default_bootstrap()
     return local.bootstrap_servers
 
 
-class _LocalCluster(NamedTuple):
-    """What `ottla up` wrote down."""
+class KnownCluster(NamedTuple):
+    """Where a cluster is, and how its administrator comes in."""
 
     bootstrap_servers: str
     administrator: Path | None
     """The properties of who may do everything; None where everybody may come in."""
 
 
-def _local_cluster(state_dir: Path) -> _LocalCluster | None:
+def _local_cluster(state_dir: Path) -> KnownCluster | None:
     """Return the cluster of ``state_dir``; None where there is none, or it was stopped.
 
     A stopped cluster must not hide a node that `ottla dev` runs.
@@ -191,7 +218,7 @@ def _local_cluster(state_dir: Path) -> _LocalCluster | None:
     if not (isinstance(servers, str) and servers):
         return None
     administrator = state_dir / "secrets" / f"{name}-operator" / "client.properties"
-    return _LocalCluster(servers, administrator if administrator.is_file() else None)
+    return KnownCluster(servers, administrator if administrator.is_file() else None)
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:

@@ -10,18 +10,15 @@ import click
 from ottla.cli.exit_codes import ExitCode, NotFoundError
 from ottla.cli.lazy import ExampleCommand
 from ottla.cli.moves import (
-    MoveRefusedError,
     described_partitions,
     emit_moves,
     moving_row,
     planned_row,
     start_moves,
-    wait_for_moves,
 )
-from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
+from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, throttle_option, timeout_option, yes_option
 from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
-from ottla.cli.throttles import clear_throttles, set_throttles
-from ottla.errors import KafkaError
+from ottla.cli.throttles import clear_throttles, move_throttled
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
@@ -60,13 +57,7 @@ def partition() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="JSON with a list `partitions` of topic, partition, replicas.",
 )
-@click.option(
-    "--throttle",
-    "rate_bytes_per_s",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="Let each broker copy at most so many bytes per second for it; lifted by --wait, --verify and --cancel.",
-)
+@throttle_option("; lifted by --wait, --verify and --cancel")
 @click.option("--status", "shows_status", is_flag=True, help="Show what is on the move; change nothing.")
 @click.option("--verify", is_flag=True, help="As --status; what does not move is not throttled any more.")
 @click.option("--cancel", is_flag=True, help="Stop moves: replicas are again those from before.")
@@ -127,35 +118,10 @@ def reassign(
 
     moves = {it: (known[it].replicas, target) for it, target in targets.items()}
     return ask_brokers(
-        bootstrap, timeout_s, lambda admin: _move(admin, moves, rate_bytes_per_s, wait_s=timeout_s if wait else None)
+        bootstrap,
+        timeout_s,
+        lambda admin: move_throttled(admin, moves, rate_bytes_per_s, wait_s=timeout_s if wait else None),
     )
-
-
-async def _move(
-    admin: "AdminClient",
-    moves: "Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]",
-    rate_bytes_per_s: int | None,
-    *,
-    wait_s: float | None,
-) -> ExitCode:
-    """Start moves (replicas before and after), and wait for their end if there is time for that."""
-    topics = {it.topic for it in moves}
-    try:
-        if rate_bytes_per_s is not None:
-            await set_throttles(admin, moves, rate_bytes_per_s)
-        await start_moves(admin, {it: target for it, (_, target) in moves.items()})
-    except (KafkaError, MoveRefusedError):
-        if rate_bytes_per_s is not None:
-            await clear_throttles(admin, topics)
-        raise
-    talk(f"{len(moves)} partition(s) on the move")
-    code = ExitCode.OK if wait_s is None else await wait_for_moves(admin, list(moves), timeout_s=wait_s)
-    if rate_bytes_per_s is not None:
-        if wait_s is not None and code is ExitCode.OK:
-            await clear_throttles(admin, topics)
-        else:
-            talk("the throttle stays; ottla partition reassign --verify lifts it when all has moved")
-    return code
 
 
 def _status(arguments: Sequence[str], where: tuple[str, float], output: str, *, clears: bool) -> int:
@@ -210,17 +176,17 @@ async def _proposed(
         return {}
     if brokers is None and factor is None:
         raise click.UsageError("say where to: --brokers ID,... or -r N, or TOPIC-N=BROKER,...")
-    live = [it.node_id for it in (await admin.describe_cluster()).brokers if not it.is_fenced]
-    unknown = sorted(set(brokers or ()) - set(live))
+    racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers if not it.is_fenced}
+    unknown = sorted(set(brokers or ()) - racks.keys())
     if unknown:
         raise NotFoundError(
             f"no broker is there with the id {', '.join(map(str, unknown))}; ottla broker list shows all"
         )
-    load = Load(live, (entry.replicas for entry in known.values()))
+    load = Load(racks, (entry.replicas for entry in known.values()), racks)
     targets: Targets = {}
     for it in chosen:
         wanted = factor or len(known[it].replicas)
-        if wanted > len(live if brokers is None else brokers):
+        if wanted > len(racks if brokers is None else brokers):
             raise click.UsageError(f"{it} shall have {wanted} replicas, and there are fewer brokers to take them")
         target = (
             with_factor(known[it].replicas, known[it].isr, wanted, load)

@@ -6,37 +6,46 @@ also while other partitions move; here they stay until nothing does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.moves import MoveRefusedError, start_moves, wait_for_moves
 from ottla.cli.output import talk
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
     from ottla.types import TopicPartition
 
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
-EVERY_REPLICA: Final = "*"
 
-
-def throttled_replicas(
+async def move_throttled(
+    admin: "AdminClient",
     moves: "Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]",
-) -> dict[str, dict[str, str]]:
-    """Return by topic what its two lists of replicas must have: ``partition:broker`` of sources, and of new replicas.
+    rate_bytes_per_s: int | None,
+    *,
+    wait_s: float | None,
+) -> ExitCode:
+    """Start moves (replicas before and after), and wait for their end if there is time for that.
 
-    ``moves`` has the replicas before and after.
+    With a rate, no broker copies more than that for them; it is lifted when they are waited for and end.
     """
-    lists: dict[str, dict[str, list[str]]] = {}
-    for it, (before, after) in sorted(moves.items()):
-        of_topic = lists.setdefault(it.topic, {LEADER_REPLICAS: [], FOLLOWER_REPLICAS: []})
-        of_topic[LEADER_REPLICAS] += [f"{it.partition}:{node}" for node in sorted(before)]
-        of_topic[FOLLOWER_REPLICAS] += [f"{it.partition}:{node}" for node in sorted(set(after) - set(before))]
-    return {
-        topic: {key: ",".join(entries) for key, entries in of_topic.items() if entries}
-        for topic, of_topic in lists.items()
-    }
+    topics = {it.topic for it in moves}
+    try:
+        if rate_bytes_per_s is not None:
+            await set_throttles(admin, moves, rate_bytes_per_s)
+        await start_moves(admin, {it: target for it, (_, target) in moves.items()})
+    except (KafkaError, MoveRefusedError):
+        if rate_bytes_per_s is not None:
+            await clear_throttles(admin, topics)
+        raise
+    talk(f"{len(moves)} partition(s) on the move")
+    code = ExitCode.OK if wait_s is None else await wait_for_moves(admin, list(moves), timeout_s=wait_s)
+    if rate_bytes_per_s is not None:
+        if wait_s is not None and code is ExitCode.OK:
+            await clear_throttles(admin, topics)
+        else:
+            talk("the throttle stays; ottla partition reassign --verify lifts it when all has moved")
+    return code
 
 
 async def set_throttles(
@@ -48,6 +57,7 @@ async def set_throttles(
 
     Each is asked itself, as Kafka's client does: one that is not there cannot be.
     """
+    from ottla.client.throttle import EVERY_REPLICA, FOLLOWER_RATE, LEADER_RATE, throttled_replicas
     from ottla.config.resource_type import ConfigResourceType
 
     lists = throttled_replicas(moves)
@@ -67,6 +77,7 @@ async def set_throttles(
 
 async def clear_throttles(admin: "AdminClient", topics: Iterable[str]) -> None:
     """Take the throttles from those ``topics`` that do not move, and from the brokers if nothing does."""
+    from ottla.client.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
     from ottla.config.resource_type import ConfigResourceType
 
     moving = await admin.list_partition_reassignments(None)

@@ -1,15 +1,17 @@
 """Configs of topics, brokers, groups and client metrics, as an administrator handles them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.connection import ResponseT
-from ottla.client.errors import raise_for
+from ottla.client.errors import ClientError, raise_for
 from ottla.client.results import ConfigEntry
 from ottla.config.alter import AlterOperation
 from ottla.config.layers import ConfigSource
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError
+from ottla.types import NodeId
 from ottla.wire.codec import Message
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -58,6 +60,30 @@ class ConfigAdmin(AdminBase):
             return sorted(entries, key=lambda entry: entry.name)
 
         return await self._retry(attempt)
+
+    async def describe_own_broker_configs(self, node_ids: Sequence[NodeId]) -> dict[NodeId, dict[str, str]]:
+        """Return per broker the configs that are set on it alone; each is asked itself, and one that is gone is absent.
+
+        Raises:
+            KafkaError: CLUSTER_AUTHORIZATION_FAILED, ...
+        """
+
+        async def ask(node_id: NodeId) -> dict[str, str] | None:
+            try:
+                entries = await self.describe_configs(ConfigResourceType.BROKER, str(node_id))
+            except ClientError:
+                return None
+            own = ConfigSource.DYNAMIC_BROKER_CONFIG.name
+            return {entry.name: entry.value or "" for entry in entries if entry.source == own}
+
+        answers = await asyncio.gather(*map(ask, node_ids))
+        return {node_id: own for node_id, own in zip(node_ids, answers, strict=True) if own is not None}
+
+    async def alter_own_broker_configs(
+        self, node_id: NodeId, *, upserts: Mapping[str, str], deletions: Sequence[str]
+    ) -> None:
+        """Set and unset one broker's own configs in one step; raises as `alter_configs`."""
+        await self.alter_configs(ConfigResourceType.BROKER, str(node_id), upserts=upserts, deletions=deletions)
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return per topic the configs that are set on the topic itself; topics that do not exist are absent.

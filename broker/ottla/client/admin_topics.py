@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import kafka_error, raise_for
@@ -43,6 +44,30 @@ BROKERS_DEFAULT = -1
 
 # Later versions may name topics by id, and lay the request out anew.
 DELETE_TOPICS_VERSION_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreation:
+    """A topic that is to be created; see `TopicAdmin.create_topic`."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    assignment: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
+
+    def as_message(self) -> CreatableTopic:
+        """Return the topic as the protocol's request has it."""
+        return CreatableTopic(
+            name=self.name,
+            num_partitions=BROKERS_DEFAULT if self.partitions is None else self.partitions,
+            replication_factor=BROKERS_DEFAULT if self.replication_factor is None else self.replication_factor,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+                for partition, replicas in self.assignment.items()
+            ],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in self.config.items()],
+        )
 
 
 class TopicAdmin(AdminBase):
@@ -96,25 +121,33 @@ class TopicAdmin(AdminBase):
         Raises:
             KafkaError: TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, ...
         """
-        topic = CreatableTopic(
+        creation = TopicCreation(
             name=name,
-            num_partitions=BROKERS_DEFAULT if partitions is None else partitions,
-            replication_factor=BROKERS_DEFAULT if replication_factor is None else replication_factor,
-            assignments=[
-                CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
-                for partition, replicas in (assignment or {}).items()
-            ],
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()],
+            partitions=partitions,
+            replication_factor=replication_factor,
+            config=config or {},
+            assignment=assignment or {},
         )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only)
+        for refusal in (await self.create_topics([creation], validate_only=validate_only)).values():
+            raise refusal
 
-        async def attempt() -> None:
+    async def create_topics(
+        self, topics: Iterable[TopicCreation], *, validate_only: bool = False
+    ) -> dict[str, KafkaError]:
+        """Create topics by one request; return by name why one was not created, which keeps no other from it."""
+        wanted = {topic.name: topic.as_message() for topic in topics}
+
+        async def attempt(names: Sequence[str]) -> dict[str, KafkaError]:
+            request = CreateTopicsRequest(
+                topics=[wanted[name] for name in names], timeout_ms=self._timeout_ms, validate_only=validate_only
+            )
             response = await self._ask(request, CreateTopicsResponse)
-            for result in response.topics:
-                raise_for(result.error_code, result.error_message)
+            return {it.name: kafka_error(it.error_code, it.error_message) for it in response.topics if it.error_code}
 
-        await self._retry(attempt)
-        self.cluster.forget_topic(name)
+        refused = await self._retry_each(wanted, attempt)
+        for name in wanted:
+            self.cluster.forget_topic(name)
+        return refused
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         """Raise the number of a topic's partitions to ``total``.

@@ -1,19 +1,26 @@
-"""Which brokers shall hold a partition: proposals for a reassignment. Pure; racks are not looked at.
+"""Which brokers shall hold a partition: proposals for a reassignment. Pure.
 
-Order matters: the first replica is the preferred leader.
+Order matters: the first replica is the preferred leader. A partition is kept on as many racks as it can be; brokers
+that say no rack count as one, as they do where Kafka places partitions.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from zlib import crc32
 
 from ottla.types import NodeId
+
+Racks = Mapping[NodeId, str | None]
+"""Where each broker is; one that is not in it says none."""
 
 
 class Load:
     """How many replicas each broker has, and will have; ties go to the lower id."""
 
-    def __init__(self, brokers: Iterable[NodeId], assignments: Iterable[Sequence[NodeId]]) -> None:
+    def __init__(
+        self, brokers: Iterable[NodeId], assignments: Iterable[Sequence[NodeId]], racks: Racks | None = None
+    ) -> None:
         self._replicas = dict.fromkeys(sorted(brokers), 0)
+        self._racks = racks or {}
         for assignment in assignments:
             for node in assignment:
                 self.add(node)
@@ -22,10 +29,22 @@ class Load:
         if node in self._replicas:
             self._replicas[node] += 1
 
-    def least(self, excluded: Collection[NodeId]) -> NodeId | None:
-        """Return the broker with the fewest replicas; None when all are excluded."""
+    def least(self, excluded: Collection[NodeId], beside: Collection[NodeId]) -> NodeId | None:
+        """Return the broker for one more replica: on another rack than ``beside`` if any is, with the fewest replicas.
+
+        None when all brokers are ``excluded``.
+        """
+        taken = {self._racks.get(node) for node in beside}
         candidates = [node for node in self._replicas if node not in excluded]
-        return min(candidates, key=lambda node: (self._replicas[node], node), default=None)
+        return min(
+            candidates,
+            key=lambda node: (self._racks.get(node) in taken, self._replicas[node], node),
+            default=None,
+        )
+
+    def shares_rack(self, node: NodeId, others: Iterable[NodeId]) -> bool:
+        """Tell whether one of ``others`` is where ``node`` is."""
+        return any(self._racks.get(other) == self._racks.get(node) for other in others if other != node)
 
 
 def without(replicas: Sequence[NodeId], leaving: Collection[NodeId], load: Load) -> tuple[NodeId, ...] | None:
@@ -33,7 +52,8 @@ def without(replicas: Sequence[NodeId], leaving: Collection[NodeId], load: Load)
     result = list(replicas)
     for position, node in enumerate(replicas):
         if node in leaving:
-            successor = load.least({*result, *leaving})
+            staying = [other for other in result if other not in leaving]
+            successor = load.least({*result, *leaving}, staying)
             if successor is None:
                 return None
             load.add(successor)
@@ -46,15 +66,16 @@ def with_factor(
 ) -> tuple[NodeId, ...] | None:
     """Return ``replicas`` made ``factor`` many; None when there are too few brokers.
 
-    More are added at the end. When there are too many, those go first that are not in ``isr``, then the last ones, so
-    that the preferred leader stays.
+    More are added at the end. When there are too many, those go first that are not in ``isr``, then those that share a
+    rack with another one, then the last ones, so that the preferred leader stays.
     """
     result = list(replicas)
     while len(result) > factor:
         lagging = [node for node in result[1:] if node not in isr]
-        result.remove(lagging[-1] if lagging else result[-1])
+        doubled = [node for node in result[1:] if load.shares_rack(node, result)]
+        result.remove((lagging or doubled or result)[-1])
     while len(result) < factor:
-        node = load.least(result)
+        node = load.least(result, result)
         if node is None:
             return None
         load.add(node)
@@ -63,7 +84,7 @@ def with_factor(
 
 
 def spread(topic: str, partition: int, brokers: Sequence[NodeId], factor: int) -> tuple[NodeId, ...]:
-    """Return the replicas of one partition of a topic that is spread over ``brokers`` anew.
+    """Return the replicas of one partition of a topic that is spread over ``brokers`` anew; racks are not looked at.
 
     Leaders go round; the other replicas follow their leader at a distance that grows with each round, so that the
     partitions of a broker that is lost are taken over by all others. Topics begin at different brokers.

@@ -6,11 +6,16 @@ request that waits on it, and stays closed; `cluster` opens another.
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 import struct
-from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from ottla import __version__
+from ottla.client.dialling import open_stream
 from ottla.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -39,6 +44,13 @@ _LOGIN_HINT = (
     " at the first request; if that listener wants a login, set security.protocol to SASL_PLAINTEXT or SASL_SSL"
 )
 ResponseT = TypeVar("ResponseT", bound=Message)
+Route: TypeAlias = Callable[[Endpoint], Awaitable[Endpoint]]
+
+ROUTE: ContextVar[Route | None] = ContextVar("ROUTE", default=None)
+"""From what brokers advertise to where it is dialled: a way into a network that is not reached directly.
+
+Certificates are checked against the advertised name all the same. A route raises `BrokerUnreachableError` or OSError.
+"""
 
 
 class SendOptions(TypedDict, total=False):
@@ -319,7 +331,9 @@ async def _dial(
     has_tcp = False
     try:
         async with asyncio.timeout_at(deadline_s):
-            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            route = ROUTE.get()
+            dialled = endpoint if route is None else await route(endpoint)
+            reader, writer = await open_stream(dialled.host, dialled.port)
             has_tcp = True
             if context is not None:
                 try:
@@ -365,7 +379,10 @@ def _why_refused(endpoint: Endpoint, error: OSError) -> str:
         return (
             f"nothing listens at {endpoint}; start a node there (ottla up, ottla dev) or give another address with -b"
         )
-    return f"cannot connect to {endpoint}: {error.strerror or error}"
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return f"cannot connect to {endpoint}: {error.strerror or error}"
+    # asyncio puts a sentence of its own where the system's belongs.
+    return f"cannot connect to {endpoint}: {os.strerror(error.errno)}"
 
 
 def _is_tls(size_bytes: int) -> bool:

@@ -24,6 +24,8 @@ ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
     Answer a produce request with acks only after its records are on stable storage; one fsync serves all that wait.
 ottla.admin.listener STRING "" - - read-only acted-on unlisted
     host:port of the admin HTTP server (health, readiness, metrics); empty turns it off.
+ottla.advertised.host STRING "" - - read-only acted-on unlisted
+    Whom clients are told to dial by listeners that have no host in advertised.listeners; the machine's name when empty.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Tell each client to dial the address that it has dialled; for one node that is reached by several names.
 ottla.oauthbearer.private.addresses.allow BOOLEAN false - - read-only acted-on unlisted

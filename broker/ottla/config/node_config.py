@@ -60,6 +60,7 @@ class NodeConfig:
     ottla_admin_listener: Endpoint | None
     """Where the admin HTTP server listens; None turns it off."""
     ottla_advertise_dialled_address: bool
+    ottla_advertised_host: str
     ottla_request_entries_max: int
 
     # Who may do what.

@@ -21,7 +21,7 @@ from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
-from ottla.runtime.descriptor_limit import lift_descriptor_limit
+from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_GC_THRESHOLD = 50_000
+_GC_THRESHOLDS = (5_000, 200, 20)
+"""Few at a time: the loop stands still meanwhile, a millisecond or two for so many new objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. Where an
             address is in use, an OSError that says so is the cause, and nothing has been opened.
     """
-    lift_descriptor_limit()
+    make_descriptor_table(lift_descriptor_limit())
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
@@ -138,7 +139,7 @@ class _Run:
             disk=self._disk,
             network=reactor,
             random=SystemRandom(),
-            advertised=_advertised(config, self._listeners),
+            advertised=addresses_told(config, self._listeners),
             on_ready=self._became_ready,
             on_stopped=self._stopped,
             on_config=self._use_config,
@@ -160,7 +161,7 @@ class _Run:
             # What start-up made stays for good: the collector need not look at it again and again.
             gc.collect()
             gc.freeze()
-            gc.set_threshold(_GC_THRESHOLD, 20, 20)
+            gc.set_threshold(*_GC_THRESHOLDS)
             self._reactor.run(self._node)
             self._node.close()
         finally:
@@ -235,10 +236,11 @@ def _open_doors(config: NodeConfig, reactor: Reactor) -> tuple[Listener, ...]:
     return tuple(doors)
 
 
-def _advertised(config: NodeConfig, doors: tuple[Listener, ...]) -> tuple[Listener, ...]:
-    """Return what clients are told to dial: real ports for port 0, this machine's name for an empty host."""
+def addresses_told(config: NodeConfig, doors: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    """Return what clients are told to dial: real ports for port 0, and somebody for an empty host."""
     ports = {door.name: door.port for door in doors}
+    host = config.ottla_advertised_host or socket.gethostname()
     return tuple(
-        listener._replace(host=listener.host or socket.gethostname(), port=listener.port or ports.get(listener.name, 0))
+        listener._replace(host=listener.host or host, port=listener.port or ports.get(listener.name, 0))
         for listener in config.advertised_listeners
     )

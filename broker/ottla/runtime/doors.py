@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 RETRY_ACCEPT_MS: Final = 100
 _ERRORS_LOG_INTERVAL_MS: Final = 10_000
+_ACCEPTS_PER_EVENT: Final = 8
+_SHARE_NS: Final = 500_000
+"""Of a turn of the loop, for those who come to one listener; at least one is let in."""
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -29,7 +32,6 @@ class Doors:
 
     Args of the constructor:
         has_room: whether the listener of that name may take one more.
-        accepts_per_event: how many a listener takes before others have their turn.
         on_accepted: gets a socket, who is at the other end, and the listener's name.
     """
 
@@ -40,7 +42,6 @@ class Doors:
         clock: Clock,
         options: SocketOptions,
         has_room: Callable[[str], bool],
-        accepts_per_event: int,
         metrics: NetworkMetrics,
         on_accepted: Callable[[socket.socket, Endpoint, str], None],
     ) -> None:
@@ -48,7 +49,6 @@ class Doors:
         self._clock = clock
         self._options = options
         self._has_room = has_room
-        self._accepts_per_event = accepts_per_event
         self._metrics = metrics
         self._on_accepted = on_accepted
         self._sockets: dict[str, socket.socket] = {}
@@ -98,7 +98,8 @@ class Doors:
 
     def _accept(self, name: str) -> None:
         listener = self._sockets[name]
-        for _ in range(self._accepts_per_event):
+        until_ns = self._clock.monotonic_ns() + _SHARE_NS
+        for _ in range(_ACCEPTS_PER_EVENT):
             if not self._has_room(name):
                 self._hold_for_want(name, "too many TLS handshakes are under way")
             if name in self._held_until_ms:
@@ -112,8 +113,9 @@ class Doors:
                     self._hold_for_want(name, str(error))
                 return
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._on_accepted(sock, endpoint_of(peer), name)
+            if self._clock.monotonic_ns() >= until_ns:
+                return
 
     def _hold_for_want(self, name: str, reason: str) -> None:
         self.hold(name, RETRY_ACCEPT_MS)

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 _IN_HAND_MAX: Final = 4
 """Steps that the thread has at once: it need not wait for the loop, and who comes at a quiet listener waits for few."""
-_CLOSINGS_PER_TURN: Final = 8
-"""Of handshakes that are late; a crowd of them at once would hold up everybody else."""
+_CLOSINGS_PER_TURN: Final = 4
+"""Of handshakes that are late, and of those that are off; a crowd of them at once would hold up everybody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,15 +227,16 @@ class Handshakes:
             return
         for handshake in self._late(self._clock.monotonic_ms()):
             self._fail(handshake, f"not finished within {self._limits.deadline_ms} ms")
-        while self._queues and self._in_hand < _IN_HAND_MAX:
+        closings = 0
+        while self._queues and self._in_hand < _IN_HAND_MAX and closings < _CLOSINGS_PER_TURN:
             # Several listeners take turns, so that a crowd at one does not keep the nodes from each other.
             listener, queue = next(iter(self._queues.items()))
             handshake = queue.popleft()
             del self._queues[listener]
             if queue:
                 self._queues[listener] = queue
-            if handshake.connection in self._open:
-                self._begin_step(handshake)
+            if handshake.connection in self._open and not self._begin_step(handshake):
+                closings += 1
 
     def close(self) -> None:
         self._worker.close()
@@ -248,7 +249,8 @@ class Handshakes:
             late.append(handshake)
         return late
 
-    def _begin_step(self, handshake: _Handshake) -> None:
+    def _begin_step(self, handshake: _Handshake) -> bool:
+        """Hand a step over if there is one; return False where the connection had to be closed."""
         try:
             handshake.stream.hear()
         except BlockingIOError:
@@ -256,9 +258,11 @@ class Handshakes:
             self._on_waiting(handshake.connection)
         except OSError as error:
             self._fail(handshake, _words(error))
+            return False
         else:
             self._in_hand += 1
             self._worker.submit(partial(self._step, handshake))
+        return True
 
     def _step(self, handshake: _Handshake) -> None:
         """Runs on the other thread, and touches nothing but the stream."""

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from ottla.ports import ConnectionId
 
-_EVENTS_PER_ROUND = 1024
+_EVENTS_PER_ROUND = 32
+"""Of a crowd that hangs up at once the others are told of in the next turns of the loop."""
 
 
 class HangUps:

@@ -36,11 +36,14 @@ class Link:
 
     __slots__ = (
         "closing",
+        "events_put_off",
         "file_bytes",
+        "has_hung_up",
         "id",
         "is_checked_for_hang_up",
         "is_reading",
         "is_secure",
+        "is_sent_much",
         "is_warming",
         "outbox",
         "outbox_bytes",
@@ -68,11 +71,17 @@ class Link:
         """What `Unread` has counted for this connection."""
         self.is_reading = True
         self.is_checked_for_hang_up = False
+        self.has_hung_up = False
+        """Whether its peer has, and what it sent before is still to be read."""
         self.told_to_wait = False
         self.closing = False
         self.is_warming = False
+        self.is_sent_much = False
+        """Whether its last answers were large, and it is not known that the peer has taken them."""
         self.warmed: FileSlice | None = None
         self.watched = 0
+        self.events_put_off = 0
+        """Those that wait for its turn in the `Backlog`."""
 
     def secure(self, tls: "TlsStream") -> None:
         """Have everything go through ``tls`` from now on, whose handshake is still to come."""
@@ -104,7 +113,8 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
-        # Before listening: accepted connections inherit them, and the window is agreed on at the first packet.
+        # Before listening: accepted connections inherit all of them, and the window is agreed on at the first packet.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if options.receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         if options.send_buffer_bytes is not None:

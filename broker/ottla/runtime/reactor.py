@@ -7,9 +7,7 @@ cold reads, HTTP) runs on other threads and comes back through `post`.
 Decision record: broker/decisions/0001-own-event-loop.md.
 """
 
-import errno
 import logging
-import os
 import selectors
 import socket
 from collections import deque
@@ -20,11 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
+from ottla.runtime.backlog import Backlog
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
 from ottla.runtime.hang_ups import HangUps
 from ottla.runtime.link import Link, SocketOptions, endpoint_of
-from ottla.runtime.page_cache import PageCache
+from ottla.runtime.sender import Sender
 from ottla.runtime.unread import Unread
 from ottla.types import Endpoint
 
@@ -34,16 +33,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ACCEPTS_PER_EVENT = 8
 _QUEUED_BYTES_MAX = 1024 * 1024
 """Above this a connection takes no more answers until its peer has read some."""
-_SENDFILE_BYTES_MAX = 4 * 1024 * 1024
-"""At most this much of files goes to peers before others have their turn; they share it."""
-_SLICE_BYTES_MIN = 64 * 1024
-_READS_PER_EVENT = 4
-_ENCRYPT_BYTES_MAX = 256 * 1024
-"""The same under TLS, where the bytes go through this process."""
-_GATHER_MAX = 512
+_READS_PER_EVENT = 2
+"""A frame, where its size is read alone."""
 LINGER_MS = 10_000
 """So long a peer may take what was queued for it when its connection was closed. No limit counts such connections."""
 
@@ -64,6 +57,9 @@ class Core(Protocol):
     def received(self, connection: ConnectionId, size_bytes: int) -> None: ...
 
     def drained(self, connection: ConnectionId) -> None: ...
+
+    def serves_rest(self, connection: ConnectionId) -> bool:
+        """Return whether what a peer sent before it hung up is still to be served; asked while it is not read."""
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
         """The peer is gone, or was never reached; ``was_refused``: it answered that no process listens there."""
@@ -91,7 +87,6 @@ class Reactor:
         self._options = options or SocketOptions()
         metrics = metrics or NetworkMetrics()
         self._unread = Unread(clock, self._options, metrics, self._give_up)
-        self._ready_count = 1
         self._selector = selectors.DefaultSelector()
         self._links: dict[ConnectionId, Link] = {}
         self._ids = count(1)
@@ -103,7 +98,8 @@ class Reactor:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
         self._core: Core | None = None
         self._being_read: Link | None = None
-        self._page_cache = PageCache()
+        self._sender = Sender(self.post, on_lost=self._lose, on_warmed=self._on_warmed)
+        self._backlog = Backlog(clock, self._on_turn)
         self._dialer = Dialer(
             self._selector, self.post, on_connected=self._on_connected, on_failed=self._on_failed_to_connect
         )
@@ -114,12 +110,9 @@ class Reactor:
             clock=clock,
             options=self._options,
             has_room=self._has_room,
-            accepts_per_event=_ACCEPTS_PER_EVENT,
             metrics=metrics,
             on_accepted=self._on_accepted,
         )
-        self._pending: dict[ConnectionId, Link] = {}
-        """Links under TLS with bytes that are here already: no selector tells of them."""
         self._handshakes = handshakes
         if handshakes is not None:
             handshakes.report_to(
@@ -159,16 +152,18 @@ class Reactor:
         self._core = core
         select, posted, lingering = self._selector.select, self._posted, self._lingering
         handshakes, doors, unread = self._handshakes, self._doors, self._unread
+        sender, backlog = self._sender, self._backlog
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
             ready = select(0) or select(self._timeout_s())
-            self._ready_count = len(ready)
+            sender.ready_count = len(ready)
             for key, events in ready:
                 key.data(events)
             while posted:
                 posted.popleft()()
+            if backlog.links:
+                backlog.turn()
             if handshakes is not None:
-                self._read_on()
                 handshakes.turn()
             doors.turn()
             if lingering:
@@ -189,7 +184,7 @@ class Reactor:
         self._doors.close()
         self._wake_reader.close()
         self._wake_writer.close()
-        self._page_cache.close()
+        self._sender.close()
 
     # --- ports.Network --------------------------------------------------------------------------------------------
 
@@ -207,7 +202,7 @@ class Reactor:
         # Requests that came in one read are answered in one write: `_read` flushes.
         if link is not self._being_read:
             if was_empty:
-                self._flush(link)
+                self._sender.flush(link)
                 self._watch(link)
             if outbox or link.tls is not None:
                 self._unread.note(link, has_moved=False)
@@ -225,7 +220,7 @@ class Reactor:
         link.is_reading = False
         self._forget_hang_up(link)
         if link.outbox:
-            self._flush(link)
+            self._sender.flush(link)
         if link.has_unsent and link.is_secure:
             self._watch(link)
             self._lingering.append((self._clock.monotonic_ms() + LINGER_MS, link))
@@ -237,16 +232,19 @@ class Reactor:
         if link is not None:
             # The selector learns of it only if bytes arrive meanwhile: most pauses end before that.
             link.is_reading = False
+            if link.has_hung_up:
+                self._watch_for_hang_up(link)
 
     def resume_reading(self, connection: ConnectionId) -> None:
         link = self._links.get(connection)
         if link is not None and not link.is_reading and not link.closing:
             link.is_reading = True
+            link.has_hung_up = False
             self._forget_hang_up(link)
             if not link.watched & selectors.EVENT_READ:
                 self._watch(link)
             if link.tls is not None and link.tls.has_pending:
-                self._pending[connection] = link
+                self._backlog.add(link, selectors.EVENT_READ)
 
     def pause_accepting(self, listener: str, for_ms: int) -> None:
         self._doors.hold(listener, for_ms)
@@ -263,7 +261,7 @@ class Reactor:
 
     def _timeout_s(self) -> float | None:
         assert self._core is not None
-        if self._posted or self._pending:
+        if self._posted or self._backlog.links:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
@@ -313,8 +311,25 @@ class Reactor:
     def _on_event(self, link: Link, events: int) -> None:
         if link.id not in self._links:
             return  # closed in this very round of the loop
+        # Bytes of files are many as a rule. Who takes them, or asks for more than it takes, comes behind the others.
+        takes_much = link.file_bytes and events & selectors.EVENT_WRITE
+        if link.events_put_off or takes_much or (link.is_sent_much and self._sender.is_behind(link)):
+            self._backlog.add(link, events)
+        else:
+            self._serve(link, events)
+
+    def _on_turn(self, link: Link, events: int) -> None:
+        """Serve a link that was put off."""
+        if not link.is_reading:
+            events &= ~selectors.EVENT_READ  # what is in the socket is told of again
+        if link.id in self._links:
+            self._serve(link, events)
+            if link.tls is not None:
+                self._look_behind(link, link.tls)
+
+    def _serve(self, link: Link, events: int) -> None:
         if events & selectors.EVENT_WRITE:
-            self._flush(link)
+            self._sender.flush(link)
             if link.id not in self._links:
                 return
             self._after_flush(link)
@@ -326,8 +341,18 @@ class Reactor:
                 self._watch_for_hang_up(link)
 
     def _on_hang_up(self, connection: ConnectionId) -> None:
-        """Whoever hangs up while its request is in hand does not want the answer any more, as for nginx."""
-        self._lose(self._links[connection], None)
+        """Whoever hangs up while its request is in hand does not want the answer any more, as for nginx.
+
+        Where the peer only waits to be read, it is read to its end: a produce with acks=0 is sent and left alone. It is
+        asked again when it is paused anew without having been read meanwhile.
+        """
+        assert self._core is not None
+        link = self._links[connection]
+        if self._core.serves_rest(connection):
+            link.has_hung_up = True
+            self._forget_hang_up(link)
+        else:
+            self._lose(link, None)
 
     def _on_connected(self, connection: ConnectionId, sock: socket.socket) -> None:
         assert self._core is not None
@@ -358,17 +383,21 @@ class Reactor:
             self._on_handshake_event(link, events)
             return
         self._on_event(link, events)
+        self._look_behind(link, link.tls)
+
+    def _look_behind(self, link: Link, tls: "TlsStream") -> None:
+        """No selector tells of bytes that are here already, and of those that wait only when it is asked to."""
         if link.id in self._links:
-            if link.is_reading and link.tls.has_pending:
-                self._pending[link.id] = link
-            if link.tls.has_unsent and not link.watched & selectors.EVENT_WRITE:
+            if link.is_reading and tls.has_pending:
+                self._backlog.add(link, selectors.EVENT_READ)
+            if tls.has_unsent and not link.watched & selectors.EVENT_WRITE:
                 self._unread.note(link, has_moved=False)
                 self._watch(link)
 
     def _on_handshake_event(self, link: Link, events: int) -> None:
         assert self._handshakes is not None
         if events & selectors.EVENT_WRITE:
-            self._flush(link)
+            self._sender.flush(link)
         if events & selectors.EVENT_READ and link.id in self._links:
             # Until it is its turn, its bytes stay in the socket.
             link.is_reading = False
@@ -398,18 +427,10 @@ class Reactor:
         self._drop(self._links[connection])
         self._core.closed(connection, reason)
 
-    def _read_on(self) -> None:
-        """Give every link with bytes at hand one more turn."""
-        if self._pending:
-            links, self._pending = self._pending, {}
-            for link in links.values():
-                if link.is_reading:
-                    self._on_tls_event(link, selectors.EVENT_READ)
-
     # --- reading --------------------------------------------------------------------------------------------------
 
     def _read(self, link: Link) -> None:
-        """Read until the socket is empty, the core has enough, or others should have their turn."""
+        """Read until the socket is empty or the core has enough; put off what is more than a share of the turn."""
         core = self._core
         assert core is not None
         for _ in range(_READS_PER_EVENT):
@@ -429,100 +450,22 @@ class Reactor:
             self._being_read = None
             if link.outbox:
                 before_bytes = link.outbox_bytes
-                self._flush(link)
+                self._sender.flush(link)
                 # Most answers leave whole, and nothing else has changed.
                 if (link.outbox or link.closing or link.told_to_wait) and link.id in self._links:
                     self._after_flush(link, has_moved=link.outbox_bytes < before_bytes)
             if size < len(buffer) or not link.is_reading or link.id not in self._links:
                 return
+        self._backlog.add(link, selectors.EVENT_READ)
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    def _flush(self, link: Link) -> None:
-        """Send what the socket takes of the outbox, and of files no more than the connection's share of a turn."""
-        left = link.file_bytes
-        try:
-            if link.tls is not None:
-                link.tls.flush()
-            while link.outbox and not link.is_warming:
-                is_file = link.outbox[0].__class__ is FileSlice
-                if not (self._send_file(link, left) if is_file else self._send_buffers(link)):
-                    return
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._lose(link, error)
-
-    def _send_buffers(self, link: Link) -> bool:
-        """Gather the buffers at the outbox's head into one call; return whether the socket took them all."""
-        first = link.outbox[0]
-        if len(link.outbox) == 1:
-            assert not isinstance(first, FileSlice)
-            sent = link.stream.send(first)
-            link.outbox_bytes -= sent
-            if sent < len(first):
-                link.outbox[0] = memoryview(first)[sent:]
-                return False
-            link.outbox.popleft()
-            return True
-        gathered = []
-        followed_by_file = False
-        for chunk in link.outbox:
-            if isinstance(chunk, FileSlice):
-                followed_by_file = True
-                break
-            gathered.append(chunk)
-            if len(gathered) == _GATHER_MAX:
-                break
-        # MSG_MORE: headers and the file bytes behind them leave in the same packets.
-        flags = socket.MSG_MORE if followed_by_file and hasattr(socket, "MSG_MORE") else 0
-        sent = link.stream.sendmsg(gathered, (), flags)
-        link.outbox_bytes -= sent
-        for chunk in gathered:
-            if sent < len(chunk):
-                link.outbox[0] = memoryview(chunk)[sent:]
-                return False
-            sent -= len(chunk)
-            link.outbox.popleft()
-        return True
-
-    def _send_file(self, link: Link, left_before: int) -> bool:
-        chunk = link.outbox[0]
-        assert isinstance(chunk, FileSlice)
-        descriptor = chunk.file.fileno()
-        share = max(_SLICE_BYTES_MIN, _SENDFILE_BYTES_MAX // max(1, self._ready_count)) - left_before + link.file_bytes
-        if share <= 0:
-            return False
-        size = min(chunk.size_bytes, share if link.tls is None else min(share, _ENCRYPT_BYTES_MAX))
-        if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
-            self._warm(link, chunk, size)
-            return False
-        if link.tls is None:
-            sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, size)
-        else:
-            sent = link.tls.send_file(descriptor, chunk.position, size)
-        if sent == 0:
-            raise OSError(errno.EIO, f"{chunk.file.path} ended before the bytes that were promised from it")
-        link.outbox_bytes, link.file_bytes = link.outbox_bytes - sent, link.file_bytes - sent
-        if sent == chunk.size_bytes:
-            link.outbox.popleft()
-            return True
-        link.outbox[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size_bytes - sent)
-        return False
-
-    def _warm(self, link: Link, chunk: FileSlice, size_bytes: int) -> None:
-        """Have another thread read what is not in the page cache: the disk must not stop the loop."""
-        link.is_warming = True
-
-        def warmed() -> None:
-            link.is_warming = False
-            link.warmed = chunk
-            if link.id in self._links:
-                self._flush(link)
-                if link.id in self._links:
-                    self._after_flush(link)
-
-        self._page_cache.load(chunk.file.fileno(), chunk.position, size_bytes, lambda: self.post(warmed))
+    def _on_warmed(self, link: Link) -> None:
+        """What a link waited for has been read from the disk."""
+        if link.id in self._links:
+            self._sender.flush(link)
+        if link.id in self._links:
+            self._after_flush(link)
 
     def _after_flush(self, link: Link, *, has_moved: bool = True) -> None:
         if link.closing and not link.has_unsent:
@@ -592,7 +535,6 @@ class Reactor:
 
     def _end_tls(self, link: Link, tls: "TlsStream") -> None:
         assert self._handshakes is not None
-        self._pending.pop(link.id, None)
         if link.is_secure:
             tls.end()
         else:

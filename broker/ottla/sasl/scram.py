@@ -34,6 +34,7 @@ ITERATIONS_MAX: Final = 16_384
 _SALT_BITS: Final = 130
 _NONCE_BITS: Final = 192
 _SALT_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_SALT_PAIRS: Final = [high + low for high in _SALT_DIGITS for low in _SALT_DIGITS]
 TOOLS_SALT: Final = re.compile(rb"[0-9a-z]{1,26}")
 """The form of the salts that Kafka's tools make, and `new_salt`."""
 
@@ -44,14 +45,11 @@ class ScramMechanism(IntEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
-    @property
-    def mechanism_name(self) -> str:
-        """Return the name that SASL knows it by."""
-        return self.name.replace("_", "-")
-
-    @property
-    def hash_name(self) -> str:
-        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+    def __init__(self, _: int) -> None:
+        self.mechanism_name = self._name_.replace("_", "-")
+        """The name that SASL knows it by."""
+        self.hash_name = self._name_.removeprefix("SCRAM_").replace("_", "").lower()
+        self.hash_bytes: int = hashlib.new(self.hash_name).digest_size
 
 
 SCRAM_MECHANISMS: Final = {mechanism.mechanism_name: mechanism for mechanism in ScramMechanism}
@@ -95,12 +93,12 @@ def new_nonce(randrange: Callable[[int], int]) -> str:
 
 
 def _base_36(number: int) -> bytes:
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = _SALT_DIGITS[digit] + digits
-        if not number:
-            return digits.encode()
+    pairs = []
+    while number:
+        number, pair = divmod(number, len(_SALT_PAIRS))
+        pairs.append(_SALT_PAIRS[pair])
+    pairs.reverse()
+    return ("".join(pairs).lstrip("0") or "0").encode()
 
 
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^\x00,]+)*"

@@ -1,8 +1,8 @@
 """Buffers for incoming frames: reused, so that a megabyte of records does not cost a megabyte of fresh pages.
 
 A small frame is read into the node's one scratch buffer and handled there. A larger one gets a buffer of its own, for
-as long as it takes to arrive and be handled. Frames above `LARGEST_POOLED_BYTES` get anonymous memory maps: their pages
-come into being as bytes arrive, so that a peer which claims 100 MiB and sends nothing costs nothing.
+as long as it takes to arrive and be handled: an anonymous memory map, whose pages come into being as bytes arrive, so
+that a peer which claims 100 MiB and sends nothing costs neither the memory nor the time to clear it.
 """
 
 import mmap
@@ -16,7 +16,7 @@ class BufferPool:
     """Hands out writable views of at least the asked size; keeps up to 32 MiB of returned buffers by size class."""
 
     def __init__(self) -> None:
-        self._free: dict[int, list[bytearray]] = {}
+        self._free: dict[int, list[mmap.mmap]] = {}
         self._free_bytes = 0
 
     @property
@@ -26,20 +26,19 @@ class BufferPool:
 
     def take(self, size_bytes: int) -> memoryview:
         """Return a writable view of exactly ``size_bytes``; what it holds is undefined."""
-        if size_bytes > LARGEST_POOLED_BYTES:
-            return memoryview(mmap.mmap(-1, size_bytes))
         size_class = allocated_bytes(size_bytes)
         free = self._free.get(size_class)
         if free:
             self._free_bytes -= size_class
             return memoryview(free.pop())[:size_bytes]
-        return memoryview(bytearray(size_class))[:size_bytes]
+        return memoryview(mmap.mmap(-1, size_class))[:size_bytes]
 
     def give_back(self, view: memoryview) -> None:
         """Take a view of `take` back; nobody may look at it any more."""
         owner = view.obj
         view.release()
-        if isinstance(owner, bytearray) and self._free_bytes + len(owner) <= _POOLED_BYTES_MAX:
+        assert isinstance(owner, mmap.mmap)
+        if len(owner) <= LARGEST_POOLED_BYTES and self._free_bytes + len(owner) <= _POOLED_BYTES_MAX:
             self._free.setdefault(len(owner), []).append(owner)
             self._free_bytes += len(owner)
 

@@ -246,6 +246,14 @@ class Gateway:
         if state is not None:
             self._pipeline.drained(state)
 
+    def serves_rest(self, connection: ConnectionId) -> bool:
+        """Return whether requests of a peer that has hung up are served yet, which it may want: see acks=0.
+
+        They are where they wait for a turn, a quota or memory; not behind one in hand, nor behind answers not taken.
+        """
+        state = self._connections.get(connection)
+        return state is not None and state.awaits_service and not self._condemned.holds(connection)
+
     def closed(self, connection: ConnectionId, reason: str) -> None:
         """The peer is gone."""
         state = self._connections.get(connection)
@@ -278,6 +286,18 @@ class Gateway:
         if self._to_check:
             self._close_idle(now_ms - self.config.idle_ms_max)
         return now_ms
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether requests wait until others have been served."""
+        return bool(self._pipeline.turns)
+
+    def take_turns(self) -> bool:
+        """Serve some of them; return whether there were any."""
+        if not self._pipeline.turns:
+            return False
+        self._pipeline.turns.take()
+        return True
 
     @property
     def _has_work_at_hand(self) -> bool:

@@ -28,6 +28,10 @@ class Muting:
         """Return how many there are."""
         return len(self._muted)
 
+    def holds(self, connection: ConnectionId) -> bool:
+        """Return whether it is muted now."""
+        return connection in self._muted
+
     def mute(self, connection: Connection, until_ms: int) -> None:
         """Have nothing read from ``connection`` until then; the caller pauses reading."""
         number = connection.info.connection

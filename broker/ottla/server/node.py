@@ -486,6 +486,10 @@ class Node:
         else:
             self.gateway.drained(connection)
 
+    def serves_rest(self, connection: ConnectionId) -> bool:
+        """Return whether what a peer sent before it hung up is still to be served."""
+        return connection not in self.peers.lane_of and self.gateway.serves_rest(connection)
+
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
         """A connection has ended, or one that this node wanted did not come up."""
         if connection in self.peers.lane_of:
@@ -496,12 +500,13 @@ class Node:
     def tick(self) -> bool:
         """Do what is due; at most once a millisecond, so that it may be called after every read.
 
-        Return False when nothing was, and the node is as it was before.
+        Requests that wait for their turn are served each time. Return False when nothing was due, and the node is as it
+        was before.
         """
         now_ms = self.clock.monotonic_ms()
         self._found_due_ms = None
         if now_ms == self._ticked_at_ms:
-            return False
+            return self.gateway.take_turns()
         self._ticked_at_ms = now_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
@@ -522,8 +527,9 @@ class Node:
     def next_deadline_ms(self) -> int:
         """Return when `tick` is to be called next at the latest, by the monotonic clock.
 
-        Parts with work in slices say now; the next slice has to wait for the next millisecond, as `tick` does. To be
-        asked when everything has happened that `tick` follows: when that had nothing to do, it has the answer.
+        Parts with work in slices say now; but for turns, the next slice has to wait for the next millisecond, as `tick`
+        does. To be asked when everything has happened that `tick` follows: when that had nothing to do, it has the
+        answer.
         """
         if self._found_due_ms is not None:
             found_ms, self._found_due_ms = self._found_due_ms, None
@@ -537,7 +543,7 @@ class Node:
             deadline_ms = self._shutdown.next_deadline_ms()
             if deadline_ms is not None and deadline_ms < earliest_ms:
                 earliest_ms = deadline_ms
-        return max(self._ticked_at_ms + 1, earliest_ms)
+        return max(self._ticked_at_ms + (not self.gateway.has_turns), earliest_ms)
 
     # --- between the parts ---------------------------------------------------------------------------------------
 

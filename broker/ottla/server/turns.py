@@ -1,17 +1,20 @@
 """`Turns`: connections with requests at hand that wait until others have been served.
 
 A peer may send thousands of small requests ahead of their answers. Served in one go they would hold up the loop, so a
-connection has a millisecond for them, and then waits here for its next turn.
+connection has a part of a millisecond for them, and then waits here for its next turn.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.ports import Clock
 
 if TYPE_CHECKING:
     from ottla.server.connection import Connection
+
+_SHARE_NS: Final = 250_000
+"""Of a turn of the loop: as a rule others wait for no longer than that."""
 
 
 class Turns:
@@ -34,11 +37,11 @@ class Turns:
         self._waiting.append(connection)
 
     def take(self) -> None:
-        """Let connections go on, each at most once, for the rest of a millisecond; at least one."""
-        began_ms = self._clock.monotonic_ms()
+        """Let connections go on, each at most once, until the share is used up; at least one."""
+        until_ns = self._clock.monotonic_ns() + _SHARE_NS
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
             connection.has_had_turn = False
             self._on_turn(connection)
-            if self._clock.monotonic_ms() != began_ms:
+            if self._clock.monotonic_ns() >= until_ns:
                 return

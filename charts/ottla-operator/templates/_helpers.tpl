@@ -51,26 +51,40 @@ annotations:
 - apiGroups: [ottla.dev]
   resources: [clusters/status, topics/status, users/status]
   verbs: [patch]
+# Deleted without their pods, and made again, when nodes get larger or more volumes.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
+# Those of listeners that are gone are found by their labels, and removed.
 - apiGroups: [""]
-  resources: [services, configmaps]
+  resources: [services]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, create, patch, delete]
+# The accounts of nodes have no rights, and nothing here gives any.
+- apiGroups: [""]
+  resources: [configmaps, serviceaccounts]
   verbs: [get, create, patch]
 # Those of Users and of Clusters with TLS, and those that their specs name, each by its name: nothing lists or watches them.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch, delete]
-# For listeners whose certificate is cert-manager's.
+# For listeners whose certificate is cert-manager's; deleted when no listener has it any more.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
-  verbs: [get, create, patch]
+  verbs: [get, create, patch, delete]
+# Deleted to restart nodes; patched with the annotation that tells a node its rack.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, delete]
+  verbs: [list, patch, delete]
+# Patched to grow and to have an owner; deleted where onScaleDown says so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list]
+  verbs: [list, patch, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ottla.errors import KafkaError
 from ottla.types import Endpoint, TopicPartition
 from ottla_operator.clients.user_admin import UserAdmin
 from ottla_operator.reconcile.view import ClusterView
@@ -49,11 +50,32 @@ class BrokerAdmin(UserAdmin, Protocol):
     answers.
     """
 
-    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+    async def observe(
+        self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
+    ) -> ClusterView:
         """Return what the brokers say of the cluster, and of the partitions of ``topics`` (None: all).
 
-        The topics' min.insync.replicas are asked for only when ``with_min_isr`` is set.
+        The topics' min.insync.replicas are asked for only when ``with_min_isr`` is set; configs of all brokers and
+        features only when ``with_settings`` is.
         """
+
+    async def advertised_listeners(self, node_id: int) -> str:
+        """Return what the broker ``node_id`` runs with as ``advertised.listeners``; empty where it has none."""
+
+    async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        """Set and unset the defaults of all brokers in one step: all or nothing."""
+
+    async def update_features(self, levels: Mapping[str, int], *, is_down: bool) -> None:
+        """Finalize other levels, all or none; down only where nothing is lost."""
+
+    async def describe_own_configs(self, node_ids: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+        """Return what is set on each broker alone (DYNAMIC_BROKER_CONFIG); one that does not answer is absent."""
+
+    async def alter_own_configs(self, node_id: int, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        """Set and unset configs of one broker, in one step; it is asked itself."""
+
+    async def describe_sizes(self) -> Mapping[TopicPartition, int]:
+        """Return the bytes of one replica of each partition, of the largest where they differ."""
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Start moving partitions to other replicas; raises for the first that is refused, others may move."""
@@ -76,7 +98,8 @@ class BrokerAdmin(UserAdmin, Protocol):
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         """Return per topic the configs that are set on the topic itself (DYNAMIC_TOPIC_CONFIG)."""
 
-    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None: ...
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
+        """Create each of ``topics``; return by name why one was not, which keeps no other from being created."""
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None: ...
 

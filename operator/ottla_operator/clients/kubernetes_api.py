@@ -2,9 +2,14 @@
 
 Server-side apply is the way that objects of ours are written, always by one field manager. Source: Kubernetes API
 concepts, "server-side apply" and "API verbs".
+
+What passes is tried again here, a few times and with jitter: a server that asks to be left alone for a moment, and,
+where doing it twice is doing it once, one that fails or hangs up. All else is the caller's, who looks again first.
 """
 
+import asyncio
 import json
+import random
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,15 +19,25 @@ from typing import NamedTuple, Self
 import aiohttp
 import kopf
 
-from ottla_operator.errors import ApiError
+from ottla_operator.clients.api_calls import Told, trace
+from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, LeadershipLostError
 from ottla_operator.model.document import Document, Json
 
 FIELD_MANAGER = "ottla-operator"
 
 _REQUEST_TIMEOUT_S = 30
+_CONNECT_TIMEOUT_S = 5
 _PAGE_SIZE = 500
+_LISTINGS_MAX = 3
+"""Of one call whose pages expire under it."""
+_TRIES_MAX = 4
+_BACKOFF_S_MIN = 0.25
+_RETRY_AFTER_S_MAX = 10.0
+"""Who is asked to wait for longer gives up, so that its worker is free for others."""
+_FAILING_STATUSES = frozenset({500, 502, 503, 504})
 _NOTE_SIZE_MAX = 1_000
 """Characters; the API server refuses longer notes."""
+_APPLY = "application/apply-patch+yaml"
 
 
 class Resource(NamedTuple):
@@ -39,11 +54,16 @@ RESOURCES = {
     "StatefulSet": Resource("/apis/apps/v1", "statefulsets"),
     "Service": Resource("/api/v1", "services"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
+    "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
+    "NetworkPolicy": Resource("/apis/networking.k8s.io/v1", "networkpolicies"),
+    "PodDisruptionBudget": Resource("/apis/policy/v1", "poddisruptionbudgets"),
     "Secret": Resource("/api/v1", "secrets"),
     "Certificate": Resource("/apis/cert-manager.io/v1", "certificates"),
     "Pod": Resource("/api/v1", "pods"),
+    "Node": Resource("/api/v1", "nodes"),
     "PersistentVolumeClaim": Resource("/api/v1", "persistentvolumeclaims"),
     "Event": Resource("/apis/events.k8s.io/v1", "events"),
+    "Lease": Resource("/apis/coordination.k8s.io/v1", "leases"),
 }
 
 
@@ -53,8 +73,19 @@ class KubernetesApi:
     Every method raises `ApiError` for what the server refuses, and OSError or TimeoutError when it cannot be asked.
     """
 
-    def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
+    def __init__(
+        self,
+        login: Callable[[], kopf.ConnectionInfo],
+        *,
+        told: Told | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        request_timeout_s: float = _REQUEST_TIMEOUT_S,
+    ) -> None:
+        """Log in by ``login``, tell of each request, and send none that changes something unless ``may_write``."""
         self._login = login
+        self._told = told
+        self._may_write = may_write
+        self._request_timeout_s = request_timeout_s
         self._connection: kopf.ConnectionInfo | None = None
         self._session: aiohttp.ClientSession | None = None
 
@@ -78,21 +109,40 @@ class KubernetesApi:
 
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
         """Return all objects of ``kind`` in ``namespace`` (empty: in all) that match the label selector."""
+        for listing in range(1, _LISTINGS_MAX + 1):
+            try:
+                return await self._listed(kind, namespace, labels)
+            except ApiError as error:
+                if not error.is_expired or listing == _LISTINGS_MAX:
+                    raise
+        raise AssertionError("the last listing returns or raises")
+
+    async def _listed(self, kind: str, namespace: str, labels: str) -> list[Document]:
         parameters = {"limit": str(_PAGE_SIZE), **({"labelSelector": labels} if labels else {})}
         items: list[Document] = []
         while True:
             page = await self._request("GET", _path(kind, namespace), parameters=parameters)
-            # Items of a list come without their kind.
-            items += [{**item, "kind": kind} for item in page["items"]]
+            # Items of a list come without their kind and version.
+            items += [{**item, "apiVersion": page["apiVersion"], "kind": kind} for item in page["items"]]
             token = page["metadata"].get("continue")
             if not token:
                 return items
             parameters["continue"] = token
 
+    async def can_list(self, kind: str, namespace: str = "") -> None:
+        """Raise unless objects of ``kind`` can be listed: 404 where nobody knows the kind, 403 without the right."""
+        await self._request("GET", _path(kind, namespace), parameters={"limit": "1"})
+
     async def create(self, document: Document) -> Document:
         """Make an object where there is none (else 409 AlreadyExists). A later apply drops none of its fields."""
         path = _path(document["kind"], document["metadata"]["namespace"])
         return await self._request("POST", path, parameters={"fieldManager": FIELD_MANAGER}, body=document)
+
+    async def replace(self, document: Document) -> Document:
+        """Make ``document`` the whole object, unless somebody has changed it since that was read (409 Conflict)."""
+        metadata = document["metadata"]
+        path = _path(document["kind"], metadata["namespace"], metadata["name"])
+        return await self._request("PUT", path, parameters={"fieldManager": FIELD_MANAGER}, body=document)
 
     async def apply(self, document: Document) -> Document:
         """Make the fields that ``document`` names so, and drop those that an earlier apply named and this does not.
@@ -157,13 +207,27 @@ class KubernetesApi:
             if not error.is_missing:
                 raise
 
+    async def delete_only(self, document: Document) -> None:
+        """Delete just the object that was seen, by its uid (else 409 Conflict), and nothing that it owns.
+
+        No error when it is gone already.
+        """
+        metadata = document["metadata"]
+        body = {"propagationPolicy": "Orphan", "preconditions": {"uid": metadata["uid"]}}
+        try:
+            path = _path(document["kind"], metadata["namespace"], metadata["name"])
+            await self._request("DELETE", path, body=body)
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+
     async def _apply(self, path: str, body: Document) -> Document:
         return await self._request(
             "PATCH",
             path,
             parameters={"fieldManager": FIELD_MANAGER, "force": "true"},
             body=body,
-            content_type="application/apply-patch+yaml",
+            content_type=_APPLY,
         )
 
     async def _request(
@@ -175,12 +239,29 @@ class KubernetesApi:
         body: Document | None = None,
         content_type: str = "application/json",
     ) -> Document:
+        # Twice is once for what only looks, and for server-side apply.
+        is_repeatable = method == "GET" or content_type == _APPLY
+        for tried in range(1, _TRIES_MAX + 1):
+            try:
+                return await self._logged_in(method, path, parameters, body, content_type)
+            except (ApiError, OSError) as error:
+                wait_s = _wait_s(error, tried, is_repeatable=is_repeatable)
+                if wait_s is None:
+                    raise
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311
+        raise AssertionError("the last try returns or raises")
+
+    async def _logged_in(
+        self, method: str, path: str, parameters: dict[str, str] | None, body: Document | None, content_type: str
+    ) -> Document:
         session = self._session
         try:
             return await self._send(method, path, parameters, body, content_type)
         except ApiError as error:
             if error.status != 401:
                 raise
+        except TimeoutError:
+            raise
         except OSError:
             if self._session is session:
                 raise
@@ -196,6 +277,8 @@ class KubernetesApi:
     ) -> Document:
         assert self._session is not None, "use the client inside `async with`"
         assert self._connection is not None, "a session has a connection"
+        if method != "GET" and not self._may_write():
+            raise LeadershipLostError(f"{method} {path} is not sent: this operator does not lead")
         try:
             async with self._session.request(
                 method,
@@ -205,13 +288,13 @@ class KubernetesApi:
                 headers={"Content-Type": content_type, "Accept": "application/json"},
             ) as response:
                 answer: Json = await _json(response)
+        except TimeoutError as error:
+            words = f"the API server did not answer {method} {path} in time"
+            raise TimeoutError(words) from error
         except aiohttp.ClientError as error:
             raise OSError(f"the API server did not answer {method} {path}: {error}") from error
         if response.status >= 400:
-            words = answer if isinstance(answer, dict) else {}
-            raise ApiError(
-                response.status, words.get("reason") or response.reason or "Unknown", words.get("message", path)
-            )
+            raise _refusal(response, answer if isinstance(answer, dict) else {}, path)
         if not isinstance(answer, dict):
             raise OSError(f"what answers at the API server's address said no JSON to {method} {path}")
         return answer
@@ -221,7 +304,8 @@ class KubernetesApi:
         self._session = aiohttp.ClientSession(
             headers=self._connection.as_http_headers(),
             connector=aiohttp.TCPConnector(ssl=self._connection.as_ssl_context()),
-            timeout=aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=self._request_timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
+            trace_configs=[trace(self._told)] if self._told is not None else [],
         )
 
     async def _close(self) -> None:
@@ -237,6 +321,34 @@ async def _json(response: aiohttp.ClientResponse) -> Json:
     except ValueError:
         return None
     return {} if answer is None else answer
+
+
+def _refusal(response: aiohttp.ClientResponse, answer: Document, path: str) -> ApiError:
+    details = answer.get("details") or {}
+    reason = answer.get("reason") or response.reason or "Unknown"
+    if any(cause.get("reason") == NAMESPACE_TERMINATING for cause in details.get("causes") or ()):
+        reason = NAMESPACE_TERMINATING
+    asked = response.headers.get("Retry-After") or details.get("retryAfterSeconds")
+    try:
+        retry_after_s = None if asked is None else max(float(asked), 0.0)
+    except ValueError:
+        # A date, which no API server sends, and a proxy might.
+        retry_after_s = None
+    return ApiError(response.status, reason, answer.get("message") or path, retry_after_s=retry_after_s)
+
+
+def _wait_s(error: Exception, tried: int, *, is_repeatable: bool) -> float | None:
+    """Return how long at most to wait before the next try; None where there is none."""
+    if tried == _TRIES_MAX or isinstance(error, TimeoutError | LeadershipLostError):
+        return None
+    backoff_s = _BACKOFF_S_MIN * 2 ** (tried - 1)
+    if isinstance(error, ApiError) and error.status == 429:
+        # It was not even looked at.
+        asked_s = error.retry_after_s or 0.0
+        return max(asked_s * 2, backoff_s) if asked_s <= _RETRY_AFTER_S_MAX else None
+    is_hung_up = isinstance(error.__cause__, aiohttp.ClientError)
+    is_failure = error.status in _FAILING_STATUSES if isinstance(error, ApiError) else is_hung_up
+    return backoff_s if is_failure and is_repeatable else None
 
 
 def _path(kind: str, namespace: str, name: str = "") -> str:

@@ -1,14 +1,19 @@
 """The `BrokerAdmin` port over Ottla's own client, that is, Kafka's protocol."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import AdminClient
+from ottla.client.admin_features import UpgradeType
 from ottla.client.admin_partitions import ElectionType
 from ottla.client.admin_security import QuotaEntity, ScramSecret
+from ottla.client.admin_topics import TopicCreation
 from ottla.client.errors import ClientError
+from ottla.client.rebalance_plan import largest_replicas
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
+from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ConfigurationError, ErrorCode, KafkaError, ProtocolError
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
@@ -17,7 +22,7 @@ from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, 
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.node_doors import CONTROLLER_LISTENER
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity
@@ -51,7 +56,9 @@ class OttlaAdmin:
     def __init__(self, client: AdminClient) -> None:
         self._client = client
 
-    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+    async def observe(
+        self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
+    ) -> ClusterView:
         """See `BrokerAdmin.observe`: what was committed before this call is in the view, whichever broker answers."""
         with _unreachable():
             # Moves first: one that ends meanwhile is seen as under way, not as a topic with more replicas.
@@ -61,11 +68,14 @@ class OttlaAdmin:
             cluster = await self._client.describe_cluster(include_fenced=True)
             described = await self._client.describe_topic_partitions(topics)
             min_isr = await self._client.describe_topic_config(sorted(described), _MIN_ISR) if with_min_isr else {}
+            configs = await self._client.describe_configs(ConfigResourceType.BROKER, "") if with_settings else []
+            features = await self._client.describe_features() if with_settings else {}
         self._require_still(asked)
         now_ms = max((voter.last_caught_up_timestamp_ms for voter in quorum.voters), default=-1)
         return ClusterView(
             cluster_id=cluster.cluster_id,
             brokers={broker.node_id: broker.is_fenced for broker in cluster.brokers},
+            racks={broker.node_id: broker.rack for broker in cluster.brokers},
             controller_id=quorum.leader_id,
             voters=tuple(_member(voter, now_ms) for voter in quorum.voters),
             observers=tuple(_member(observer, now_ms) for observer in quorum.observers),
@@ -75,20 +85,42 @@ class OttlaAdmin:
                 for entry in described[name].partitions
             ),
             min_isr={name: int(value) for name, value in min_isr.items()},
+            configs={it.name: it.value for it in configs if it.value is not None},
+            features={
+                name: FeatureView(level=it.level, last_supported=it.last_supported) for name, it in features.items()
+            },
         )
 
-    async def describe_user(self, name: str) -> UserDescription:
-        entity, principal = QuotaEntity(user=name), f"User:{name}"
+    async def advertised_listeners(self, node_id: int) -> str:
+        with _unreachable():
+            entries = await self._client.describe_configs(ConfigResourceType.BROKER, str(node_id))
+        return next((it.value for it in entries if it.name == "advertised.listeners" and it.value), "")
+
+    async def describe_users(self, names: Collection[str]) -> Mapping[str, UserDescription]:
+        # One user is asked for by name; of many, one answer about everybody is less than an answer for each.
+        one = next(iter(names)) if len(names) == 1 else None
+        entity = None if one is None else QuotaEntity(user=one)
+        wanted = AclFilter(principal=None if one is None else f"User:{one}")
+        acls: defaultdict[str, set[Acl]] = defaultdict(set)
+        has_authorizer = False
         with _unreachable():
             quorum = await self._client.describe_quorum()
             asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
-            acls: frozenset[Acl] | None = None
             with _settled(ErrorCode.SECURITY_DISABLED):
-                acls = frozenset(await self._client.describe_acls(AclFilter(principal=principal)))
-            scram = await self._client.describe_scram([name])
+                for acl in await self._client.describe_acls(wanted):
+                    acls[acl.principal].add(acl)
+                has_authorizer = True
+            scram = await self._client.describe_scram(list(names))
             quotas = await self._client.describe_client_quotas(entity)
         self._require_still(asked)
-        return UserDescription(acls=acls, scram=scram.get(name, {}), quotas=quotas.get(entity, {}))
+        return {
+            name: UserDescription(
+                acls=frozenset(acls[f"User:{name}"]) if has_authorizer else None,
+                scram=scram.get(name, {}),
+                quotas=quotas.get(QuotaEntity(user=name), {}),
+            )
+            for name in names
+        }
 
     async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
         with _unreachable():
@@ -110,6 +142,18 @@ class OttlaAdmin:
         with _unreachable():
             await self._client.alter_client_quotas({QuotaEntity(user=name): limits})
 
+    async def describe_own_configs(self, node_ids: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+        with _unreachable():
+            return await self._client.describe_own_broker_configs(node_ids)
+
+    async def alter_own_configs(self, node_id: int, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        with _unreachable():
+            await self._client.alter_own_broker_configs(node_id, upserts=upserts, deletions=deletions)
+
+    async def describe_sizes(self) -> Mapping[TopicPartition, int]:
+        with _unreachable():
+            return largest_replicas(await self._client.describe_log_dirs())
+
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         with _unreachable():
             refused = await self._client.alter_partition_reassignments(dict(targets))
@@ -123,6 +167,15 @@ class OttlaAdmin:
     async def unregister_broker(self, node_id: int) -> None:
         with _unreachable(), _settled(ErrorCode.BROKER_ID_NOT_REGISTERED):
             await self._client.unregister_broker(node_id)
+
+    async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        with _unreachable():
+            await self._client.alter_configs(ConfigResourceType.BROKER, "", upserts=upserts, deletions=deletions)
+
+    async def update_features(self, levels: Mapping[str, int], *, is_down: bool) -> None:
+        way = UpgradeType.SAFE_DOWNGRADE if is_down else UpgradeType.UPGRADE
+        with _unreachable():
+            await self._client.update_features(levels, way)
 
     async def add_voter(self, node_id: int, directory_id: str, endpoint: Endpoint) -> None:
         with _unreachable(), _settled(ErrorCode.DUPLICATE_VOTER):
@@ -149,14 +202,16 @@ class OttlaAdmin:
         with _unreachable():
             return await self._client.describe_topic_configs(names)
 
-    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
         with _unreachable():
-            await self._client.create_topic(
-                topic.name,
-                partitions=topic.partitions,
-                replication_factor=topic.replication_factor,
-                config=topic.config,
-                validate_only=validate_only,
+            return await self._client.create_topics(
+                TopicCreation(
+                    name=topic.name,
+                    partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    config=topic.config,
+                )
+                for topic in topics
             )
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:

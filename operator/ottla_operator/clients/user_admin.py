@@ -1,6 +1,6 @@
 """The part of the port to brokers that is about users: credentials, access control entries and quotas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,10 +21,10 @@ class UserDescription:
 
 
 class UserAdmin(Protocol):
-    """Admin calls about one user, who is named without ``User:``. See `BrokerAdmin` for the errors."""
+    """Admin calls about users, who are named without ``User:``. See `BrokerAdmin` for the errors."""
 
-    async def describe_user(self, name: str) -> UserDescription:
-        """Return what was committed before this call of the user, whichever broker answers."""
+    async def describe_users(self, names: Collection[str]) -> Mapping[str, UserDescription]:
+        """Return what was committed before this call of each of the users, whichever broker answers."""
 
     async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
         """Set credentials, and remove those of the mechanisms ``deletions``; what is gone already is no error."""

@@ -5,11 +5,11 @@ They are event handlers, so kopf writes nothing of its own on objects; finalizer
 
 import kopf
 
-from ottla_operator.controller import Controller
 from ottla_operator.handlers import cluster, topic, user
+from ottla_operator.handlers.events import Marks
 
 
-def register(registry: kopf.OperatorRegistry, controller: Controller) -> None:
+def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
     """Register the handlers of every kind."""
     for kind in (cluster, topic, user):
-        kind.register(registry, controller)
+        kind.register(registry, marks)

@@ -4,14 +4,13 @@ from typing import Any
 
 import kopf
 
-from ottla_operator.controller import Controller
-from ottla_operator.handlers.events import mark
+from ottla_operator.handlers.events import Marks, mark
 from ottla_operator.model.document import GROUP, VERSION
 
 
-def register(registry: kopf.OperatorRegistry, controller: Controller) -> None:
+def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
     """Mark every Topic dirty when it appears, changes or goes."""
 
     @kopf.on.event(GROUP, VERSION, "topics", registry=registry)
     async def topic_changed(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's further arguments
-        mark(controller, "Topic", event)
+        mark(marks, "Topic", event)

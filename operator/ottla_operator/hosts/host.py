@@ -8,6 +8,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.reconcile.volumes import ObservedClaim
 
 
 class Host(Protocol):
@@ -26,7 +27,7 @@ class Host(Protocol):
         """Return what is there of the cluster, nodes that are not desired any more included until they are removed."""
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
-        """Return where clients of ``listener`` begin, as ``host:port[,host:port]``."""
+        """Return where clients of ``listener`` begin, as ``host:port[,host:port]``; empty while nobody knows."""
 
     def nodes_servers(self, desired: DesiredCluster) -> str:
         """Return where clients of the nodes' own listener begin, of a cluster with TLS."""
@@ -34,7 +35,7 @@ class Host(Protocol):
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
         """Return how the operator reaches the brokers; raises `BrokerUnreachableError` until it has a certificate."""
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         """Return the host names and addresses that the nodes' certificate has to be for."""
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -45,5 +46,11 @@ class Host(Protocol):
     async def restart_node(self, node: DesiredNode) -> None:
         """Stop the node cleanly, then run it with its published configuration."""
 
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        """Let others stop ``allowed`` nodes at the same time; asked only of hosts whose `observe` says a number."""
+
     async def remove_node(self, name: str) -> None:
         """Stop the node cleanly, if it runs, and forget it: it is not observed any more. Its data stays."""
+
+    async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
+        """Remove volumes that `observe` has shown, with everything on them."""

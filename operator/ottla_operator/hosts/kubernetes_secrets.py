@@ -71,6 +71,12 @@ class KubernetesSecrets:
                 "name a Secret with secretName instead of issuerRef",
             ) from error
 
+    async def withdraw(self, name: str, owner: Metadata) -> None:
+        found = await self._api.get(_CERTIFICATE, self._namespace, name)
+        owners = (found or {}).get("metadata", {}).get("ownerReferences") or ()
+        if any(it["uid"] == owner.uid for it in owners):
+            await self._api.delete(_CERTIFICATE, self._namespace, name)
+
     def location(self, name: str) -> str:
         return name
 

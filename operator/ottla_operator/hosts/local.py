@@ -30,6 +30,7 @@ from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.volumes import ObservedClaim
 
 PORT_ANNOTATION = "ottla.dev/local-port"
 DEFAULT_PORT = 9092
@@ -52,6 +53,7 @@ class NodeProcess:
     born: str
     revision: str
     admin_port: int
+    parts: str = ""
 
     @property
     def is_running(self) -> bool:
@@ -103,7 +105,7 @@ class LocalHost:
         """Return the file with the operator's client properties, of a cluster with TLS."""
         return Path(self._secret_store.location(operator_secret(cluster.name))).absolute() / CLIENT_PROPERTIES
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         return _CERTIFICATE_NAMES
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
@@ -148,7 +150,7 @@ class LocalHost:
         arguments = [*self._program, "run", "--config", str(directory / "server.properties")]
         pid = processes.spawn(arguments, log=directory / "node.log")
         self._started.add(node.name)
-        process = NodeProcess(pid, processes.birth(pid), node.revision, place.admin_port)
+        process = NodeProcess(pid, processes.birth(pid), node.revision, place.admin_port, node.parts)
         write_in_one_step(directory / "process.json", json.dumps(asdict(process)))
         await self._wait_until_alive(node.name, process)
 
@@ -157,10 +159,16 @@ class LocalHost:
         self._started.discard(node.name)
         await self.start_node(node)
 
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        raise HostError("Unsupported", "nobody but its user stops nodes of a laptop")
+
     async def remove_node(self, name: str) -> None:
         await self.stop_node(name)
         # Last of all: until then the next operator sees the node, and stops it.
         (self.node_directory(name) / "server.properties").unlink(missing_ok=True)
+
+    async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
+        raise HostError("Unsupported", "what nodes have stored stays")
 
     async def stop_node(self, name: str) -> None:
         """Stop the node cleanly; it is started again when it is wanted."""
@@ -188,11 +196,12 @@ class LocalHost:
             return ObservedNode(name=name, state=NodeState.STOPPED)
         answer = await http_probe.get(_HOST, process.admin_port, "/readyz", timeout_s=_PROBE_TIMEOUT_S)
         if answer.is_good:
-            return ObservedNode(name=name, state=NodeState.READY, revision=process.revision)
+            return ObservedNode(name=name, state=NodeState.READY, revision=process.revision, parts=process.parts)
         return ObservedNode(
             name=name,
             state=NodeState.UNREADY if _may_have_served(answer) else NodeState.STARTING,
             revision=process.revision,
+            parts=process.parts,
             reason="NodeNotReady",
             message=_why_not_ready(answer),
         )

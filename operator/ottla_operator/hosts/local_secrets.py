@@ -75,6 +75,9 @@ class LocalSecrets:
             "Secret with secretName instead of issuerRef, or leave the certificate to the cluster's own authority",
         )
 
+    async def withdraw(self, name: str, owner: Metadata) -> None:
+        """Nothing: no certificate was ever asked for here."""
+
     def location(self, name: str) -> str:
         return str(self._folder / name)
 

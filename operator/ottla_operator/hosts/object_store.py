@@ -15,11 +15,18 @@ class ObjectStore(Protocol):
     async def delete(self, kind: str, namespace: str, name: str) -> None: ...
 
 
+class ClusterObjectStore(ObjectStore, Protocol):
+    """What the host of clusters needs besides."""
+
+    async def delete_only(self, document: Document) -> None: ...
+
+
 def covers(found: Json, wanted: Json) -> bool:
     """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
     if isinstance(wanted, dict):
+        # The API server drops some of what is empty, and keeps other.
         return isinstance(found, dict) and all(
-            name in found and covers(found[name], value) for name, value in wanted.items()
+            covers(found[name], value) if name in found else value in ({}, []) for name, value in wanted.items()
         )
     if isinstance(wanted, list):
         return (

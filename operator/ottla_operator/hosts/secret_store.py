@@ -32,5 +32,8 @@ class SecretStore(Protocol):
     async def order(self, order: CertificateOrder, owner: Metadata) -> None:
         """Ask cert-manager for a certificate; its Secret is there some time later."""
 
+    async def withdraw(self, name: str, owner: Metadata) -> None:
+        """Take back what was asked for on behalf of ``owner``; what is gone, or somebody else's by now, is no error."""
+
     def location(self, name: str) -> str:
         """Return where a person finds the Secret."""

@@ -5,10 +5,12 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ManifestError, Violation
 from ottla_operator.hosts.local import LocalHost
+from ottla_operator.hosts.local_plans import LocalPlans
 from ottla_operator.hosts.local_secrets import LocalSecrets
 from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.state_directory import StateDirectory
@@ -16,27 +18,31 @@ from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema
 from ottla_operator.model.client_access import ClientAccess
-from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting, is_stalled
+from ottla_operator.model.conditions import AUTHORITY_CHANGING, Reached, Refused, Underway, Waiting, is_stalled
 from ottla_operator.model.document import Document
-from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access
+from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.reconciler import (
     Pass,
-    delete_topic,
     founding_facts,
     reconcile_cluster,
-    reconcile_topic,
     status,
 )
 from ottla_operator.reconcile.topic import retained
+from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
 from ottla_operator.reconcile.user import never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
 from ottla_operator.reconcile.user_steps import WriteSecret
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
+MemberT = TypeVar("MemberT", Topic, User)
+
+_HERE = ObjectKey("Cluster", "", "")
 _POLL_S = 0.05
 _ROTATION_POLL_S = 1.0
 """Nodes look for new files every three seconds."""
@@ -128,17 +134,38 @@ class Session:
         if document["kind"] == "User":
             return await self._user_pass(document, dry_run=dry_run)
         topic = Topic.parse(document)
-        claimed_by = older_claim(topic, map(Topic.parse, self._directory.objects("Topic")))
-        return await self._with_brokers(
-            lambda broker: reconcile_topic(
-                topic, broker, claimed_by=claimed_by, brokers=self._broker_ids(), dry_run=dry_run
-            )
-        )
+        claimed_by = older_claim(_here(topic), self._topics())
+
+        async def keep(_: Topic, outcome: Pass) -> None:
+            document["status"] = status(document, outcome, now=_now())
+            self._directory.write(document)
+
+        async def work(broker: BrokerAdmin) -> Pass:
+            asked = [AskedTopic(topic, claimed_by)]
+            (outcome,) = await reconcile_topics(asked, broker, brokers=self._broker_ids(), dry_run=dry_run, keep=keep)
+            return outcome
+
+        return await self._with_brokers(work)
 
     async def _cluster_pass(self, document: Document, *, dry_run: bool) -> Pass:
-        keeper = CertificateKeeper(secret_store=self._secrets, now=_now(), users=self._user_documents)
+        keeper = CertificateKeeper(
+            secret_store=self._secrets, now=_now(), users=self._user_documents, user_secrets=lambda _: self._secrets
+        )
         cluster = Cluster.parse(document)
-        result = await reconcile_cluster(cluster, self._host, self._connect, keeper=keeper, dry_run=dry_run)
+
+        async def write(facts: Document) -> None:
+            document["status"] = {**document.get("status", {}), **facts}
+            self._directory.write(document)
+
+        result = await reconcile_cluster(
+            cluster,
+            self._host,
+            self._connect,
+            journal=Journal(_now, write),
+            keeper=keeper,
+            plans=LocalPlans(self._directory),
+            dry_run=dry_run,
+        )
         is_trust_new = any(isinstance(step, WriteSecret) for step in result.done)
         is_settled = isinstance(result.verdict, Reached | Underway)
         if cluster.tls is not None and (is_trust_new or is_settled) and not dry_run:
@@ -153,13 +180,13 @@ class Session:
 
     async def _user_pass(self, document: Document, *, dry_run: bool) -> Pass:
         user = User.parse(document)
-        claimed_by = older_claim(user, self._users())
+        claimed_by = older_claim(_here(user), self._users())
 
         async def work(broker: BrokerAdmin) -> Pass:
             if (refusal := reserved(user, self._super_users())) is not None:
                 return Pass(refusal, {})
             access = await self._client_access(user)
-            if not dry_run and claimed_by is None and user.known_principal is None:
+            if not (dry_run or user.is_paused) and claimed_by is None and user.known_principal is None:
                 # Before the first step: who is killed after it must know what has to go with the object.
                 document["status"] = {**document.get("status", {}), "principal": user.principal}
                 self._directory.write(document)
@@ -171,6 +198,7 @@ class Session:
                 draw=secrets.randbelow,
                 now=_now(),
                 cluster=None if self._elsewhere is not None else self._cluster(),
+                cluster_secrets=self._secrets,
                 claimed_by=claimed_by,
                 dry_run=dry_run,
             )
@@ -182,7 +210,7 @@ class Session:
             return await delete_user_secret(user, self._secrets, reason)
         if self._elsewhere is None and self._cluster() is None:
             return await delete_user_secret(user, self._secrets, Reached("Released", "its cluster is gone"))
-        inherits = heir(user, self._users())
+        inherits = heir(_here(user), self._users())
         return await self._with_brokers(lambda broker: delete_user(user, broker, self._secrets, heir=inherits))
 
     async def _deletion_pass(self, document: Document) -> Pass:
@@ -195,7 +223,13 @@ class Session:
         topic = Topic.parse(document)
         if (reason := retained(topic)) is not None:
             return Pass(reason, {})
-        return await self._with_brokers(lambda broker: delete_topic(topic, broker))
+        going = DeletedTopic(topic, heir(_here(topic), self._topics()))
+
+        async def delete(broker: BrokerAdmin) -> Pass:
+            (outcome,) = await delete_topics([going], broker)
+            return outcome
+
+        return await self._with_brokers(delete)
 
     async def _with_brokers(self, work: Callable[[BrokerAdmin], Awaitable[Pass]]) -> Pass:
         address = "the cluster here"
@@ -238,6 +272,8 @@ class Session:
     def _may_yet_settle(self, result: Pass) -> bool:
         if not isinstance(result.verdict, Underway):
             return isinstance(result.verdict, Waiting)
+        if result.verdict.reason != AUTHORITY_CHANGING:
+            return True
         cluster = self._cluster()
         # Where clients have longer than that to read their new Secrets, a later command goes on.
         return cluster is not None and cluster.tls is not None and cluster.tls.overlap_s <= self._timeout_s
@@ -245,8 +281,11 @@ class Session:
     async def _user_documents(self) -> list[Document]:
         return self._directory.objects("User")
 
+    def _topics(self) -> list[Topic]:
+        return [_here(Topic.parse(it)) for it in self._directory.objects("Topic")]
+
     def _users(self) -> list[User]:
-        return [User.parse(it) for it in self._directory.objects("User")]
+        return [_here(User.parse(it)) for it in self._directory.objects("User")]
 
     def _broker_ids(self) -> tuple[int, ...]:
         """Return the brokers that the cluster here asks for; none where Topics go to another one."""
@@ -275,8 +314,17 @@ class Session:
         name = admitted["metadata"]["name"]
         for other in self._directory.objects("Cluster"):
             if other["metadata"]["name"] != name:
-                message = f"{self._directory.path} already has cluster {other['metadata']['name']}; use another --dir"
+                there = other["metadata"]["name"]
+                message = (
+                    f"{self._directory.path} already has cluster {there}; use another --dir, or forget that one with: "
+                    f"ottla delete cluster {there}"
+                )
                 raise ManifestError(f"Cluster {name}", (Violation("metadata.name", message),))
+
+
+def _here(member: MemberT) -> MemberT:
+    """Return ``member`` as one of the only cluster that there can be here, whatever its manifest calls that."""
+    return replace(member, cluster=_HERE)
 
 
 def _spec_changed(stored: Document, admitted: Document) -> bool:

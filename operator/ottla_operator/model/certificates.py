@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ottla_operator.model.conditions import Refused
@@ -37,7 +36,7 @@ _UNREADABLE: Final = (
     x509.InvalidVersion,
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
-    CryptographyDeprecationWarning,
+    UserWarning,
 )
 """What the library says of bytes that are no certificate, in part only when that part is asked for."""
 
@@ -366,16 +365,19 @@ def _alternative_names(certificate: x509.Certificate) -> frozenset[str]:
 
 
 def _load(pem: str) -> list[x509.Certificate]:
-    """Raises one of `_UNREADABLE`; what the library only warns of, such as a serial number of 0, it will refuse."""
-    with catch_warnings(action="error", category=CryptographyDeprecationWarning):
-        return x509.load_pem_x509_certificates(pem.encode(errors="replace"))
+    """Raises one of `_UNREADABLE`, also for what the library only warns of: a serial number of 0, a long country."""
+    with catch_warnings(action="error", category=UserWarning):
+        certificates = x509.load_pem_x509_certificates(pem.encode(errors="replace"))
+        # Names are not looked at before.
+        assert all(it.subject is not None and it.issuer is not None for it in certificates)
+        return certificates
 
 
 def _one(pem: str) -> x509.Certificate:
     """Raises ValueError."""
     try:
         return _load(pem)[0]
-    except (x509.InvalidVersion, CryptographyDeprecationWarning) as error:
+    except (x509.InvalidVersion, UserWarning) as error:
         raise ValueError(str(error)) from error
 
 

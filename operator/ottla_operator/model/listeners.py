@@ -1,6 +1,7 @@
 """The doors of a cluster for clients: what a listener of the spec says, and what Kafka calls it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ottla_operator.model.document import Json
 
@@ -8,6 +9,9 @@ SCRAM, TLS, OAUTH = "scram-sha-512", "tls", "oauth"
 """Types of authentication, of listeners as of Users."""
 TLS_EXTERNAL = "tls-external"
 """Of Users whose certificate somebody else makes: they come in where certificates are asked for."""
+
+INTERNAL, NODE_PORT, LOAD_BALANCER = "internal", "nodeport", "loadbalancer"
+"""Types of listeners, on Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,16 @@ class ListenerCertificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideServices:
+    """What the spec says of the Services of a listener that is not internal; ``{node}`` in texts is to be replaced."""
+
+    advertised_host: str | None = None
+    """None: a node's machine, or its load balancer."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    load_balancer_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
     """One door for clients."""
 
@@ -50,6 +64,15 @@ class Listener:
     """None: nobody is asked."""
     certificate: ListenerCertificate | None = None
     """None: one of the cluster's authority, where there is TLS."""
+    type: str = INTERNAL
+    outside: OutsideServices = field(default_factory=OutsideServices)
+    allow_from: tuple[Json, ...] | None = None
+    """Peers of a NetworkPolicy; None: everybody."""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether clients come by Services of its own."""
+        return self.type != INTERNAL
 
     @property
     def kafka_name(self) -> str:
@@ -68,7 +91,7 @@ class Listener:
 
     @classmethod
     def parse(cls, spec: Json) -> "Listener":
-        asked, certificate = spec.get("authentication"), spec.get("certificate")
+        asked, certificate, allow_from = spec.get("authentication"), spec.get("certificate"), spec.get("allowFrom")
         return cls(
             name=spec["name"],
             port=spec["port"],
@@ -82,7 +105,18 @@ class Listener:
                 jwks_uri=asked.get("jwksUri", ""),
             ),
             certificate=None if certificate is None else _certificate(certificate),
+            type=spec.get("type", INTERNAL),
+            outside=_outside(spec.get("outside", {})),
+            allow_from=None if allow_from is None else tuple(allow_from),
         )
+
+
+def _outside(spec: Json) -> OutsideServices:
+    return OutsideServices(
+        advertised_host=spec.get("advertisedHost"),
+        annotations=spec.get("annotations", {}),
+        load_balancer_class=spec.get("loadBalancerClass"),
+    )
 
 
 def _certificate(spec: Json) -> ListenerCertificate:

@@ -8,10 +8,14 @@ from typing import NamedTuple
 from ottla.types import Uuid, format_uuid
 from ottla_operator.model.cluster_tls import NODE_PRINCIPAL, OPERATOR_PRINCIPAL, ClusterTls
 from ottla_operator.model.document import Document, Json
+from ottla_operator.model.features import FeaturePolicy
 from ottla_operator.model.listeners import PLAINTEXT, Listener
-
-TOPIC_FINALIZER = "ottla.dev/topic"
-"""On a Topic whose deletion must delete the topic too; on no other object."""
+from ottla_operator.model.maintenance import MaintenanceWindow
+from ottla_operator.model.operation import Record, parse_record
+from ottla_operator.model.pod_template import PodTemplate
+from ottla_operator.model.rolling_policy import RollingPolicy
+from ottla_operator.model.scaling import Scaling
+from ottla_operator.model.storage import DELETE, Storage
 
 
 class ObjectKey(NamedTuple):
@@ -60,48 +64,11 @@ class Metadata:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A Topic manifest, admitted."""
-
-    metadata: Metadata
-    cluster: str
-    topic_name: str
-    partitions: int
-    replication_factor: int | None
-    """None: the brokers' ``default.replication.factor``."""
-    config: Mapping[str, str]
-    deletes_topic: bool
-    """Whether the topic goes when its object goes (``deletionPolicy: Delete``)."""
-    known_topic_id: str | None
-    """The id that the topic had when it was last seen (``status.topicId``)."""
-
-    @property
-    def claim(self) -> tuple[str, ...]:
-        """What no two Topics can have both."""
-        return ("Topic", self.metadata.namespace, self.cluster, self.topic_name)
-
-    @classmethod
-    def parse(cls, document: Document) -> "Topic":
-        spec, metadata = document["spec"], Metadata.of(document)
-        return cls(
-            metadata=metadata,
-            cluster=spec["clusterRef"]["name"],
-            topic_name=spec.get("topicName", metadata.name),
-            partitions=spec["partitions"],
-            replication_factor=spec.get("replicationFactor"),
-            config=dict(sorted(spec.get("config", {}).items())),
-            deletes_topic=spec.get("deletionPolicy") == "Delete",
-            known_topic_id=document.get("status", {}).get("topicId"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
-    """The volume of each node of a pool."""
-
-    size: str
-    storage_class_name: str | None
+def referred_cluster(document: Document) -> ObjectKey:
+    """Return the Cluster that a Topic or User refers to: one of its own namespace, unless it names another."""
+    reference = document["spec"]["clusterRef"]
+    own = document["metadata"].get("namespace", "")
+    return ObjectKey("Cluster", reference.get("namespace", own), reference["name"])
 
 
 BROKER = "broker"
@@ -118,6 +85,7 @@ class Pool:
     roles: tuple[str, ...] = (BROKER, CONTROLLER)
     first_node_id: int = 0
     resources: Mapping[str, Json] = field(default_factory=dict)
+    template: PodTemplate = field(default_factory=PodTemplate)
 
     @property
     def is_broker(self) -> bool:
@@ -130,6 +98,19 @@ class Pool:
     @property
     def node_ids(self) -> range:
         return range(self.first_node_id, self.first_node_id + self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPolicy:
+    """``spec.networkPolicy``: what is nobody's business is closed; who comes in by a listener is the listener's."""
+
+    http_from: tuple[Json, ...] | None = None
+    """Peers who may ask at the HTTP port; None: everybody."""
+
+    @classmethod
+    def parse(cls, spec: Json) -> "NetworkPolicy":
+        peers = spec.get("httpFrom")
+        return cls(http_from=None if peers is None else tuple(peers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +138,31 @@ class Cluster:
     """None: nodes talk to each other in the clear."""
     listeners: tuple[Listener, ...] = (PLAINTEXT,)
     """Where clients come in; at least one."""
+    network_policy: NetworkPolicy | None = None
+    """None: every port is open to everybody, as far as others do not close it. Nothing on a laptop."""
     authorization: Authorization | None = None
     """None: everybody may do everything, unless ``config`` says otherwise."""
+    allowed_namespaces: frozenset[str] = frozenset()
+    """Whose Topics and Users may refer to it, besides those of its own."""
+    version: str | None = None
+    """A release; None: the operator's own. ``image`` wins."""
+    features: FeaturePolicy = field(default_factory=FeaturePolicy)
     known_addresses: Mapping[str, str] = field(default_factory=dict)
     """Where clients begin, by the name of their listener (``status.listeners``), as far as that was seen."""
+    rack_key: str | None = None
+    """The label of machines that says where brokers stand (``rack.topologyKey``); None: nobody asks."""
+    deletes_volumes: bool = False
+    """Whether the volumes go when the Cluster goes (``deletionPolicy: Delete``)."""
+    rolling: RollingPolicy = field(default_factory=RollingPolicy)
+    maintenance_windows: tuple[MaintenanceWindow, ...] = ()
+    """When restarts that nobody asked for right now may be made; at any time when there are none."""
+    known_image: str | None = None
+    """What all nodes ran when all were last ready (``status.image``)."""
+    is_paused: bool = False
+    """Nothing is changed (``spec.paused``)."""
+    known_operation: Record | None = None
+    """What was under way (``status.operation``)."""
+    scaling: Scaling = field(default_factory=Scaling)
 
     @property
     def name(self) -> str:
@@ -184,6 +186,10 @@ class Cluster:
         given = frozenset(filter(None, map(str.strip, self.config.get("super.users", "").split(";"))))
         given |= self.authorization.super_users if self.authorization is not None else frozenset()
         return given if self.tls is None else given | {NODE_PRINCIPAL, OPERATOR_PRINCIPAL}
+
+    def lets_in(self, namespace: str) -> bool:
+        """Tell whether Topics and Users of ``namespace`` may refer to this cluster."""
+        return namespace == self.metadata.namespace or not self.allowed_namespaces.isdisjoint({namespace, "*"})
 
     @property
     def known_bootstrap_servers(self) -> str | None:
@@ -223,12 +229,11 @@ class Cluster:
                 Pool(
                     name=pool["name"],
                     nodes=pool["nodes"],
-                    storage=Storage(
-                        size=pool["storage"]["size"], storage_class_name=pool["storage"].get("storageClassName")
-                    ),
+                    storage=Storage.parse(pool["storage"]),
                     roles=tuple(sorted(pool.get("roles", (BROKER, CONTROLLER)))),
                     first_node_id=pool.get("firstNodeId", 0),
                     resources=pool.get("resources", {}),
+                    template=PodTemplate.parse(pool.get("template", {})),
                 )
                 for pool in spec["pools"]
             ),
@@ -241,7 +246,19 @@ class Cluster:
             authorization=None
             if authorization is None
             else Authorization(super_users=frozenset(authorization.get("superUsers", ()))),
+            network_policy=NetworkPolicy.parse(spec["networkPolicy"]) if "networkPolicy" in spec else None,
+            allowed_namespaces=frozenset(spec.get("allowedNamespaces", ())),
+            version=spec.get("version"),
+            features=FeaturePolicy.parse(spec.get("features", {})),
             known_addresses=_known_addresses(status),
+            rack_key=spec.get("rack", {}).get("topologyKey"),
+            deletes_volumes=spec.get("deletionPolicy") == DELETE,
+            rolling=RollingPolicy.parse(spec.get("rolling", {})),
+            maintenance_windows=tuple(map(MaintenanceWindow.parse, spec.get("maintenanceWindows", ()))),
+            known_image=status.get("image"),
+            is_paused=spec.get("paused", False),
+            known_operation=parse_record(status),
+            scaling=Scaling.parse(spec, status, document["metadata"].get("annotations") or {}),
         )
 
 

@@ -7,7 +7,7 @@ whatever the spec's config says.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla_operator.model.cluster_secrets import CLIENTS_CA, CLUSTER_CA, NODE_PEM, listener_pem
 from ottla_operator.model.cluster_tls import (
@@ -48,6 +48,9 @@ class Place:
     """Where brokers and the operator come in; 0 without TLS."""
     tls_directory: str = ""
     """The folder with the entries of the nodes' Secret, if the cluster has TLS."""
+    outside: Mapping[str, str | None] = field(default_factory=dict)
+    """What clients dial, as ``host:port``, where that is not ``client_host``: by the name of the listener. Without a
+    host they dial the node's machine. A listener whose address is not known yet, None, is not opened."""
 
     @property
     def client_ports(self) -> tuple[int, ...]:
@@ -56,18 +59,18 @@ class Place:
 
 def listener_properties(cluster: Cluster, pool: Pool, place: Place) -> Mapping[str, str]:
     """Return everything that a node of ``pool`` has to know of listeners, its own and those that it dials."""
-    doors: list[tuple[str, int]] = []
-    if pool.is_broker:
-        doors += [(it.kafka_name, port) for it, port in zip(cluster.listeners, place.client_ports, strict=True)]
-        doors += [(NODES_LISTENER, place.nodes_port)] if cluster.tls is not None else []
-    doors += [(CONTROLLER_LISTENER, place.controller_port)] if pool.is_controller else []
+    doors = _clients_doors(cluster, place) if pool.is_broker else []
+    if pool.is_broker and cluster.tls is not None:
+        doors.append((NODES_LISTENER, place.nodes_port, _inside(place, place.nodes_port)))
+    if pool.is_controller:
+        doors.append((CONTROLLER_LISTENER, place.controller_port, _inside(place, place.controller_port)))
     protocols = {it.kafka_name: it.security_protocol for it in cluster.listeners}
     if cluster.tls is not None:
         protocols[NODES_LISTENER] = "SSL"
     protocols[CONTROLLER_LISTENER] = "PLAINTEXT" if cluster.tls is None else "SSL"
     properties = {
-        "listeners": ",".join(f"{name}://{place.listen_host}:{port}" for name, port in doors),
-        "advertised.listeners": ",".join(f"{name}://{place.client_host}:{port}" for name, port in doors),
+        "listeners": ",".join(f"{name}://{place.listen_host}:{port}" for name, port, _ in doors),
+        "advertised.listeners": ",".join(f"{name}://{told}" for name, _, told in doors),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "inter.broker.listener.name": cluster.listeners[0].kafka_name if cluster.tls is None else NODES_LISTENER,
         "controller.listener.names": CONTROLLER_LISTENER,
@@ -83,12 +86,29 @@ def listener_properties(cluster: Cluster, pool: Pool, place: Place) -> Mapping[s
     return properties
 
 
+def told_by(advertised_listeners: str) -> dict[str, str]:
+    """Return what clients are told to dial, as ``host:port`` by Kafka's name of the listener."""
+    entries = (entry.partition("://") for entry in advertised_listeners.split(","))
+    return {name: address for name, _, address in entries if address}
+
+
 def authorization_properties(cluster: Cluster) -> Mapping[str, str]:
     """Return who decides what clients may do, and whom nothing is forbidden."""
     properties = {} if cluster.authorization is None else {_AUTHORIZER: STANDARD_AUTHORIZER}
     if cluster.tls is not None and (properties or _AUTHORIZER in cluster.config):
         properties["super.users"] = ";".join(sorted(cluster.super_users))
     return properties
+
+
+def _clients_doors(cluster: Cluster, place: Place) -> list[tuple[str, int, str]]:
+    """Return name, port, and what clients are told to dial, of every listener for clients that is open."""
+    listeners = zip(cluster.listeners, place.client_ports, strict=True)
+    doors = [(it, port, place.outside.get(it.name, _inside(place, port))) for it, port in listeners]
+    return [(it.kafka_name, port, told) for it, port, told in doors if told is not None]
+
+
+def _inside(place: Place, port: int) -> str:
+    return f"{place.client_host}:{port}"
 
 
 def _narrowed(listener: str, properties: Mapping[str, str]) -> dict[str, str]:

@@ -3,14 +3,20 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from ottla.types import Uuid, format_uuid
+from ottla_operator.model.broker_configs import static_configs
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.node_doors import Place, authorization_properties, listener_properties
+from ottla_operator.model.outside import Outside
+from ottla_operator.model.revision import IMAGE, RESTART, encode
 
+RESTART_ANNOTATION = "ottla.dev/restart"
+"""Of a Cluster: another text restarts all of its nodes."""
 _REPLICATION_FACTOR = 3
+_CONTROLLERS = "controller.quorum.bootstrap.servers"
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
@@ -27,6 +33,8 @@ class DesiredNode:
     """The whole text of its server.properties."""
     revision: str
     """Of its pool, whose nodes have one template: changes when they have to be restarted to become as desired."""
+    parts: str = ""
+    """What it runs with, part by part, of its pool (`model.revision`)."""
     is_broker: bool = True
     is_controller: bool = True
     is_leaving: bool = False
@@ -41,8 +49,12 @@ class DesiredCluster:
 
     cluster: Cluster
     nodes: tuple[DesiredNode, ...]
+    image: str = ""
+    """The container image that really runs; empty where there are no containers."""
     templates: tuple[DesiredNode, ...] = ()
     """The first node of each pool, also of an empty one: what its nodes are made from."""
+    outside: Outside | None = None
+    """What is known of Services for clients outside; None on a host that has none."""
 
     @property
     def staying(self) -> tuple[DesiredNode, ...]:
@@ -96,13 +108,25 @@ def desired_cluster(
         node_id = pool.first_node_id + ordinal
         where = place(pool, ordinal, node_id)
         properties = render_properties(_server_properties(cluster, pool, node_id, where, controllers))
+        # Where clients dial one node is its own: who tells them something else is found by asking it.
+        common = replace(where, outside=dict.fromkeys(where.outside, ""))
+        shared = _server_properties(cluster, pool, node_id, common, controllers)
+        shared = {key: text for key, text in shared.items() if key not in _follows_numbers(cluster)}
         return DesiredNode(
             node_id=node_id,
             pool=pool.name,
             name=node_name(cluster, pool, ordinal),
             place=where,
             properties=properties,
-            revision=revision or _digest(image, json.dumps(pool.resources, sort_keys=True), properties),
+            revision=revision
+            or _digest(
+                image,
+                json.dumps(pool.resources, sort_keys=True),
+                render_properties(shared),
+                *_pod_words(cluster, pool, image),
+                *_restart_words(cluster),
+            ),
+            parts=_parts(cluster, pool, image, shared),
             is_broker=pool.is_broker,
             is_controller=pool.is_controller,
             is_leaving=ordinal >= pool.nodes,
@@ -113,7 +137,11 @@ def desired_cluster(
     templates = {pool.name: node(pool, 0) for pool in cluster.pools}
     return DesiredCluster(
         cluster=cluster,
-        nodes=tuple(node(pool, ordinal, templates[pool.name].revision) for pool, ordinal in members),
+        image=image,
+        nodes=tuple(
+            replace(node(pool, ordinal, templates[pool.name].revision), parts=templates[pool.name].parts)
+            for pool, ordinal in members
+        ),
         templates=tuple(templates.values()),
     )
 
@@ -181,15 +209,50 @@ def _server_properties(
 ) -> Mapping[str, str]:
     return {
         **_replication(cluster),
-        **cluster.config,
+        **static_configs(cluster.config),
         **listener_properties(cluster, pool, place),
         **authorization_properties(cluster),
         "process.roles": ",".join(pool.roles),
         "node.id": str(node_id),
-        "controller.quorum.bootstrap.servers": ",".join(f"{it.client_host}:{it.controller_port}" for it in controllers),
+        _CONTROLLERS: ",".join(f"{it.client_host}:{it.controller_port}" for it in controllers),
         "log.dirs": place.log_directory,
         "ottla.admin.listener": f"{place.listen_host}:{place.admin_port}",
     }
+
+
+def _pod_words(cluster: Cluster, pool: Pool, image: str) -> list[str]:
+    """Return what else of a pod restarts its node; nothing where nobody asks for any, or there are no containers."""
+    words = {
+        "template": pool.template.words,
+        "rack": cluster.rack_key if pool.is_broker else None,
+        # Their sizes may change while nodes run.
+        "volumes": [volume.name for volume in pool.storage.volumes[1:]],
+    }
+    said = {name: value for name, value in words.items() if value}
+    return [json.dumps(said, sort_keys=True)] if said and image else []
+
+
+def _restart_words(cluster: Cluster) -> list[str]:
+    asked = cluster.annotations.get(RESTART_ANNOTATION)
+    return [f"restart {asked}"] if asked else []
+
+
+def _parts(cluster: Cluster, pool: Pool, image: str, config: Mapping[str, str]) -> str:
+    parts = {
+        IMAGE: image,
+        RESTART: cluster.annotations.get(RESTART_ANNOTATION, ""),
+        "resources": json.dumps(pool.resources, sort_keys=True) if pool.resources else "",
+        "pod template": "".join(_pod_words(cluster, pool, image)),
+    }
+    return encode(parts, config)
+
+
+def _follows_numbers(cluster: Cluster) -> Set[str]:
+    """Return the keys whose values follow from how many nodes there are: scaling restarts nobody.
+
+    Who runs knows controllers by the quorum itself, and copies are as many as they were until it is restarted anyway.
+    """
+    return {_CONTROLLERS} | (_replication(cluster).keys() - cluster.config.keys())
 
 
 def _replication(cluster: Cluster) -> Mapping[str, str]:

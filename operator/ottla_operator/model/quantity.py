@@ -22,10 +22,7 @@ def canonical_quantity(value: int | str) -> str:
     Raises:
         ValueError: it is no quantity in the form of the CRD's patterns.
     """
-    match = _PARTS.fullmatch(str(value))
-    if match is None or match[2] not in _BINARY.keys() | _THOUSANDTHS.keys():
-        raise ValueError(f"{value!r} is no quantity")
-    number, suffix = Fraction(match[1]), match[2]
+    number, suffix = _parts(value)
     if suffix not in _BINARY:
         return _decimal(number * _THOUSANDTHS[suffix])
     size = number * _BINARY[suffix]
@@ -33,6 +30,28 @@ def canonical_quantity(value: int | str) -> str:
         return _decimal(size * 1000)
     largest = max((unit for unit in _BINARY if size % _BINARY[unit] == 0), key=_BINARY.__getitem__, default="")
     return f"{size / _BINARY.get(largest, 1)}{largest}"
+
+
+def compare_quantities(one: int | str, other: int | str) -> int:
+    """Return -1, 0 or 1 as ``one`` is less than, as much as or more than ``other``.
+
+    Raises:
+        ValueError: one of them is no quantity.
+    """
+    first, second = _thousandths(one), _thousandths(other)
+    return (first > second) - (first < second)
+
+
+def _parts(value: int | str) -> tuple[Fraction, str]:
+    match = _PARTS.fullmatch(str(value))
+    if match is None or match[2] not in _BINARY.keys() | _THOUSANDTHS.keys():
+        raise ValueError(f"{value!r} is no quantity")
+    return Fraction(match[1]), match[2]
+
+
+def _thousandths(value: int | str) -> Fraction:
+    number, suffix = _parts(value)
+    return number * (_BINARY[suffix] * 1000 if suffix in _BINARY else _THOUSANDTHS[suffix])
 
 
 def _decimal(thousandths: Fraction) -> str:

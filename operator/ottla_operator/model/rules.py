@@ -1,7 +1,8 @@
 """The CEL rules of a structural schema (``x-kubernetes-validations``), evaluated where there is no API server.
 
 A rule that names ``oldSelf`` is about a change: it holds for objects that are updated, and only where the same place
-exists in both; entries of a list of type ``map`` are the same when their keys are.
+exists in both; entries of a list of type ``map`` are the same when their keys are. Of the libraries of functions that
+the API server has beside CEL's own, ``quantity`` is known here as far as our rules use it.
 Source: Kubernetes, "CustomResourceDefinitions: validation rules" and "transition rules".
 """
 
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from ottla_operator.errors import Violation
 from ottla_operator.model.document import Document, Json, Schema
+from ottla_operator.model.quantity import compare_quantities
 
 
 class _Program(Protocol):
@@ -65,5 +67,12 @@ def _program(text: str) -> _Program:
     from celpy import Environment
 
     environment = Environment()
-    program: _Program = environment.program(environment.compile(text))
+    functions = {"quantity": lambda text: text, "compareTo": _compare_quantities}
+    program: _Program = environment.program(environment.compile(text), functions=functions)
     return program
+
+
+def _compare_quantities(one: str, other: str) -> Json:
+    from celpy.celtypes import IntType
+
+    return IntType(compare_quantities(str(one), str(other)))

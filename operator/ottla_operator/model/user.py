@@ -8,7 +8,7 @@ from ottla.security.distinguished_name import escape
 from ottla.wire.acl_codes import CLUSTER_NAME, Acl, Operation, PatternType, PermissionType, ResourceType
 from ottla_operator.model.document import Document, Json
 from ottla_operator.model.listeners import SCRAM, TLS, TLS_EXTERNAL
-from ottla_operator.model.manifest import Metadata
+from ottla_operator.model.manifest import Metadata, ObjectKey, referred_cluster
 
 USER_FINALIZER = "ottla.dev/user"
 """On every User: what it has in the cluster goes before the object does."""
@@ -58,7 +58,7 @@ class User:
     """A User manifest, admitted."""
 
     metadata: Metadata
-    cluster: str
+    cluster: ObjectKey
     name: str
     """What the cluster calls the user: the principal without its type."""
     authentication: str
@@ -76,6 +76,8 @@ class User:
     secret_annotations: Mapping[str, str] = field(default_factory=dict)
     known_principal: str | None = None
     """``status.principal``; None before brokers were first asked to let the user in."""
+    is_paused: bool = False
+    """Nothing is changed (``spec.paused``)."""
 
     @property
     def principal(self) -> str:
@@ -93,7 +95,7 @@ class User:
     @property
     def claim(self) -> tuple[str, ...]:
         """What no two Users can have both."""
-        return ("User", self.metadata.namespace, self.cluster, self.principal)
+        return ("User", *self.cluster, self.principal)
 
     @classmethod
     def parse(cls, document: Document) -> "User":
@@ -105,7 +107,7 @@ class User:
         name = _name(given, authentication["type"])
         return cls(
             metadata=metadata,
-            cluster=spec["clusterRef"]["name"],
+            cluster=referred_cluster(document),
             name=name,
             authentication=authentication["type"],
             common_name=given if authentication["type"] == TLS else "",
@@ -119,6 +121,7 @@ class User:
             secret_labels=dict(sorted(template.get("labels", {}).items())),
             secret_annotations=dict(sorted(template.get("annotations", {}).items())),
             known_principal=document.get("status", {}).get("principal"),
+            is_paused=spec.get("paused", False),
         )
 
 

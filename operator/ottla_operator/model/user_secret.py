@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from ottla.sasl.scram import ScramMechanism
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.document import Document
-from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user import User
 

@@ -31,12 +31,15 @@ class CertificateKeeper:
     """RFC 3339."""
     users: Callable[[], Awaitable[Iterable[Document]]]
     """Finds the cluster's Users; asked only while an authority changes, and nobody of them may be left out then."""
+    user_secrets: Callable[[str], SecretStore]
+    """Where the Secrets of Users of a namespace are."""
 
 
-def _secret_names(users: Iterable[Document]) -> list[str]:
-    """Return the names of the Secrets that somebody keeps: not of Users that go, or that have to be changed first."""
+async def _secrets_of_users(keeper: CertificateKeeper) -> list[Secret | None]:
+    """Return the Secrets that somebody keeps: not of Users that go, or that have to be changed first."""
+    users = await keeper.users()
     return [
-        user["metadata"]["name"]
+        await keeper.user_secrets(user["metadata"].get("namespace", "")).read(user["metadata"]["name"])
         for user in users
         if not user["metadata"].get("deletionTimestamp") and not is_stalled(user)
     ]
@@ -67,7 +70,7 @@ async def keep_certificates(
     from ottla_operator.model.certificates import CertificateIssuer
     from ottla_operator.reconcile.certificates import plan_certificates
 
-    names = frozenset(host.certificate_names(cluster))
+    names = frozenset(host.certificate_names(desired))
     plan = plan_certificates(
         cluster,
         await _observe(cluster, observed, names, keeper),
@@ -110,7 +113,7 @@ async def _observe(
     )
     if not is_changing(found):
         return found
-    return found.with_users([await store.read(name) for name in _secret_names(await keeper.users())])
+    return found.with_users(await _secrets_of_users(keeper))
 
 
 async def _listeners(

@@ -18,4 +18,15 @@ class OrderCertificate:
         return f"ask {self.order.issuer.kind} {self.order.issuer.name} for certificate {self.order.name}"
 
 
-CertificateStep = WriteSecret | OrderCertificate
+@dataclass(frozen=True, slots=True)
+class WithdrawCertificate:
+    """Tell cert-manager that a certificate is not wanted any more: it would renew it for ever."""
+
+    name: str
+    owner: Metadata
+
+    def __str__(self) -> str:
+        return f"withdraw certificate {self.name}, which no listener has any more"
+
+
+CertificateStep = WriteSecret | OrderCertificate | WithdrawCertificate

@@ -28,10 +28,10 @@ from ottla_operator.model.cluster_secrets import (
 from ottla_operator.model.cluster_tls import NODE_COMMON_NAME, OPERATOR_COMMON_NAME, Authority, ClusterTls
 from ottla_operator.model.conditions import AUTHORITY_CHANGING, Refused, Waiting
 from ottla_operator.model.document import Document
-from ottla_operator.model.kubernetes_objects import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
+from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
@@ -45,12 +45,14 @@ from ottla_operator.reconcile.authorities import (
     renewal_begins,
     state_of,
 )
-from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate
+from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate, WithdrawCertificate
 from ottla_operator.reconcile.user_steps import WriteSecret
 
 LEAF_DAYS: Final = 365
 """Certificates of nodes, the operator and Users count so long, or as long as their authority's, if that is less."""
 OPERATOR_CERTIFICATE, OPERATOR_KEY, OPERATOR_TRUST = "operator.crt", "operator.key", "ca.crt"
+ORDERS_ANNOTATION: Final = "ottla.dev/cert-manager-certificates"
+"""Of the nodes' Secret: all that cert-manager may have been asked for, separated by commas."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _WORTH_IT: Final = timedelta(days=1)
 """A certificate that would not count longer than that is not replaced: its authority is next."""
@@ -172,6 +174,7 @@ class _Planner:
     _given: dict[str, SigningAuthority | Waiting | Refused | None]
     _steps: list[CertificateStep] = field(default_factory=list)
     _obstacles: list[Waiting | Refused] = field(default_factory=list)
+    _orders: list[OrderCertificate] = field(default_factory=list)
 
     def plan(self) -> CertificatePlan:
         observed, name = self._observed, self._cluster.name
@@ -186,19 +189,26 @@ class _Planner:
         clients_ca = self._next("clients", known_clients, unseen or self._users_of_the_old(known_clients))
         if cluster_ca is None or clients_ca is None:
             return CertificatePlan(obstacle=self._obstacle(), is_usable=False)
-        self._write(cluster_ca_secret(name), observed.cluster_ca, cluster_ca.entries, cluster_ca.annotation)
-        self._write(clients_ca_secret(name), observed.clients_ca, clients_ca.entries, clients_ca.annotation)
+        self._write(
+            cluster_ca_secret(name), observed.cluster_ca, cluster_ca.entries, {STATE_ANNOTATION: cluster_ca.annotation}
+        )
+        self._write(
+            clients_ca_secret(name), observed.clients_ca, clients_ca.entries, {STATE_ANNOTATION: clients_ca.annotation}
+        )
         node = self._node_leaf(cluster_ca, clients_ca, node_entries)
         operator = self._operator_leaf(cluster_ca)
         listeners = dict(self._listener_pems(node_entries))
         is_usable = node is not None and None not in listeners.values()
+        self._withdraw()
         if node is not None:
             trust = {CLUSTER_CA: cluster_ca.trusted, CLIENTS_CA: clients_ca.trusted}
             pems = {entry: pem for entry, pem in listeners.items() if pem is not None} | self._listener_trust()
-            self._write(nodes_secret(name), observed.nodes, {NODE_PEM: node.pem, **trust, **pems})
+            self._write(nodes_secret(name), observed.nodes, {NODE_PEM: node.pem, **trust, **pems}, self._orders_noted())
         if operator is not None:
             entries = _operator_entries(operator, cluster_ca.trusted, self._bootstrap_servers)
             self._write(operator_secret(name), observed.operator, entries)
+        # What was not noted before could not be withdrawn by who comes after this operator.
+        self._steps.extend(self._orders)
         return CertificatePlan(
             steps=tuple(self._steps),
             obstacle=self._obstacle(),
@@ -354,7 +364,7 @@ class _Planner:
         assert listener.certificate is not None, "asked for by the caller"
         order = certificate_order(self._cluster, listener, self._names)
         if order is not None and listener.name not in self._observed.ordered:
-            self._steps.append(OrderCertificate(order, self._cluster.metadata))
+            self._orders.append(OrderCertificate(order, self._cluster.metadata))
         name = listener.certificate.secret_name if order is None else order.secret_name
         secret = self._observed.listeners.get(listener.name)
         if secret is None:
@@ -364,13 +374,41 @@ class _Planner:
         certificate, key = secret.entries.get("tls.crt"), secret.entries.get("tls.key")
         return certificates.given_leaf(certificate, key, f"Secret {name}", now=instant(self._now))
 
-    def _write(self, name: str, found: Secret | None, entries: Mapping[str, str], state: str | None = None) -> None:
+    def _wanted_orders(self) -> frozenset[str]:
+        """Return the names of the Certificates that listeners have, be it as the Secret of a user's own."""
+        wanted = set()
+        for listener in self._cluster.listeners:
+            order = certificate_order(self._cluster, listener, self._names)
+            if order is not None:
+                wanted.add(order.name)
+            elif listener.certificate is not None and listener.certificate.secret_name in self._noted_orders():
+                wanted.add(listener.certificate.secret_name)
+        return frozenset(wanted)
+
+    def _noted_orders(self) -> frozenset[str]:
+        nodes = self._observed.nodes
+        noted = "" if nodes is None else nodes.annotations.get(ORDERS_ANNOTATION, "")
+        return frozenset(filter(None, noted.split(",")))
+
+    def _orders_noted(self) -> dict[str, str]:
+        """Return the annotation that keeps what is asked for; it stays, empty, where there was one."""
+        wanted, nodes = self._wanted_orders(), self._observed.nodes
+        had_any = nodes is not None and ORDERS_ANNOTATION in nodes.annotations
+        return {ORDERS_ANNOTATION: ",".join(sorted(wanted))} if wanted or had_any else {}
+
+    def _withdraw(self) -> None:
+        for name in sorted(self._noted_orders() - self._wanted_orders()):
+            self._steps.append(WithdrawCertificate(name, self._cluster.metadata))
+
+    def _write(
+        self, name: str, found: Secret | None, entries: Mapping[str, str], annotations: Mapping[str, str] | None = None
+    ) -> None:
         owner = self._cluster.metadata
         wanted = Secret(
             name=name,
             entries=dict(sorted(entries.items())),
             labels={MANAGED_BY_LABEL: MANAGER},
-            annotations={**ownership(owner), **({} if state is None else {STATE_ANNOTATION: state})},
+            annotations={**ownership(owner), **(annotations or {})},
             owner_uid=owner.uid,
             version="" if found is None else found.version,
         )

@@ -7,14 +7,28 @@ on where it was.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Halted, Obstacle, Refused, Underway, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.operation import Operation, Record
 from ottla_operator.reconcile import voters
-from ottla_operator.reconcile.draining import drain, forgotten
+from ottla_operator.reconcile.broker_configs import config_change
+from ottla_operator.reconcile.draining import forgotten, surplus_name
+from ottla_operator.reconcile.features import next_levels
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.rolling import is_running, next_restart
-from ottla_operator.reconcile.steps import ElectPreferredLeaders, Plan, Publish, RestartNode, StartNode, Step, StopNode
+from ottla_operator.reconcile.rebalancing import ObservedRebalance
+from ottla_operator.reconcile.rolling import Terms, is_running, roll
+from ottla_operator.reconcile.scaling import ScalingPlan, plan_scaling
+from ottla_operator.reconcile.steps import (
+    AlterOwnConfigs,
+    ElectPreferredLeaders,
+    Plan,
+    Publish,
+    StartNode,
+    Step,
+    StopNode,
+)
 from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.reconcile.volumes import ObservedClaim, next_removal
 
 _REBALANCE = "auto.leader.rebalance.enable"
 
@@ -27,46 +41,96 @@ class ObservedCluster:
     """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
     nodes: Mapping[str, ObservedNode]
     """By node name; those that were stopped for good are not among them once they have ended."""
+    claims: tuple[ObservedClaim, ...] = ()
+    """Volumes that outlive their nodes, on a host that knows of any."""
+    storage: Refused | Underway | None = None
+    """What is to say of volumes that are not as large as they should be, when nothing else is."""
+    disruptions_allowed: int | None = None
+    """How many nodes others may stop, as the host's budget says; -1 where that is missing or damaged, None where the
+    host has none."""
 
     @property
     def ready_nodes(self) -> int:
         return sum(node.state is NodeState.READY for node in self.nodes.values())
 
 
-def plan_cluster(desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None = None) -> Plan:
+def plan_cluster(
+    desired: DesiredCluster,
+    observed: ObservedCluster,
+    view: ClusterView | None = None,
+    record: Record | None = None,
+    lookup: ObservedRebalance | None = None,
+    terms: Terms | None = None,
+) -> Plan:
     """Return the steps towards ``desired``, up to where the next look is needed.
 
-    At most one node is restarted per plan, and none while another is on its way up, unless that one needs a
-    restart itself.
+    At most one node is restarted per plan, or brokers of one rack, and none while another is on its way up, unless that
+    one needs a restart itself.
 
     Args:
         desired: the nodes that the spec asks for, and those that have to run until they are empty.
         observed: what the host has.
         view: what brokers say; None while none answers.
+        record: what is remembered of the operation that was under way (``status.operation``).
+        lookup: what was looked up for a rebalance.
+        terms: what the time says of restarts.
     """
-    moves = drain(desired, view) if view is not None else None
-    if isinstance(moves, Refused):
-        return Plan(obstacle=moves)
+    scaling = plan_scaling(desired, observed.nodes, view, lookup or ObservedRebalance()) if view is not None else None
+    if isinstance(scaling, Refused):
+        return Plan(obstacle=scaling)
     steps: list[Step] = [Publish(desired, observed.outdated)] if observed.outdated else []
     wanted = {node.name for node in desired.nodes}
     surplus = [observed.nodes[name] for name in sorted(observed.nodes.keys() - wanted)]
     ending = [node for node in surplus if node.state is NodeState.STOPPING]
-    steps += [StopNode(node.name) for node in surplus if node not in ending]
+    set_up = _set_up_first(desired, scaling)
+    steps += [StopNode(node.name) for node in surplus if node not in ending and node.name not in set_up]
     steps += [StartNode(node) for node in _missing(desired, observed)]
-    waiting: list[Waiting | None] = [_node_obstacle(desired, observed), *map(_not_ready, ending)]
-    for choice in _brokers_choices(desired, observed, view, moves):
-        if isinstance(choice, Waiting):
+    waiting: list[Obstacle | None] = [_node_obstacle(desired, observed), *map(_not_ready, ending)]
+    removal = next_removal(desired, observed.claims, frozenset(observed.nodes), view)
+    steps += [removal] if removal is not None else []
+    for choice in _brokers_choices(desired, observed, view, scaling):
+        if isinstance(choice, Waiting | Underway):
             waiting.append(choice)
         elif choice is not None:
             steps.append(choice)
-    if all(isinstance(step, Publish) for step in steps):
-        restart = next_restart(desired, observed.nodes, view)
-        if isinstance(restart, RestartNode):
-            steps.append(restart)
-            waiting.insert(0, Waiting("RestartingNode", str(restart)))
-        else:
-            waiting.append(restart)
-    return Plan(tuple(steps), next((it for it in waiting if it is not None), None))
+    others = [str(step) for step in steps if not isinstance(step, Publish)]
+    comes_first = others[0] if others else None
+    rolling = roll(desired, observed.nodes, view, record, terms or Terms(), comes_first=comes_first)
+    says_all = rolling.restarts or isinstance(rolling.obstacle, Halted)
+    waiting.insert(0 if says_all else len(waiting), rolling.obstacle)
+    steps += rolling.restarts
+    if view is not None and not steps and not any(waiting):
+        # Nobody is left who runs another release than the manifest asks for.
+        levels = next_levels(desired.cluster.features, view)
+        steps += [] if levels is None else [levels]
+    return Plan(
+        tuple(steps),
+        next((it for it in waiting if it is not None), None),
+        # Who is restarted, and with what it then fails, must be known.
+        rolling.operation
+        if rolling.restarts
+        else _operation(
+            record,
+            voters.quorum_operation(desired, view),
+            None if scaling is None else scaling.operation,
+            rolling.operation,
+        ),
+        None if scaling is None else (scaling.before, scaling.after),
+    )
+
+
+def _set_up_first(desired: DesiredCluster, scaling: ScalingPlan | None) -> set[str | None]:
+    """Return the nodes on which something is set now: who is to get nothing more is told before it is stopped."""
+    steps = () if scaling is None else scaling.steps
+    return {surplus_name(desired.cluster, step.node_id) for step in steps if isinstance(step, AlterOwnConfigs)}
+
+
+def _operation(record: Record | None, *found: Operation | None) -> Operation | None:
+    """Return the operation to be recorded: the one that is, while it goes on; else who acts, else the first."""
+    there = [operation for operation in found if operation is not None]
+    known = [operation for operation in there if record is not None and operation.id == record.id]
+    acting = [operation for operation in there if operation.takes_step]
+    return next(iter((*known, *acting, *there)), None)
 
 
 def _missing(desired: DesiredCluster, observed: ObservedCluster) -> list[DesiredNode]:
@@ -80,16 +144,19 @@ def _missing(desired: DesiredCluster, observed: ObservedCluster) -> list[Desired
 
 
 def _brokers_choices(
-    desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None, moves: Step | Waiting | None
-) -> list[Step | Waiting | None]:
+    desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None, scaling: ScalingPlan | None
+) -> list[Step | Waiting | Underway | None]:
     """Return what to ask brokers for, most important first."""
-    if view is None:
+    if view is None or scaling is None:
         return []
     return [
         voters.next_change(desired, view),
-        moves,
+        *scaling.steps,
+        scaling.obstacle,
         forgotten(desired, observed.nodes, view),
         _preferred_leaders(desired, view),
+        # Last: brokers may refuse what it asks.
+        config_change(desired.cluster.config, view),
     ]
 
 

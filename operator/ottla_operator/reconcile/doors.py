@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 async def operator_access(cluster: Cluster, host: Host) -> OperatorAccess | None:
-    """Return how the operator reaches the brokers; None until the cluster has an address.
+    """Return how the operator reaches the brokers; None until the cluster was looked at.
 
     Raises one of `EXPECTED_ERRORS`.
     """
     if cluster.tls is None:
         address = cluster.known_bootstrap_servers
         return None if address is None else OperatorAccess(bootstrap_servers=address)
-    if not cluster.known_addresses:
+    if cluster.known_cluster_id is None:
         return None
     return await host.operator_access(await host.desired(cluster))
 

@@ -28,7 +28,9 @@ def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: 
         return tuple(name for name in sorted(there) if _is_surplus(cluster, name))
     holders = {node for partition in view.partitions for node in partition.replicas}
     holders |= {voter.node_id for voter in view.voters}
-    return tuple(sorted(name for node in holders if (name := _surplus_name(cluster, node)) is not None))
+    # What was set on a broker can be taken away only while it runs, and would be found by whoever has its id next.
+    holders |= set(cluster.scaling.record.throttled_brokers) & set(view.live_brokers)
+    return tuple(sorted(name for node in holders if (name := surplus_name(cluster, node)) is not None))
 
 
 def drain(desired: DesiredCluster, view: ClusterView) -> ReassignPartitions | Waiting | Refused | None:
@@ -41,8 +43,7 @@ def drain(desired: DesiredCluster, view: ClusterView) -> ReassignPartitions | Wa
     too_wide = [partition for partition in held if len(partition.target) > len(staying)]
     if too_wide:
         return _refusal(too_wide, leaving, len(staying))
-    live = [node for node in staying if not view.brokers.get(node, True)]
-    load = Load(live, (partition.target for partition in view.partitions))
+    load = Load(_takers(desired, view), (partition.target for partition in view.partitions), view.racks)
     to_move = [partition for partition in held if any(node in leaving for node in partition.target)]
     room = MOVES_MAX - sum(partition.is_moving for partition in view.partitions)
     moves: dict[TopicPartition, tuple[int, ...]] = {}
@@ -63,10 +64,27 @@ def forgotten(
     """Return the next broker to unregister: one beyond the spec that is stopped, fenced, and holds nothing."""
     holders = {node for partition in view.partitions for node in partition.replicas}
     for node, is_fenced in sorted(view.brokers.items()):
-        name = _surplus_name(desired.cluster, node)
+        name = surplus_name(desired.cluster, node)
         if is_fenced and name is not None and node not in holders and not is_running(observed.get(name)):
             return UnregisterBroker(node)
     return None
+
+
+def surplus_name(cluster: Cluster, node_id: int) -> str | None:
+    """Return the name of the node with this id, if the spec does not ask for it; None if it does, or never has."""
+    found = node_of_id(cluster, node_id)
+    if found is None or found[1] < found[0].nodes:
+        return None
+    return node_name(cluster, *found)
+
+
+def _takers(desired: DesiredCluster, view: ClusterView) -> list[int]:
+    """Return the brokers that take over: all that take part, or all that stay where those are too few."""
+    live = [node.node_id for node in desired.brokers if not view.brokers.get(node.node_id, True)]
+    taking_part = desired.cluster.scaling.record.brokers
+    chosen = live if taking_part is None else [node for node in live if node in taking_part]
+    needed = max((len(partition.target) for partition in view.partitions), default=0)
+    return chosen if len(chosen) >= needed else live
 
 
 def _refusal(partitions: list[PartitionView], leaving: Mapping[int, str], brokers: int) -> Refused:
@@ -83,10 +101,3 @@ def _refusal(partitions: list[PartitionView], leaving: Mapping[int, str], broker
 def _is_surplus(cluster: Cluster, name: str) -> bool:
     found = node_of_name(cluster, name)
     return found is not None and found[1] >= found[0].nodes
-
-
-def _surplus_name(cluster: Cluster, node_id: int) -> str | None:
-    found = node_of_id(cluster, node_id)
-    if found is None or found[1] < found[0].nodes:
-        return None
-    return node_name(cluster, *found)

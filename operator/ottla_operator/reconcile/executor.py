@@ -1,18 +1,21 @@
 """Carries out a plan, step by step, through the two ports."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.types import Endpoint
-from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
 from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Refused, Waiting
-from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate
+from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate, WithdrawCertificate
 from ottla_operator.reconcile.steps import (
     AddVoter,
+    AlterBrokerConfigs,
+    AlterOwnConfigs,
     AlterTopicConfigs,
     BrokerStep,
     ClusterStep,
@@ -20,6 +23,7 @@ from ottla_operator.reconcile.steps import (
     CreateTopic,
     DeleteTopic,
     ElectPreferredLeaders,
+    LimitDisruptions,
     Publish,
     ReassignPartitions,
     RemoveVoter,
@@ -29,6 +33,8 @@ from ottla_operator.reconcile.steps import (
     StopNode,
     TopicStep,
     UnregisterBroker,
+    UpdateFeatures,
+    WriteRebalancePlan,
 )
 from ottla_operator.reconcile.user_steps import (
     AlterQuotas,
@@ -40,6 +46,11 @@ from ottla_operator.reconcile.user_steps import (
     WriteSecret,
 )
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.reconcile.volumes import RemoveVolumes
+
+_CREATIONS_MAX = 100
+_CREATED_PARTITIONS_MAX = 1_000
+"""In one request, unless it is one topic: Kafka refuses a request as a whole that is about too many (10,000)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +61,44 @@ class Execution:
     stopped: Waiting | Refused | None = None
 
 
-async def execute_on_brokers(steps: Sequence[TopicStep], broker: BrokerAdmin) -> Execution:
-    """Do ``steps`` on one topic, all or, when brokers refuse any of them, none.
+async def execute_on_topics(plans: Sequence[Sequence[TopicStep]], broker: BrokerAdmin) -> list[Execution]:
+    """Do each of ``plans``, which are about one topic each: all of its steps or, when brokers refuse any of them, none.
 
-    Several steps are first only validated, so that a refusal of the last one finds the topic as it was.
+    Several steps of a plan are first only validated, so that a refusal of the last one finds the topic as it was.
+    Topics are created together; otherwise plans are carried out side by side.
     """
+    creations = [steps[0].topic for steps in plans if len(steps) == 1 and isinstance(steps[0], CreateTopic)]
+    refused = await _create(creations, broker)
+    return await asyncio.gather(*(_execute_on_topic(steps, broker, refused) for steps in plans))
+
+
+async def _create(topics: Sequence[NewTopic], broker: BrokerAdmin) -> Mapping[str, Exception]:
+    """Create ``topics``, some at a time; return by name what each one that was not created met."""
+    met: dict[str, Exception] = {}
+    for some in _portions(topics):
+        try:
+            met |= await broker.create_topics(some)
+        except EXPECTED_ERRORS as error:
+            met |= dict.fromkeys((topic.name for topic in some), error)
+    return met
+
+
+def _portions(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """Yield ``topics`` in portions that brokers take as one: what is too large for that is so by itself."""
+    portion: list[NewTopic] = []
+    for topic in topics:
+        partitions = topic.partitions + sum(it.partitions for it in portion)
+        if portion and (len(portion) == _CREATIONS_MAX or partitions > _CREATED_PARTITIONS_MAX):
+            yield portion
+            portion = []
+        portion.append(topic)
+    if portion:
+        yield portion
+
+
+async def _execute_on_topic(
+    steps: Sequence[TopicStep], broker: BrokerAdmin, refused: Mapping[str, Exception]
+) -> Execution:
     if len(steps) > 1:
         for step in steps:
             try:
@@ -64,22 +108,32 @@ async def execute_on_brokers(steps: Sequence[TopicStep], broker: BrokerAdmin) ->
     done: list[Step] = []
     for step in steps:
         try:
-            await _on_brokers(step, broker, validate_only=False)
+            if isinstance(step, CreateTopic):
+                assert len(steps) == 1, "a creation is the only step of its plan"
+                if (met := refused.get(step.topic.name)) is not None:
+                    raise met
+            else:
+                await _on_brokers(step, broker, validate_only=False)
         except EXPECTED_ERRORS as error:
             return Execution(tuple(done), verdict_of(error, str(step)))
         done.append(step)
     return Execution(tuple(done))
 
 
-async def execute_on_cluster(steps: Sequence[ClusterStep], host: Host, broker: BrokerAdmin | None) -> Execution:
-    """Do ``steps`` in order; the first that fails ends it. Nodes that are started next to each other start together.
+async def execute_on_cluster(
+    steps: Sequence[ClusterStep], host: Host, broker: BrokerAdmin | None, plans: PlanStore | None = None
+) -> Execution:
+    """Do ``steps`` in order; the first that fails ends it.
 
-    ``broker`` may be None when no step asks brokers for anything.
+    Nodes that are started next to each other start together, and so are those restarted that are restarted next to each
+    other. ``broker`` may be None when no step asks brokers for anything, ``plans`` when there is no plan to keep.
     """
     done: list[Step] = []
-    for _, group in groupby(enumerate(steps), key=lambda it: -1 if isinstance(it[1], StartNode) else it[0]):
+    for _, group in groupby(enumerate(steps), key=lambda it: _group(*it)):
         together = [step for _, step in group]
-        results = await asyncio.gather(*(_on_cluster(step, host, broker) for step in together), return_exceptions=True)
+        results = await asyncio.gather(
+            *(_on_cluster(step, host, broker, plans) for step in together), return_exceptions=True
+        )
         for step, result in zip(together, results, strict=True):
             if isinstance(result, EXPECTED_ERRORS):
                 return Execution(tuple(done), verdict_of(result, str(step)))
@@ -87,6 +141,11 @@ async def execute_on_cluster(steps: Sequence[ClusterStep], host: Host, broker: B
                 raise result
             done.append(step)
     return Execution(tuple(done))
+
+
+def _group(number: int, step: Step) -> int:
+    """Return the same for steps that are taken together."""
+    return -1 if isinstance(step, StartNode) else -2 if isinstance(step, RestartNode) else number
 
 
 async def execute_for_user(steps: Sequence[UserStep], broker: BrokerAdmin, secrets: SecretStore) -> Execution:
@@ -111,6 +170,8 @@ async def execute_for_certificates(steps: Sequence[CertificateStep], secrets: Se
                     await secrets.write(secret, owner)
                 case OrderCertificate(order, owner):
                     await secrets.order(order, owner)
+                case WithdrawCertificate(name, owner):
+                    await secrets.withdraw(name, owner)
         except EXPECTED_ERRORS as error:
             return Execution(tuple(done), verdict_of(error, str(step)))
         done.append(step)
@@ -135,8 +196,6 @@ async def _for_user(step: UserStep, broker: BrokerAdmin, secrets: SecretStore) -
 
 async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bool) -> None:
     match step:
-        case CreateTopic(topic):
-            await broker.create_topic(topic, validate_only=validate_only)
         case AlterTopicConfigs(name, upserts, deletions):
             await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions, validate_only=validate_only)
         case CreatePartitions(name, total):
@@ -150,8 +209,11 @@ async def _on_brokers(step: TopicStep, broker: BrokerAdmin, *, validate_only: bo
             await broker.delete_topic(name)
 
 
-async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None) -> None:
+async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None, plans: PlanStore | None) -> None:
     match step:
+        case WriteRebalancePlan(cluster, plan):
+            assert plans is not None, "a plan is made only where it can be kept"
+            await plans.write(cluster, plan)
         case Publish(cluster, outdated):
             await host.publish(cluster, outdated)
         case StartNode(node):
@@ -160,6 +222,10 @@ async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None)
             await host.restart_node(node)
         case StopNode(name):
             await host.remove_node(name)
+        case RemoveVolumes(claims):
+            await host.remove_volumes(claims)
+        case LimitDisruptions(cluster, allowed):
+            await host.limit_disruptions(cluster, allowed)
         case _:
             assert broker is not None, "what brokers do is planned from what they say"
             await _ask_brokers(step, broker)
@@ -169,6 +235,10 @@ async def _ask_brokers(step: BrokerStep, broker: BrokerAdmin) -> None:
     match step:
         case ReassignPartitions(targets):
             await broker.reassign_partitions(targets)
+        case AlterOwnConfigs(node_id, upserts, deletions):
+            await broker.alter_own_configs(node_id, upserts=upserts, deletions=deletions)
+        case AlterTopicConfigs(name, upserts, deletions):
+            await broker.alter_topic_configs(name, upserts=upserts, deletions=deletions)
         case ElectPreferredLeaders(partitions):
             await broker.elect_preferred_leaders(partitions)
         case UnregisterBroker(node_id):
@@ -179,3 +249,7 @@ async def _ask_brokers(step: BrokerStep, broker: BrokerAdmin) -> None:
             )
         case RemoveVoter(node_id, directory_id):
             await broker.remove_voter(node_id, directory_id)
+        case AlterBrokerConfigs(upserts, deletions):
+            await broker.alter_broker_configs(upserts=upserts, deletions=deletions)
+        case UpdateFeatures(levels, is_down):
+            await broker.update_features(levels, is_down=is_down)

@@ -31,5 +31,9 @@ class ObservedNode:
     reason: str = ""
     """CamelCase, for a node that is neither READY nor STOPPED."""
     message: str = ""
+    has_crashed: bool = False
+    """Of one that is FAILED: it has run and ended by itself, and may look well between two such ends."""
+    parts: str = ""
+    """What it runs with, part by part (`model.revision`); empty where that is not known."""
     certificate: str | None = None
     """SHA-256 in hexadecimal of the certificate that it shows to other nodes; None where there is no TLS or answer."""

@@ -1,11 +1,14 @@
 """Dirty keys on their way to a worker: each at most once, failed ones later and later.
 
 A key that is added while it is being worked on is worked on again afterwards, so no event is lost and no object has two
-workers. Keys of one group (a cluster with its topics) take turns.
+workers. Keys of one group (a cluster with its topics) take turns. Those of one group and kind that wait are taken
+together, which is many times cheaper; after a failure fewer, and in the end each by itself, so that one that spoils the
+work for the others is alone with that.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from itertools import islice
 
 from ottla_operator.model.manifest import ObjectKey
 
@@ -14,8 +17,12 @@ _BACKOFF_S_MAX = 60.0
 _DOUBLINGS_MAX = 7
 """More than it takes to the longest backoff, and few enough for a float."""
 
-Work = Callable[[ObjectKey], Awaitable[bool]]
-"""Reconciles one object; False when it has to be tried again later."""
+TOGETHER_MAX = 256
+_TOGETHER = frozenset({"Topic", "User"})
+"""Kinds whose objects are worked on together."""
+
+Work = Callable[[Sequence[ObjectKey]], Awaitable[Collection[ObjectKey]]]
+"""Reconciles objects; returns those that need not be tried again later."""
 
 
 class DirtyKeys:
@@ -25,10 +32,13 @@ class DirtyKeys:
         self._group = group
         self._waiting_since: dict[ObjectKey, float] = {}
         """In order of arrival; when each began to wait, by the loop's clock."""
-        self._in_work: set[ObjectKey] = set()
+        self._in_work: dict[ObjectKey, Hashable] = {}
+        """With the group that each was in when it was taken."""
         self._dirty_again: set[ObjectKey] = set()
         self._failures: dict[ObjectKey, int] = {}
         self._later: dict[ObjectKey, asyncio.TimerHandle] = {}
+        self._taken_s = float("-inf")
+        """When a worker last took a key."""
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -50,33 +60,53 @@ class DirtyKeys:
 
     def oldest_age_s(self) -> float:
         """Return how long the first key that could be worked on has been waiting; 0 when none is."""
-        busy = {self._group(key) for key in self._in_work}
-        since = [at for key, at in self._waiting_since.items() if self._group(key) not in busy]
-        return asyncio.get_running_loop().time() - min(since) if since else 0.0
+        since_s = self._oldest_s()
+        return asyncio.get_running_loop().time() - since_s if since_s is not None else 0.0
+
+    def standstill_s(self) -> float:
+        """Return for how long no key was taken though one could have been; a long queue that moves stands not still."""
+        since_s = self._oldest_s()
+        return asyncio.get_running_loop().time() - max(since_s, self._taken_s) if since_s is not None else 0.0
+
+    def _oldest_s(self) -> float | None:
+        busy = set(self._in_work.values())
+        return min((at for key, at in self._waiting_since.items() if self._group(key) not in busy), default=None)
 
     async def work(self, reconcile: Work) -> None:
         """Reconcile keys for ever, as one worker of several; an exception out of ``reconcile`` ends the worker."""
         while True:
-            key = await self._take()
-            is_settled = False
+            keys = await self._take()
+            settled: Collection[ObjectKey] = ()
             try:
-                is_settled = await reconcile(key)
+                settled = await reconcile(keys)
             finally:
-                self._give_back(key, is_settled=is_settled)
+                for key in keys:
+                    self._give_back(key, is_settled=key in settled)
 
-    async def _take(self) -> ObjectKey:
+    async def _take(self) -> list[ObjectKey]:
         while True:
-            busy = {self._group(key) for key in self._in_work}
+            busy = set(self._in_work.values())
             for key in self._waiting_since:
-                if self._group(key) not in busy:
-                    del self._waiting_since[key]
-                    self._in_work.add(key)
-                    return key
+                if (group := self._group(key)) not in busy:
+                    taken = self._with_others(key, group)
+                    self._taken_s = asyncio.get_running_loop().time()
+                    for it in taken:
+                        del self._waiting_since[it]
+                        self._in_work[it] = group
+                    return taken
             self._changed.clear()
             await self._changed.wait()
 
+    def _with_others(self, first: ObjectKey, group: Hashable) -> list[ObjectKey]:
+        """Return the keys that are worked on together with ``first``, itself included, in order of arrival."""
+        if first.kind not in _TOGETHER:
+            return [first]
+        count = max(1, TOGETHER_MAX >> self._failures.get(first, 0))
+        fitting = (it for it in self._waiting_since if it.kind == first.kind and self._group(it) == group)
+        return list(islice(fitting, count))
+
     def _give_back(self, key: ObjectKey, *, is_settled: bool) -> None:
-        self._in_work.discard(key)
+        del self._in_work[key]
         if is_settled:
             self._failures.pop(key, None)
         else:

@@ -8,30 +8,40 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ottla.errors import ErrorCode
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.model.conditions import (
     AUTHORITY_CHANGING,
+    Degradation,
+    Halted,
+    Held,
     Reached,
     Refused,
     Underway,
     Verdict,
     Waiting,
     conditions,
+    known_degradation,
 )
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
-from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.degradation import degradation
+from ottla_operator.reconcile.disruption import with_disruptions
 from ottla_operator.reconcile.draining import leaving_nodes
-from ottla_operator.reconcile.executor import execute_on_brokers, execute_on_cluster
+from ottla_operator.reconcile.executor import execute_on_cluster
+from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.nodes import NodeState
-from ottla_operator.reconcile.steps import ClusterStep, Plan, Step, TopicStep
-from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
-from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
+from ottla_operator.reconcile.rebalancing import ObservedRebalance
+from ottla_operator.reconcile.rolling import Terms
+from ottla_operator.reconcile.scaling_lookup import look_up
+from ottla_operator.reconcile.steps import ClusterStep, Plan, Step
+from ottla_operator.reconcile.told import Told, ask_what_is_told, is_dialled, unknown_address, with_told
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 from ottla_operator.reconcile.view import ClusterView
 
 _ROUNDS_MAX = 3
@@ -44,10 +54,14 @@ class Pass:
 
     verdict: Verdict
     facts: Document
-    """Status fields that were observed, in the CRD's names; those that could not be observed are absent."""
+    """Status fields that were observed, in the CRD's names; those that could not be observed are absent, and those that
+    are not there any more are None."""
     done: tuple[Step, ...] = ()
     planned: tuple[Step, ...] = ()
     """With ``dry_run``: the steps that would have been done."""
+    degradation: Degradation | None = None
+    is_seen: bool = True
+    """Whether the object was looked at, so that ``degradation`` counts; else it is what it was before."""
 
 
 def status(document: Document, outcome: Pass, *, now: str) -> Document:
@@ -56,87 +70,20 @@ def status(document: Document, outcome: Pass, *, now: str) -> Document:
     Facts that this pass could not observe stay as they were last seen.
     """
     before = document.get("status", {})
-    generation = document["metadata"].get("generation", 1)
+    generation, previous = document["metadata"].get("generation", 1), before.get("conditions", [])
+    facts = {key: value for key, value in {**before, **outcome.facts}.items() if value is not None}
     return {
-        **before,
-        **outcome.facts,
+        **facts,
         "observedGeneration": generation,
         "conditions": conditions(
-            outcome.verdict, generation=generation, previous=before.get("conditions", []), now=now
+            outcome.verdict,
+            generation=generation,
+            previous=previous,
+            now=now,
+            degradation=outcome.degradation if outcome.is_seen else known_degradation(previous),
+            is_paused=document["spec"].get("paused", False),
         ),
     }
-
-
-async def reconcile_topic(
-    topic: Topic,
-    broker: BrokerAdmin,
-    *,
-    claimed_by: ObjectKey | None = None,
-    brokers: Collection[int] = (),
-    dry_run: bool = False,
-) -> Pass:
-    """Make the topic as its manifest asks, as far as brokers allow.
-
-    ``brokers`` are those that the Cluster asks for: what too few brokers refuse is waited for until all are there.
-    """
-    done: tuple[Step, ...] = ()
-    observed: ObservedTopic | None = None
-    for _ in range(_ROUNDS_MAX):
-        try:
-            observed = await _observe_topic(topic, broker)
-        except EXPECTED_ERRORS as error:
-            return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {}, done)
-        facts = _topic_facts(topic, observed)
-        plan = plan_topic(topic, observed, claimed_by=claimed_by, brokers=brokers)
-        if plan.obstacle is not None:
-            return Pass(plan.obstacle, facts, done)
-        if not plan.steps:
-            return Pass(_topic_reached(observed), facts, done)
-        if dry_run:
-            return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
-        execution = await execute_on_brokers(cast(tuple[TopicStep, ...], plan.steps), broker)
-        done += execution.done
-        if execution.stopped is not None:
-            verdict = await _unless_brokers_come(execution.stopped, topic, broker, len(brokers))
-            return Pass(verdict, facts, done)
-    message = f"brokers took the changes of topic {topic.topic_name} and do not show all of them yet"
-    return Pass(Waiting("MetadataNotPropagated", message), _topic_facts(topic, observed), done)
-
-
-async def _unless_brokers_come(
-    verdict: Waiting | Refused, topic: Topic, broker: BrokerAdmin, brokers_wanted: int
-) -> Waiting | Refused:
-    """Return ``verdict``, but wait where a replication factor was refused by a cluster that is still coming up."""
-    if isinstance(verdict, Waiting) or verdict.reason != camel_case(ErrorCode.INVALID_REPLICATION_FACTOR.name):
-        return verdict
-    try:
-        live = len((await broker.observe(topics=())).live_brokers)
-    except EXPECTED_ERRORS:
-        live = 0
-    is_late = topic.replication_factor is not None and topic.replication_factor <= live
-    if live >= brokers_wanted and not is_late:
-        return verdict
-    return Waiting("BrokersMissing", f"{verdict.message} ({live} of {brokers_wanted} brokers are there)")
-
-
-async def delete_topic(topic: Topic, broker: BrokerAdmin) -> Pass:
-    """Do what must be done before the Topic object may go; `Reached` when it may."""
-    if (reason := retained(topic)) is not None:
-        return Pass(reason, {})
-    try:
-        observed = await _observe_topic(topic, broker)
-    except EXPECTED_ERRORS as error:
-        return Pass(verdict_of(error, f"describe topic {topic.topic_name}"), {})
-    plan = plan_topic_deletion(topic, observed)
-    execution = await execute_on_brokers(cast(tuple[TopicStep, ...], plan.steps), broker)
-    if execution.stopped is not None:
-        return Pass(execution.stopped, {}, execution.done)
-    if plan.steps:
-        return Pass(Reached("Deleted", f"topic {topic.topic_name} and its records are deleted"), {}, execution.done)
-    if observed is None:
-        return Pass(Reached("Gone", f"there is no topic {topic.topic_name}"), {})
-    message = f"topic {topic.topic_name} is left alone: it is not the one that this object looked after"
-    return Pass(Reached("Retained", message), {})
 
 
 async def founding_facts(cluster: Cluster, host: Host) -> Document:
@@ -157,18 +104,25 @@ async def reconcile_cluster(
     host: Host,
     connect: Connect,
     *,
+    journal: Journal | None = None,
     keeper: CertificateKeeper | None = None,
+    plans: PlanStore | None = None,
+    closed: str | None = None,
     dry_run: bool = False,
 ) -> Pass:
     """Make the nodes as the manifest asks, as far as one pass can; `Reached` when brokers answer as that cluster.
 
-    ``keeper`` is needed where the cluster has TLS.
+    ``keeper`` is needed where the cluster has TLS. ``journal`` keeps the record of an operation from before its first
+    step; without one nothing is remembered. Without ``plans`` no rebalance is planned.
     """
+    journal = journal or Journal.of_nobody()
+    journal.record, journal.kept = cluster.known_operation, cluster.scaling.facts()
+    changes_nothing = dry_run or cluster.is_paused
     done: tuple[Step, ...] = ()
     facts: Document = {}
     try:
         async with AsyncExitStack() as connections:
-            lookout = _Lookout(host, connect, connections, keeper, dry_run=dry_run)
+            lookout = _Lookout(host, connect, connections, keeper, plans, dry_run=changes_nothing)
             for rounds_left in reversed(range(_ROUNDS_MAX)):
                 look = await lookout.look(cluster)
                 # From here on the quorum is there: who is formatted now joins it.
@@ -177,22 +131,77 @@ async def reconcile_cluster(
                 facts = {**_cluster_facts(host, look), **certificates.facts}
                 done += certificates.execution.done if is_first else ()
                 if (stop := certificates.blocker or look.refused) is not None:
-                    return Pass(stop, facts, done, certificates.planned)
-                plan = plan_cluster(look.desired, look.observed, look.view)
+                    return Pass(stop, facts, done, certificates.planned, _degradation(look, journal.nodes))
+                terms = Terms(step_age_s=journal.step_age_s, closed=closed)
+                plan = plan_cluster(look.desired, look.observed, look.view, journal.record, look.rebalance, terms)
+                plan = with_disruptions(plan, look.desired, look.observed, look.view)
                 if isinstance(plan.obstacle, Refused) and is_first:
                     # A broker that lags behind the controller may still show what has just changed: look twice.
                     continue
-                if dry_run and (planned := (*certificates.planned, *plan.steps)):
-                    return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=planned)
+                if changes_nothing and (planned := (*certificates.planned, *plan.steps)):
+                    return _unchanged(cluster, look, plan, facts, planned, journal, dry_run=dry_run)
                 if not plan.steps or not rounds_left:
                     break
-                execution = await execute_on_cluster(cast(tuple[ClusterStep, ...], plan.steps), host, look.broker)
+                cluster = await _begin(cluster, plan, journal)
+                steps = cast(tuple[ClusterStep, ...], plan.steps)
+                execution = await execute_on_cluster(steps, host, look.broker, plans)
                 done += execution.done
                 if execution.stopped is not None:
-                    return Pass(execution.stopped, facts, done)
+                    facts |= {**cluster.scaling.facts(), **journal.facts(plan.operation)}
+                    return Pass(execution.stopped, facts, done, degradation=_degradation(look, journal.nodes))
+                cluster = _done(cluster, plan)
     except EXPECTED_ERRORS as error:
-        return Pass(verdict_of(error, f"observe cluster {cluster.name}"), facts, done)
-    return Pass(_verdict(host, look, plan), facts, done)
+        facts |= cluster.scaling.facts()
+        return Pass(verdict_of(error, f"observe cluster {cluster.name}"), facts, done, is_seen=False)
+    if not plan.steps:
+        cluster = _done(cluster, plan)
+    facts |= {**cluster.scaling.facts(), **journal.facts(plan.operation)}
+    verdict = _verdict(host, look, plan)
+    if isinstance(verdict, Reached | Underway) and look.desired.image and plan.operation is None:
+        facts["image"] = look.desired.image
+    return Pass(verdict, facts, done, degradation=_degradation_after(look, plan))
+
+
+def _degradation_after(look: "_Look", plan: Plan) -> Degradation | None:
+    if isinstance(plan.obstacle, Halted):
+        return Degradation(plan.obstacle.reason, plan.obstacle.message)
+    return _degradation(look, plan.operation.nodes if plan.operation is not None else ())
+
+
+async def _begin(cluster: Cluster, plan: Plan, journal: Journal) -> Cluster:
+    """Write what has to be remembered before the steps of ``plan``; return the cluster that remembers it."""
+    scaling = cluster.scaling if plan.scaling is None else plan.scaling[0]
+    await journal.begin(plan.operation, scaling.facts())
+    return replace(cluster, scaling=scaling)
+
+
+def _done(cluster: Cluster, plan: Plan) -> Cluster:
+    """Return the cluster as it is remembered when all steps of ``plan`` were done."""
+    return cluster if plan.scaling is None else replace(cluster, scaling=plan.scaling[1])
+
+
+def _degradation(look: "_Look", on_purpose: Collection[str]) -> Degradation | None:
+    return degradation(look.desired, look.observed.nodes, look.view, on_purpose)
+
+
+def _unchanged(
+    cluster: Cluster,
+    look: "_Look",
+    plan: Plan,
+    facts: Document,
+    planned: tuple[Step, ...],
+    journal: Journal,
+    *,
+    dry_run: bool,
+) -> Pass:
+    """Return what a pass that may change nothing has found to do."""
+    found = _degradation(look, journal.nodes)
+    if dry_run:
+        return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=planned, degradation=found)
+    words = f"spec.paused is true; next: {planned[0]}"
+    if plan.operation is not None and journal.record is not None:
+        facts |= journal.facts(replace(plan.operation, step="Paused", message=words, nodes=journal.nodes))
+    return Pass(Held("Paused", words), facts, degradation=found)
 
 
 def _verdict(host: Host, look: "_Look", plan: Plan) -> Verdict:
@@ -203,6 +212,8 @@ def _verdict(host: Host, look: "_Look", plan: Plan) -> Verdict:
     if obstacle is not None:
         return obstacle
     verdict = _cluster_verdict(host, look)
+    if isinstance(verdict, Reached) and look.observed.storage is not None:
+        return look.observed.storage
     if isinstance(verdict, Reached) and look.certificates.obstacle is not None:
         # Nodes run, and what their certificates wait for is all that is left to say.
         return _of_certificates(look.certificates.obstacle)
@@ -228,6 +239,7 @@ class _Look:
     """Why there is no view although nodes are ready."""
     refused: Refused | None
     certificates: Kept
+    rebalance: ObservedRebalance
 
 
 class _Lookout:
@@ -239,6 +251,7 @@ class _Lookout:
         connect: Connect,
         connections: AsyncExitStack,
         keeper: CertificateKeeper | None,
+        plans: PlanStore | None,
         *,
         dry_run: bool,
     ) -> None:
@@ -248,8 +261,10 @@ class _Lookout:
         self._broker: BrokerAdmin | None = None
         self._address = "its brokers"
         self._keeper = keeper
+        self._plans = plans
         self._dry_run = dry_run
         self._kept: Kept | None = None
+        self._told: Told = {}
 
     async def look(self, cluster: Cluster) -> _Look:
         desired = await self._host.desired(cluster)
@@ -271,15 +286,26 @@ class _Lookout:
             known = replace(desired.cluster, known_initial_controllers=()) if is_formed else desired.cluster
             desired = await self._host.desired(known, leaving)
             observed = await self._host.observe(desired)
+        lookup = ObservedRebalance()
+        if view is not None and verdict is None:
+            try:
+                view, lookup = await self._besides(desired, view)
+            except EXPECTED_ERRORS as error:
+                view, verdict = None, verdict_of(error, f"ask the brokers at {self._address} for their settings")
         return _Look(
             desired=desired,
-            observed=observed,
+            observed=with_told(desired, observed, self._told),
             broker=self._broker,
             view=view,
             trouble=verdict if isinstance(verdict, Waiting) else None,
             refused=verdict if isinstance(verdict, Refused) else None,
             certificates=kept,
+            rebalance=lookup,
         )
+
+    async def _besides(self, desired: DesiredCluster, view: ClusterView) -> tuple[ClusterView, ObservedRebalance]:
+        assert self._broker is not None, "somebody has answered"
+        return await look_up(desired, view, self._broker, self._plans)
 
     async def _certificates(self, desired: DesiredCluster, observed: ObservedCluster) -> Kept:
         """Keep them, once for all looks of a pass: what nodes show changes more slowly than that."""
@@ -299,9 +325,11 @@ class _Lookout:
             self._address = access.bootstrap_servers
             connection = self._connect(access.bootstrap_servers, access.properties)
             self._broker = await self._connections.enter_async_context(connection)
+        self._told = await ask_what_is_told(desired, observed, self._broker)
+        observed = with_told(desired, observed, self._told)
         revisions = {node.name: node.revision for node in desired.nodes}
         rolls = any(revisions.get(name) != node.revision for name, node in observed.nodes.items())
-        return await self._broker.observe(with_min_isr=rolls)
+        return await self._broker.observe(with_min_isr=rolls, with_settings=True)
 
 
 def _wrong_cluster(bootstrap_servers: str, view: ClusterView, desired: DesiredCluster) -> Refused:
@@ -322,41 +350,10 @@ def _cluster_verdict(host: Host, look: _Look) -> Verdict:
     if desired.cluster.initial_controllers:
         behind = ", ".join(str(voter.node_id) for voter in view.voters if not voter.is_caught_up)
         return Waiting("QuorumForming", f"waiting for the first voters {behind} to follow the metadata log")
+    if (waiting := unknown_address(desired)) is not None:
+        return waiting
     total, bootstrap_servers = len(desired.nodes), host.bootstrap_servers(desired, desired.cluster.listeners[0])
     return Reached("Ready", f"{total} of {total} nodes are ready at {bootstrap_servers}")
-
-
-async def _observe_topic(topic: Topic, broker: BrokerAdmin) -> ObservedTopic | None:
-    name = topic.topic_name
-    described = (await broker.describe_topics([name])).get(name)
-    if described is None:
-        return None
-    configs = await broker.describe_topic_configs([name])
-    factor = topic.replication_factor
-    may_move = not described.is_in_sync or any(len(replicas) != factor for replicas in described.replicas)
-    return ObservedTopic(
-        topic_id=described.topic_id,
-        partitions=described.partitions,
-        replication_factor=described.replication_factor,
-        config=configs.get(name, {}),
-        view=await broker.observe(topics=[name]) if factor is not None and may_move else None,
-    )
-
-
-def _topic_facts(topic: Topic, observed: ObservedTopic | None) -> Document:
-    if observed is None:
-        return {"topicName": topic.topic_name, "partitions": 0}
-    return {
-        "topicName": topic.topic_name,
-        "topicId": observed.topic_id,
-        "partitions": observed.partitions,
-        "replicationFactor": observed.replication_factor,
-    }
-
-
-def _topic_reached(observed: ObservedTopic | None) -> Reached:
-    assert observed is not None, "a missing topic is planned to be created"
-    return Reached("AsSpecified", f"{observed.partitions} partitions, replication factor {observed.replication_factor}")
 
 
 def _open_listeners(look: _Look) -> tuple[Listener, ...]:
@@ -364,10 +361,11 @@ def _open_listeners(look: _Look) -> tuple[Listener, ...]:
     cluster = look.desired.cluster
     revisions = {node.name: node.revision for node in look.desired.nodes}
     seen = look.observed.nodes.values()
-    if all(it.revision in (None, revisions.get(it.name)) for it in seen):
-        return cluster.listeners
     known = tuple(it for it in cluster.listeners if it.name in cluster.known_addresses)
-    return known or cluster.listeners
+    dialled = tuple(it for it in cluster.listeners if it in known or is_dialled(look.desired, it))
+    if all(it.revision in (None, revisions.get(it.name)) for it in seen):
+        return dialled
+    return known or dialled
 
 
 def _cluster_facts(host: Host, look: _Look) -> Document:
@@ -379,12 +377,15 @@ def _cluster_facts(host: Host, look: _Look) -> Document:
             "securityProtocol": listener.security_protocol,
         }
         for listener in _open_listeners(look)
+        if host.bootstrap_servers(desired, listener)
     ]
+    begin = {"bootstrapServers": listeners[0]["bootstrapServers"]} if listeners else {}
     return {
         "clusterId": desired.cluster.cluster_id,
         "initialControllers": list(desired.cluster.initial_controllers),
-        "bootstrapServers": listeners[0]["bootstrapServers"],
+        **begin,
         "listeners": listeners,
         "nodes": len(desired.nodes),
         "readyNodes": look.observed.ready_nodes,
+        **({} if look.view is None else {"features": {name: it.level for name, it in look.view.features.items()}}),
     }

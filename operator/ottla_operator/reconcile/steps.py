@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.client.rebalance_plan import RebalancePlan
 from ottla.types import TopicPartition
 from ottla_operator.clients.broker_admin import NewTopic
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.model.conditions import Obstacle, Refused
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.operation import Operation
+from ottla_operator.model.scaling import Scaling
 from ottla_operator.reconcile.certificate_steps import CertificateStep
 from ottla_operator.reconcile.user_steps import UserStep
+from ottla_operator.reconcile.volumes import RemoveVolumes
 
 MOVES_MAX = 100
 """Partitions on the move at the same time: each is a copy that others' clients feel."""
@@ -27,6 +32,23 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptTopic:
+    """Look after a topic that somebody else has made: nothing is changed by that, but what differs will be, next."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        differs = f"; it differs: {', '.join(self.differences)}" if self.differences else ""
+        return (
+            f"take over topic {self.name}, which was there before ({self.partitions} partitions, replication factor "
+            f"{self.replication_factor}){differs}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTopicConfigs:
     """Set what ``upserts`` holds and put ``deletions`` back to the brokers' defaults, all or nothing."""
 
@@ -35,9 +57,7 @@ class AlterTopicConfigs:
     deletions: tuple[str, ...]
 
     def __str__(self) -> str:
-        changes = [f"{key}={value}" for key, value in self.upserts.items()]
-        changes += [f"{key} to its default" for key in self.deletions]
-        return f"set on topic {self.name}: {', '.join(changes)}"
+        return f"set on topic {self.name}: {', '.join(_config_changes(self.upserts, self.deletions))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +116,19 @@ class StopNode:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitDisruptions:
+    """Say how many nodes others may stop at the same time, 0 or 1."""
+
+    cluster: DesiredCluster
+    allowed: int
+    reason: str
+    """Why it is none; empty where it is one."""
+
+    def __str__(self) -> str:
+        return "let one node at a time be evicted" if self.allowed else f"let no node be evicted: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReassignPartitions:
     """Start moving partitions; ``targets`` are their new replicas, the preferred leader first."""
 
@@ -105,6 +138,29 @@ class ReassignPartitions:
         shown = [f"{partition} to {','.join(map(str, nodes))}" for partition, nodes in self.targets.items()]
         more = f" and {len(shown) - _SHOWN_MAX} more" if len(shown) > _SHOWN_MAX else ""
         return f"move {'; '.join(shown[:_SHOWN_MAX])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOwnConfigs:
+    """Set what ``upserts`` holds on one broker, and take ``deletions`` away from it."""
+
+    node_id: int
+    upserts: Mapping[str, str]
+    deletions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"set on broker {self.node_id}: {', '.join(_config_changes(self.upserts, self.deletions))}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRebalancePlan:
+    """Keep a plan where people can read it."""
+
+    cluster: Cluster
+    plan: RebalancePlan
+
+    def __str__(self) -> str:
+        return f"propose rebalance {self.plan.id}: {self.plan.summary}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +197,43 @@ class RemoveVoter:
         return f"take voter {self.node_id} out of the metadata quorum"
 
 
-HostStep = Publish | StartNode | RestartNode | StopNode
-BrokerStep = ReassignPartitions | ElectPreferredLeaders | UnregisterBroker | AddVoter | RemoveVoter
-TopicStep = CreateTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic | ReassignPartitions
-ClusterStep = HostStep | BrokerStep
+@dataclass(frozen=True, slots=True)
+class AlterBrokerConfigs:
+    """Change the defaults of all brokers while they run, all or nothing."""
+
+    upserts: Mapping[str, str]
+    deletions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"set on all brokers: {', '.join(_config_changes(self.upserts, self.deletions))}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """Finalize other feature levels, all or none."""
+
+    levels: Mapping[str, int]
+    is_down: bool
+    """Whether they are lower than those that are finalized; only what loses nothing is done."""
+
+    def __str__(self) -> str:
+        return f"finalize {', '.join(f'{name}={level}' for name, level in self.levels.items())}"
+
+
+HostStep = Publish | StartNode | RestartNode | StopNode | RemoveVolumes | LimitDisruptions
+BrokerStep = (
+    ReassignPartitions
+    | AlterOwnConfigs
+    | AlterTopicConfigs
+    | ElectPreferredLeaders
+    | UnregisterBroker
+    | AddVoter
+    | RemoveVoter
+    | AlterBrokerConfigs
+    | UpdateFeatures
+)
+TopicStep = CreateTopic | AdoptTopic | AlterTopicConfigs | CreatePartitions | DeleteTopic | ReassignPartitions
+ClusterStep = HostStep | BrokerStep | WriteRebalancePlan
 Step = TopicStep | ClusterStep | UserStep | CertificateStep
 
 
@@ -156,7 +245,15 @@ class Plan:
     """
 
     steps: tuple[Step, ...] = ()
-    obstacle: Waiting | Refused | None = None
+    obstacle: Obstacle | None = None
+    operation: Operation | None = None
+    """What is under way, the steps of this plan included; None when nothing is that would be worth a record."""
+    scaling: tuple[Scaling, Scaling] | None = None
+    """What is to be remembered before the first step, and after the last one; None when brokers were not asked."""
 
     def __post_init__(self) -> None:
         assert not (self.steps and isinstance(self.obstacle, Refused)), "a refused spec changes nothing"
+
+
+def _config_changes(upserts: Mapping[str, str], deletions: tuple[str, ...]) -> list[str]:
+    return [*(f"{key}={value}" for key, value in upserts.items()), *(f"{key} to its default" for key in deletions)]

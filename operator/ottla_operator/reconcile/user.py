@@ -115,7 +115,7 @@ def reserved(user: User, super_users: Collection[str]) -> Refused | None:
     if user.principal in super_users:
         return Refused(
             "PrincipalReserved",
-            f"{user.principal} is a super user of Cluster {user.cluster}, which no User can change; delete this User, "
+            f"{user.principal} is a super user of {user.cluster}, which no User can change; delete this User, "
             "or take the principal out of super.users in the Cluster's spec.config",
         )
     return None
@@ -139,7 +139,7 @@ def _refusal(user: User, observed: ObservedUser, claimed_by: ObjectKey | None) -
     if user.acls and observed.description.acls is None:
         return Refused(
             "SecurityDisabled",
-            f"Cluster {user.cluster} has no authorizer: everybody may do everything, whatever spec.authorization "
+            f"{user.cluster} has no authorizer: everybody may do everything, whatever spec.authorization "
             "says; give the Cluster a spec.authorization if it has spec.tls, else set authorizer.class.name: "
             f"{STANDARD_AUTHORIZER} in its spec.config, or remove the rules",
         )

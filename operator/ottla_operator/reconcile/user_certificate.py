@@ -39,7 +39,7 @@ def user_certificate(
     """
     state = state_of(clients_ca)
     if clients_ca is None or state is None or state.present.key is None:
-        return Waiting(_MISSING, f"Cluster {user.cluster} has no authority yet that signs certificates of clients")
+        return Waiting(_MISSING, f"{user.cluster} has no authority yet that signs certificates of clients")
     trusted = "" if nodes is None else nodes.entries.get(CLIENTS_CA, "")
     if state.present.certificate not in certificates.certificates(trusted):
         # Its Cluster introduces it first: what nodes refuse must not take the place of what they take.

@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
-from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.secret import Secret
@@ -35,21 +36,26 @@ async def reconcile_user(
     draw: Draw,
     now: str,
     cluster: Cluster | None = None,
+    cluster_secrets: SecretStore | None = None,
     claimed_by: ObjectKey | None = None,
+    description: UserDescription | None = None,
     dry_run: bool = False,
 ) -> Pass:
     """Make the user as its manifest asks, as far as brokers allow.
 
-    ``cluster`` is where the user comes in; None where it is known by its address only. See `plan_user` for the other
-    arguments.
+    ``cluster`` is where the user comes in, and ``cluster_secrets`` holds what is its own; both are None where it is
+    known by its address only. ``description`` is how brokers described the user a moment ago; None: they are asked.
+    See `plan_user` for the other arguments.
     """
     done: tuple[Step, ...] = ()
     facts: Document = {}
     for _ in range(_ROUNDS_MAX):
         try:
-            observed = await _observe(user, broker, secrets)
+            observed = await _observe(user, broker, secrets, description)
+            description = None
             if user.has_certificate and cluster is not None and not isinstance(access, Refused):
-                certificate = await _certificate(user, observed.secret, secrets, cluster, now)
+                assert cluster_secrets is not None, "a cluster has its Secrets somewhere"
+                certificate = await _certificate(user, observed.secret, cluster_secrets, cluster, now)
                 observed = replace(observed, certificate=certificate)
         except EXPECTED_ERRORS as error:
             return Pass(verdict_of(error, f"describe user {user.name}"), facts, done)
@@ -61,6 +67,9 @@ async def reconcile_user(
             return Pass(plan.obstacle or _reached(user, observed), facts, done)
         if dry_run:
             return Pass(Waiting("DryRun", "nothing was changed"), facts, planned=plan.steps)
+        if user.is_paused:
+            words = "; ".join(map(str, plan.steps))
+            return Pass(Held("Paused", f"spec.paused is true; next: {words}"), facts)
         execution = await execute_for_user(_steps(plan), broker, secrets)
         done += execution.done
         if execution.stopped is not None:
@@ -69,10 +78,17 @@ async def reconcile_user(
     return Pass(Waiting("MetadataNotPropagated", message), facts, done)
 
 
-async def delete_user(user: User, broker: BrokerAdmin, secrets: SecretStore, *, heir: ObjectKey | None = None) -> Pass:
-    """Do what must be done before the User object may go; `Reached` when it may."""
+async def delete_user(
+    user: User,
+    broker: BrokerAdmin,
+    secrets: SecretStore,
+    *,
+    heir: ObjectKey | None = None,
+    description: UserDescription | None = None,
+) -> Pass:
+    """Do what must be done before the User object may go; `Reached` when it may. See `reconcile_user`."""
     try:
-        observed = await _observe(user, broker, secrets)
+        observed = await _observe(user, broker, secrets, description)
     except EXPECTED_ERRORS as error:
         return Pass(verdict_of(error, f"describe user {user.name}"), {})
     execution = await execute_for_user(_steps(plan_user_deletion(user, observed, heir=heir)), broker, secrets)
@@ -103,10 +119,12 @@ def _steps(plan: Plan) -> tuple[UserStep, ...]:
     return cast(tuple[UserStep, ...], plan.steps)
 
 
-async def _observe(user: User, broker: BrokerAdmin, secrets: SecretStore) -> ObservedUser:
+async def _observe(
+    user: User, broker: BrokerAdmin, secrets: SecretStore, description: UserDescription | None
+) -> ObservedUser:
     given = user.password_from
     return ObservedUser(
-        description=await broker.describe_user(user.name),
+        description=description or (await broker.describe_users([user.name]))[user.name],
         secret=await secrets.read(user.metadata.name),
         given_password=None if given is None else await secrets.value(given.name, given.key),
     )

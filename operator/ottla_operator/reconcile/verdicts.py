@@ -1,7 +1,7 @@
 """From an error to what it means for the object: wait and try again, or tell the user to change something."""
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.errors import ApiError, BrokerUnreachableError, HostError
+from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, BrokerUnreachableError, HostError
 from ottla_operator.model.conditions import Refused, Waiting
 
 # Not retriable for a client, and yet gone at the next look: somebody else was faster, or is still busy.
@@ -16,6 +16,9 @@ _PASSING_CODES = frozenset(
 )
 
 _REFUSING_STATUSES = frozenset({400, 401, 403, 405, 413, 422})
+
+_UNKNOWN_FIELD = "field not declared in schema"
+"""What an API server says, with status 500, of an apply with a field that its kind has not."""
 
 EXPECTED_ERRORS = (KafkaError, BrokerUnreachableError, HostError, ApiError, OSError, TimeoutError)
 """What ports may raise; anything else is a bug of ours and must not be read as the world's state."""
@@ -32,6 +35,11 @@ def verdict_of(error: Exception, doing: str) -> Waiting | Refused:
             return Waiting("BrokerUnreachable", message)
         case HostError(reason=reason):
             return Refused(reason, message)
+        case ApiError(is_terminating=True):
+            # Nobody has to change anything: soon there is no object to say it of.
+            return Waiting(NAMESPACE_TERMINATING, message)
+        case ApiError() if _UNKNOWN_FIELD in str(error):
+            return Refused("Invalid", message)
         case ApiError(status=status, reason=reason):
             return Refused(reason, message) if status in _REFUSING_STATUSES else Waiting(reason, message)
         case _:

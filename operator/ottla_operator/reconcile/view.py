@@ -44,12 +44,23 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureView:
+    """One feature, as the broker that was asked knows it."""
+
+    level: int
+    """What is finalized; 0 where nothing is."""
+    last_supported: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """The cluster as its brokers describe it."""
 
     cluster_id: str
     brokers: Mapping[int, bool]
     """Whether each registered broker is fenced, by id."""
+    racks: Mapping[int, str | None] = field(default_factory=dict)
+    """Where each registered broker says that it is, by id."""
     controller_id: int
     """The active controller; -1 while there is none."""
     voters: tuple[QuorumMember, ...]
@@ -58,6 +69,14 @@ class ClusterView:
     """Of every topic, Kafka's own too; sorted."""
     min_isr: Mapping[str, int] = field(default_factory=dict)
     """min.insync.replicas by topic; asked for only when a node has to be restarted, else empty."""
+    own_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """What is set on single brokers, by id; asked for only while nodes come, go or partitions move."""
+    topic_throttles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What is set on topics that are or were on the move; asked for as ``own_configs`` is."""
+
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """What is set for all brokers through the brokers; without secrets, as are ``features`` only if asked for."""
+    features: Mapping[str, FeatureView] = field(default_factory=dict)
 
     @property
     def live_brokers(self) -> tuple[int, ...]:

@@ -22,10 +22,14 @@ from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster, node_of_name
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.volumes import ObservedClaim
 
 ADMIN_PORT = 8080
 FORMAT_S, SPAWN_S, POLL_S = 0.1, 0.05, 0.02
 PROBE_S, PROBE_TIMEOUT_S = 0.001, 2.0
+BROKEN_IMAGE = "ottla:broken"
+"""Its process ends before it serves; it is started again and again, and for a while it is not seen that it ends."""
+CRASH_LOOP_S, CRASH_SEEN_S = 10.0, 7.0
 STOP_GRACE_S = 30.0
 
 
@@ -36,6 +40,8 @@ class Run:
     node_id: NodeId
     revision: str
     properties: str
+    parts: str
+    image: str
 
 
 @dataclass
@@ -44,18 +50,30 @@ class HostState:
 
     machines: Machines
     properties: dict[str, str] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
+    volumes: set[str] = field(default_factory=set)
+    """The nodes whose disks were formatted and not removed since."""
+    racks: int = 0
+    """In so many racks machines stand, by turns; 0: nobody says."""
 
     def is_running(self, name: str) -> bool:
         run = self.runs.get(name)
         return run is not None and self.machines.is_running(run.node_id)
 
+    def is_broken(self, name: str) -> bool:
+        """Tell whether the node was started last with what cannot run."""
+        return name in self.runs and self.runs[name].image == BROKEN_IMAGE
+
     def is_ready(self, name: str) -> bool:
         return self.is_running(name) and self.machines.readiness(self.runs[name].node_id) == []
 
     def is_outdated(self, name: str) -> bool:
-        """Tell whether the process was started with other properties than are published."""
-        return self.is_running(name) and self.runs[name].properties != self.properties[name]
+        """Tell whether the process was started with something else than is published, and needs a restart for it."""
+        return self.is_running(name) and self.runs[name].revision != self.revisions[name]
+
+    def rack_of(self, node_id: NodeId) -> str | None:
+        return f"rack{node_id % self.racks}" if self.racks else None
 
     def name_of(self, node_id: NodeId) -> str | None:
         return next((name for name, run in self.runs.items() if run.node_id == node_id), None)
@@ -68,9 +86,11 @@ class SimulatedHost:
         self._state = state
         self._machines = state.machines
         self._loop = loop
+        self._image = ""
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
-        return desired_cluster(cluster, place_of, leaving=leaving)
+        self._image = cluster.image or ""
+        return desired_cluster(cluster, place_of, self._image, leaving)
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
         return desired.addresses(lambda place: place.client_port)
@@ -81,7 +101,7 @@ class SimulatedHost:
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
         return OperatorAccess(bootstrap_servers=self.nodes_servers(desired))
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         return ("localhost",)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
@@ -91,6 +111,7 @@ class SimulatedHost:
         return ObservedCluster(
             outdated=tuple(node.name for node in desired.nodes if not self._is_published(node)),
             nodes={node.name: node for node in seen},
+            claims=tuple(ObservedClaim(name=f"data-{it}", uid=it, node=it) for it in sorted(self._state.volumes)),
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -112,9 +133,16 @@ class SimulatedHost:
         await self.stop_node(node.name)
         await self.start_node(node)
 
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        raise HostError("Unsupported", "nobody evicts nodes here")
+
     async def remove_node(self, name: str) -> None:
         await self.stop_node(name)
         await self._do(lambda: self._state.properties.pop(name, None))
+
+    async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
+        for claim in claims:
+            await self._do(partial(self._remove_volume, claim.node))
 
     async def stop_node(self, name: str) -> None:
         """Stop the node cleanly; it is started again when it is wanted."""
@@ -133,6 +161,8 @@ class SimulatedHost:
     async def _observe_node(self, name: str) -> ObservedNode:
         run = self._state.runs.get(name)
         await asyncio.sleep(PROBE_S)
+        if run is not None and self._state.is_broken(name):
+            return self._observe_broken(name, run)
         if run is None or not self._state.is_running(name):
             return ObservedNode(name=name, state=NodeState.STOPPED)
         reasons = self._machines.readiness(run.node_id)
@@ -141,17 +171,31 @@ class SimulatedHost:
             await asyncio.sleep(PROBE_TIMEOUT_S)
             reasons = ["it does not answer yet"]
         if not reasons:
-            return ObservedNode(name=name, state=NodeState.READY, revision=run.revision)
+            return ObservedNode(name=name, state=NodeState.READY, revision=run.revision, parts=run.parts)
         return ObservedNode(
             name=name,
             state=NodeState.UNREADY if may_have_served else NodeState.STARTING,
             revision=run.revision,
+            parts=run.parts,
             reason="NodeNotReady",
             message="; ".join(reasons),
         )
 
+    def _observe_broken(self, name: str, run: Run) -> ObservedNode:
+        has_crashed = self._loop.time() % CRASH_LOOP_S < CRASH_SEEN_S
+        return ObservedNode(
+            name=name,
+            state=NodeState.FAILED if has_crashed else NodeState.STARTING,
+            revision=run.revision,
+            parts=run.parts,
+            reason="CrashLoopBackOff",
+            message="it ends as soon as it is started",
+            has_crashed=has_crashed,
+        )
+
     def _is_published(self, node: DesiredNode) -> bool:
-        return self._state.properties.get(node.name) == node.properties
+        is_same = self._state.properties.get(node.name) == node.properties
+        return is_same and self._state.revisions[node.name] == node.revision
 
     def _publish(self, desired: DesiredCluster, node: DesiredNode) -> None:
         option, *values = node.format_arguments
@@ -161,12 +205,23 @@ class SimulatedHost:
         except OttlaError as error:
             raise HostError("FormatFailed", str(error)) from error
         self._state.properties[node.name] = node.properties
+        self._state.revisions[node.name] = node.revision
+        self._state.volumes.add(node.name)
+
+    def _remove_volume(self, name: str) -> None:
+        if name in self._state.volumes:
+            self._machines.cluster.wipe(self._state.runs[name].node_id)
+            self._state.volumes.discard(name)
 
     def _start(self, node: DesiredNode) -> None:
         if self._machines.is_running(node.node_id):
             return
         properties = self._state.properties[node.name]
-        self._state.runs[node.name] = Run(node.node_id, node.revision, properties)
+        if (rack := self._state.rack_of(node.node_id)) is not None:
+            properties += f"broker.rack={rack}\n"
+        self._state.runs[node.name] = Run(node.node_id, node.revision, properties, node.parts, self._image)
+        if self._state.is_broken(node.name):
+            return
         try:
             self._machines.start(node.node_id, properties)
         except (OttlaError, OSError) as error:

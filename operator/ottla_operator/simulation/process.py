@@ -8,13 +8,13 @@ from ottla_operator.clients import ottla_admin
 from ottla_operator.controller import Controller
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.document import Document
+from ottla_operator.simulation.calendar import shown
 from ottla_operator.simulation.host import HostState, SimulatedHost
 from ottla_operator.simulation.steps import Steps, WatchedHost, WatchedSecrets, watched
 from ottla_operator.simulation.store import Store
 
 WORKERS = 2
 RESYNC_S = 30.0
-NOW = "2026-01-01T00:00:00Z"
 
 
 class OperatorProcess:
@@ -29,7 +29,7 @@ class OperatorProcess:
             store,
             lambda _: host,
             watched(ottla_admin.connector(), steps),
-            now=lambda: NOW,
+            now=lambda: shown(loop.time()),
             secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(store, namespace), steps),
             draw=draw,
         )
@@ -57,7 +57,7 @@ class OperatorProcess:
         return next((part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None)
 
     async def _work(self) -> None:
-        await self._controller.queue.work(self._controller.reconcile)
+        await self._controller.queue.work(self._controller.reconcile_together)
 
     async def _resync(self) -> None:
         while True:

@@ -5,8 +5,10 @@ something else has just disturbed the cluster, the operator cannot know of it ye
 no news.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.image import MetadataImage
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.ledger import InvariantViolation
@@ -15,7 +17,14 @@ from ottla.types import NodeId
 from ottla.wire.acl_codes import Acl
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import Document
-from ottla_operator.simulation.host import HostState
+from ottla_operator.model.maintenance import closed
+from ottla_operator.model.manifest import Cluster as Manifest
+from ottla_operator.model.rolling_policy import RollingPolicy
+from ottla_operator.model.scaling import OnScaleUp
+from ottla_operator.reconcile.cordons import CORDONED
+from ottla_operator.reconcile.rolling import ROLL_HALTED
+from ottla_operator.simulation.calendar import shown
+from ottla_operator.simulation.host import BROKEN_IMAGE, HostState
 from ottla_operator.simulation.steps import Kind, StepTaken
 
 QUIET_MS = 20_000
@@ -35,11 +44,23 @@ class Situation:
     min_in_sync: dict[str, int]
     replicas: dict[str, int]
     entries: frozenset[Acl] = frozenset()
+    newcomers: frozenset[NodeId] = frozenset()
+    """Brokers that are asked for in the end, and not at first."""
+    asked: Manifest | None = None
+    """The Cluster as it was asked for last."""
+    unworkable: set[int] = field(default_factory=set)
+    """The generations of it that cannot come up."""
     disturbed_ms: int = -QUIET_MS
     going_on: int = 0
     """How many faults have begun and not ended."""
     crashed: set[NodeId] = field(default_factory=set)
     """Nodes that have not caught up again since."""
+
+    def ask(self, cluster: Manifest) -> None:
+        """Note what users ask for now."""
+        self.asked = cluster
+        if cluster.image == BROKEN_IMAGE:
+            self.unworkable.add(cluster.metadata.generation)
 
     def disturb(self, *, begins: int = 0) -> None:
         """Note that a fault strikes, or begins (1), or ends (-1)."""
@@ -111,16 +132,22 @@ class PlannerPromise(Invariant):
     def on_status(self, document: Document) -> None:
         """The status of an object was written."""
 
+    def on_end(self) -> None:
+        """All is as asked, and stays so."""
+
     def fail(self, what: str) -> InvariantViolation:
         return InvariantViolation(f"{type(self).__name__}: {what}")
 
 
 class OneNodeAtATime(PlannerPromise):
-    """While a node is down by the planner's doing, or has not caught up again, no other one is stopped."""
+    """While a node is down by the planner's doing, or has not caught up again, no other one is stopped.
+
+    Only brokers of its rack may be, where the Cluster says so and no partition misses all of them.
+    """
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
-        self._down: dict[NodeId, str] = {}
+        self._down: dict[NodeId, StepTaken] = {}
 
     def on_step(self, step: StepTaken) -> None:
         situation = self.situation
@@ -129,10 +156,12 @@ class OneNodeAtATime(PlannerPromise):
         if not situation.holds(step.node_id) and step.node_id not in situation.voters():
             return  # nobody misses it
         self._forget_whole()
-        others = [what for node_id, what in self._down.items() if node_id != step.node_id]
-        if others:
-            raise self.fail(f"{step}, and {', '.join(others)} has not caught up again")
-        self._down[step.node_id] = str(step)
+        others = [other for node_id, other in self._down.items() if node_id != step.node_id]
+        if others and not self._are_of_one_rack([step, *others]):
+            raise self.fail(f"{step}, and {', '.join(map(str, others))} has not caught up again")
+        self._down[step.node_id] = step
+        if others and situation.is_calm:
+            self._check_that_nobody_misses(self._down.keys())
 
     def on_node(self, place: SimulatedNode) -> None:
         if place.node_id in self._down:
@@ -142,6 +171,27 @@ class OneNodeAtATime(PlannerPromise):
         if self._down:
             self._forget_whole()
 
+    def _are_of_one_rack(self, steps: list[StepTaken]) -> bool:
+        situation, policy = self.situation, self.situation.asked.rolling if self.situation.asked else RollingPolicy()
+        racks = {situation.state.rack_of(step.node_id) for step in steps}
+        return (
+            policy.by_rack
+            and len(steps) <= (policy.max_unavailable or len(steps))
+            and all(step.kind is Kind.RESTART for step in steps)
+            and not any(situation.cluster.nodes[step.node_id].is_controller for step in steps)
+            and len(racks) == 1
+            and None not in racks
+        )
+
+    def _check_that_nobody_misses(self, down: Set[NodeId]) -> None:
+        for topic in self.situation.witness.image.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                left = [each for each in partition.isr if each not in down and self.situation.serves(each)]
+                needed = self.situation.needed(topic.name, len(partition.replicas))
+                if down & set(partition.isr) and len(left) < needed:
+                    steps = ", ".join(map(str, self._down.values()))
+                    raise self.fail(f"{steps}: {topic.name}-{index} would have {left} in sync, and needs {needed}")
+
     def _forget_whole(self) -> None:
         for node_id in [each for each in self._down if self._is_back(each)]:
             del self._down[node_id]
@@ -150,6 +200,72 @@ class OneNodeAtATime(PlannerPromise):
         name = self.situation.state.name_of(node_id)
         is_old = name is not None and self.situation.state.is_outdated(name)
         return self.situation.is_whole(node_id) and not is_old
+
+
+class ABrokenVersionStopsThere(PlannerPromise):
+    """Who does not come up with what is asked is the last node that is restarted, and the status says so throughout.
+
+    It names the version that is known to work. Strict at all times but for what is said while nobody may answer.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._halted = 0
+        """The generation of the spec that was last seen not to work."""
+
+    def on_step(self, step: StepTaken) -> None:
+        state, asked = self.situation.state, self.situation.asked
+        if step.kind is not Kind.RESTART or asked is None or asked.image != BROKEN_IMAGE:
+            return
+        others = [name for name in state.runs if name != step.what and state.is_broken(name)]
+        if others and self.situation.serves(step.node_id):
+            raise self.fail(f"{step}, and {', '.join(others)} does not come up")
+
+    def on_status(self, document: Document) -> None:
+        ready, status = ready_condition(document), document["status"]
+        if document["kind"] != "Cluster" or ready is None:
+            return
+        generation = ready["observedGeneration"]
+        if ready["reason"] == ROLL_HALTED:
+            self._halted = generation
+            good = status.get("image")
+            if good is None or good == BROKEN_IMAGE or f"image: {good}," not in ready["message"]:
+                raise self.fail(f"the way back is {good}, and the status says {ready['message']}")
+        elif self._halted == generation and self.situation.is_calm:
+            raise self.fail(f"nobody asks for anything else, and the status says {ready['reason']}")
+
+
+class NothingIsDoneWhilePaused(PlannerPromise):
+    """From when a Cluster says that it is paused until somebody asks for something else, it is left as it is."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._paused = 0
+        """The generation of the spec that the status last said so of."""
+
+    def on_status(self, document: Document) -> None:
+        conditions = document["status"].get("conditions", []) if document["kind"] == "Cluster" else []
+        for condition in conditions:
+            if condition["type"] == "Paused" and condition["status"] == "True":
+                self._paused = condition["observedGeneration"]
+
+    def on_step(self, step: StepTaken) -> None:
+        asked = self.situation.asked
+        is_paused = asked is not None and asked.is_paused and asked.metadata.generation == self._paused
+        if is_paused and step.kind not in (Kind.TOPIC, Kind.USER, Kind.SECRET):
+            raise self.fail(f"{step}, and the Cluster is paused")
+
+
+class RestartsInTheirWindow(PlannerPromise):
+    """Who serves is restarted only while a maintenance window is open, where there are any."""
+
+    def on_step(self, step: StepTaken) -> None:
+        asked = self.situation.asked
+        if step.kind is not Kind.RESTART or asked is None or not self.situation.serves(step.node_id):
+            return
+        now = shown(self.situation.cluster.clock.monotonic_ms() / 1_000)
+        if (why := closed(asked.maintenance_windows, now)) is not None:
+            raise self.fail(f"{step} at {now}; {why}")
 
 
 class EnoughInSync(PlannerPromise):
@@ -229,18 +345,35 @@ class RollInOrder(PlannerPromise):
 
 
 class DrainedFirst(PlannerPromise):
-    """Who is stopped for good, or unregistered, holds no replica and does not vote; strict at all times."""
+    """Who is stopped for good, unregistered, or loses its volumes holds no replica and does not vote; at all times."""
 
     def on_step(self, step: StepTaken) -> None:
-        if step.kind not in (Kind.STOP, Kind.UNREGISTER):
+        if step.kind not in (Kind.STOP, Kind.UNREGISTER, Kind.VOLUMES):
             return
         held = self.situation.holds(step.node_id)
+        if step.kind is Kind.VOLUMES and step.node_id in self.situation.witness.image.cluster.brokers:
+            raise self.fail(f"{step}, and it is registered")
+        if step.kind is Kind.VOLUMES and self.situation.runs(step.node_id):
+            raise self.fail(f"{step}, and it runs")
         if held:
             raise self.fail(f"{step}, and it holds {', '.join(held)}")
-        if step.kind is Kind.STOP and step.node_id in self.situation.voters():
+        if step.kind is not Kind.UNREGISTER and step.node_id in self.situation.voters():
             raise self.fail(f"{step}, and it votes")
         if step.kind is Kind.UNREGISTER and self.situation.serves(step.node_id):
             raise self.fail(f"{step}, and it serves")
+
+
+class WhoIsToWaitGetsNothing(PlannerPromise):
+    """Brokers that come and are to wait for somebody to move something there hold nothing; nobody moves anything."""
+
+    def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
+        asked = self.situation.asked
+        if now.topics is before.topics or asked is None or asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:
+            return
+        held = {node: self.situation.holds(node) for node in sorted(self.situation.newcomers)}
+        for node, partitions in held.items():
+            if partitions:
+                raise self.fail(f"broker {node} has got {', '.join(partitions)}")
 
 
 class LeadershipMovedAway(PlannerPromise):
@@ -288,24 +421,67 @@ class StatusSaysWhatItWaitsFor(PlannerPromise):
             raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
 
 
+class NothingIsLeftBehind(PlannerPromise):
+    """A Cluster that is Ready, and nothing goes on, has no throttle left on topics, nor on brokers that are there.
+
+    Those have no cordon either, unless new ones are to wait. In the end no operation is said to go on.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._operation: Document | None = None
+
+    def on_end(self) -> None:
+        if self._operation is not None:
+            raise self.fail(f"all is as asked, and status.operation is {self._operation}")
+
+    def on_status(self, document: Document) -> None:
+        ready, asked = ready_condition(document), self.situation.asked
+        if document["kind"] == "Cluster":
+            self._operation = document["status"].get("operation")
+        if document["kind"] != "Cluster" or ready is None or (ready["status"], ready["reason"]) != ("True", "Ready"):
+            return
+        if document["status"].get("operation") is not None:
+            # Noted before the first step of a pass, which has the conditions of the one before.
+            return
+        image, open_brokers = self.situation.witness.image, set[str]()
+        # Users may have asked for something else since.
+        is_of_now = asked is not None and asked.metadata.generation == ready["observedGeneration"]
+        if asked is not None and is_of_now and asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:
+            open_brokers = set(map(str, asked.broker_ids))
+        for resource, values in image.configs.resources.items():
+            is_gone = resource.type is ConfigResourceType.BROKER and resource.name not in map(
+                str, image.cluster.brokers
+            )
+            shall_go = {CORDONED} if resource.name in open_brokers else set()
+            if not is_gone and any("throttled" in key or key in shall_go for key in values):
+                raise self.fail(f"{resource.name} has {dict(values)}")
+
+
 class NothingIsRefused(PlannerPromise):
     """What can be done is never refused: a spec that works does not need another one."""
 
     def on_status(self, document: Document) -> None:
         for condition in document["status"].get("conditions", []):
-            if condition["type"] == "Stalled" and condition["status"] == "True":
+            is_due = condition["reason"] == ROLL_HALTED and condition["observedGeneration"] in self.situation.unworkable
+            if condition["type"] == "Stalled" and condition["status"] == "True" and not is_due:
                 raise self.fail(f"{document['metadata']['name']}: {condition['reason']}: {condition['message']}")
 
 
 PROMISES: tuple[type[PlannerPromise], ...] = (
+    ABrokenVersionStopsThere,
     OneNodeAtATime,
+    NothingIsDoneWhilePaused,
+    RestartsInTheirWindow,
     EnoughInSync,
     NoReplicaIsGivenUp,
     QuorumKeepsItsMajority,
     RollInOrder,
     DrainedFirst,
+    WhoIsToWaitGetsNothing,
     LeadershipMovedAway,
     NobodyIsGivenMore,
     StatusSaysWhatItWaitsFor,
+    NothingIsLeftBehind,
     NothingIsRefused,
 )

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.client_host import ClientHost
-from ottla.simulator.cluster import CLIENT_PORT, Cluster, SimulatedNode
+from ottla.simulator.cluster import CLIENT_PORT, SimulatedNode
+from ottla.simulator.cluster import Cluster as SimulatedCluster
 from ottla.simulator.consumer import Consumer
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla.simulator.invariants import INVARIANTS
@@ -26,11 +27,13 @@ from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
 from ottla.types import Endpoint
 from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
 from ottla_operator.simulation.host import HostState, place_of
+from ottla_operator.simulation.leftovers import leftovers
 from ottla_operator.simulation.process import OperatorProcess
 from ottla_operator.simulation.promises import PROMISES, PlannerPromise, Situation
-from ottla_operator.simulation.scenarios import CLUSTER, Scenario
+from ottla_operator.simulation.scenarios import CLUSTER, Scenario, Stage
 from ottla_operator.simulation.steps import Moment, Steps, StepTaken
 from ottla_operator.simulation.store import Store
 from ottla_operator.simulation.troubles import Troubles
@@ -122,11 +125,11 @@ class PlannerRun:
         self._random = SeededRandom(seed * 4 + 2)
         self._passwords = SeededRandom(seed)
         self._storm = Storm(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
-        self.cluster = Cluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
+        self.cluster = SimulatedCluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
         self.trace = Trace(self.cluster.clock)
         self.cluster.internet.on_bytes = self.trace.on_bytes
         self.witness = Witness(self.cluster)
-        self.state = HostState(Machines(self.cluster, self._prepare))
+        self.state = HostState(Machines(self.cluster, self._prepare), racks=scenario.racks)
         self.situation = Situation(
             self.cluster,
             self.witness,
@@ -134,6 +137,7 @@ class PlannerRun:
             scenario.min_in_sync,
             scenario.replication_factors,
             entries=frozenset(acl for user in scenario.users_asked for acl in user.acls),
+            newcomers=scenario.newcomers,
         )
         self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
         self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.promises]
@@ -184,6 +188,8 @@ class PlannerRun:
     def _ask(self, documents: tuple[Document, ...]) -> None:
         for document in documents:
             asked = self.store.put(document)
+            if asked["kind"] == "Cluster":
+                self.situation.ask(Cluster.parse(asked))
             if self._operator is not None:
                 self._operator.seen(asked)
 
@@ -268,7 +274,8 @@ class PlannerRun:
                 self._change()
                 self._end()
             except InvariantViolation as violation:
-                failure = str(violation)
+                # What follows from a broken promise may be noticed before the operator lets go.
+                failure = str(self._failure or violation)
             except Exception as error:
                 failure = f"NothingRaises: {self.cluster.now_at}: {type(error).__name__}: {error}"
                 logging.getLogger("ottla").debug("the simulation ends", exc_info=True)
@@ -327,6 +334,8 @@ class PlannerRun:
             self._pass(self._random.randrange(CHANGE_DELAY_MS_MAX))
             self._change_begins = len(self.steps.taken)
         began_ms = self.cluster.clock.monotonic_ms()
+        for stage in self.scenario.on_the_way:
+            self._go_through(stage)
         self.trace.note("simulator", "the users ask for something else")
         self._ask(self.scenario.after)
         if self.order.troubles:
@@ -336,6 +345,22 @@ class PlannerRun:
             self._pass(SETTLE_MS)
         self._until("everything is as asked", self._is_as_asked, CHANGE_LIMIT_MS)
         self._change_ms = self.cluster.clock.monotonic_ms() - began_ms
+
+    def _go_through(self, stage: Stage) -> None:
+        self.trace.note("simulator", "the users ask for something that will not stay")
+        begins = len(self.steps.taken)
+        self._ask(stage.asked)
+        until = stage.until
+        self._until(
+            f"what is asked for on the way is as far as {until}",
+            lambda: (
+                self.store.cluster_says(until)
+                if isinstance(until, str)
+                else any(step.kind is until for step in self.steps.taken[begins:])
+            ),
+            CHANGE_LIMIT_MS,
+        )
+        self._pass(stage.hold_ms)
 
     def _end(self) -> None:
         """All clients get done, and neither this operator nor the next finds anything to do."""
@@ -360,6 +385,8 @@ class PlannerRun:
         if len(self.steps.taken) > count or not self._is_as_asked():
             more = "; ".join(map(str, self.steps.taken[count:])) or self._differences()
             raise InvariantViolation(f"NothingIsLeftToDo: all was as asked, and one more operator did: {more}")
+        for promise in self.promises:
+            promise.on_end()
 
     def _is_as_asked(self) -> bool:
         return self.store.is_settled() and not self._is_crash_due and not self._differences()
@@ -372,7 +399,7 @@ class PlannerRun:
         registered = {
             number for number, broker in self.witness.image.cluster.brokers.items() if not broker.is_fenced
         } | {-1 for broker in self.witness.image.cluster.brokers.values() if broker.is_fenced}
-        desired = desired_cluster(wanted, place_of)
+        desired = desired_cluster(wanted, place_of, wanted.image or "")
         said = [
             f"{what} {sorted(there)} instead of {sorted(asked)}"
             for what, there, asked in (
@@ -386,10 +413,15 @@ class PlannerRun:
         said += [
             f"node {node.name} has old properties"
             for node in desired.nodes
-            if node.name in self.state.runs and self.state.runs[node.name].properties != node.properties
+            if node.name in self.state.runs and self.state.runs[node.name].revision != node.revision
         ]
         return "; ".join(
-            (*said, *self._misplaced(set(ids)), *user_differences(self.scenario, self.witness.image, self.store))
+            (
+                *said,
+                *self._misplaced(set(ids)),
+                *user_differences(self.scenario, self.witness.image, self.store),
+                *leftovers(self.scenario, self.witness.image),
+            )
         )
 
     def _misplaced(self, node_ids: set[int]) -> list[str]:

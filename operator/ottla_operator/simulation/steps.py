@@ -7,9 +7,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from ottla.client.admin_security import ScramSecret
+from ottla.errors import KafkaError
 from ottla.types import Endpoint, NodeId, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
@@ -24,6 +26,7 @@ from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.secret import Secret
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.reconcile.volumes import ObservedClaim
 from ottla_operator.simulation.host import node_id_of
 
 
@@ -34,11 +37,15 @@ class Kind(Enum):
     START = "start"
     RESTART = "restart"
     STOP = "stop"
+    VOLUMES = "remove volumes of"
     REASSIGN = "reassign"
+    CONFIGURE = "configure broker"
     ELECT = "elect"
     UNREGISTER = "unregister"
     ADD_VOTER = "add voter"
     REMOVE_VOTER = "remove voter"
+    CONFIGS = "configs"
+    FEATURES = "features"
     TOPIC = "topic"
     USER = "user"
     SECRET = "secret"  # noqa: S105 - a kind of step
@@ -123,6 +130,9 @@ class WatchedHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         return await self._host.observe(desired)
 
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        await self._host.limit_disruptions(desired, allowed)
+
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
         return self._host.bootstrap_servers(desired, listener)
 
@@ -132,8 +142,8 @@ class WatchedHost:
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
         return await self._host.operator_access(desired)
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
-        return self._host.certificate_names(cluster)
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
+        return self._host.certificate_names(desired)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         step = StepTaken(Kind.PUBLISH, -1, ", ".join(outdated))
@@ -149,6 +159,12 @@ class WatchedHost:
         assert self._cluster is not None, "what is stopped was seen before"
         step = StepTaken(Kind.STOP, node_id_of(self._cluster, name), name)
         await self._steps.take(step, lambda: self._host.remove_node(name))
+
+    async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
+        for claim in claims:
+            assert self._cluster is not None, "what is removed was seen before"
+            step = StepTaken(Kind.VOLUMES, node_id_of(self._cluster, claim.node), claim.node)
+            await self._steps.take(step, partial(self._host.remove_volumes, [claim]))
 
 
 class WatchedSecrets:
@@ -177,6 +193,9 @@ class WatchedSecrets:
     async def order(self, order: CertificateOrder, owner: Metadata) -> None:
         await self._secrets.order(order, owner)
 
+    async def withdraw(self, name: str, owner: Metadata) -> None:
+        await self._secrets.withdraw(name, owner)
+
     def location(self, name: str) -> str:
         return self._secrets.location(name)
 
@@ -188,14 +207,33 @@ class WatchedBrokers:
         self._brokers = brokers
         self._steps = steps
 
-    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
-        return await self._brokers.observe(topics=topics, with_min_isr=with_min_isr)
+    async def observe(
+        self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
+    ) -> ClusterView:
+        return await self._brokers.observe(topics=topics, with_min_isr=with_min_isr, with_settings=with_settings)
+
+    async def advertised_listeners(self, node_id: int) -> str:
+        return await self._brokers.advertised_listeners(node_id)
 
     async def describe_topics(self, names: Sequence[str]) -> Mapping[str, TopicDescription]:
         return await self._brokers.describe_topics(names)
 
     async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
         return await self._brokers.describe_topic_configs(names)
+
+    async def describe_own_configs(self, node_ids: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+        return await self._brokers.describe_own_configs(node_ids)
+
+    async def describe_sizes(self) -> Mapping[TopicPartition, int]:
+        return await self._brokers.describe_sizes()
+
+    async def alter_own_configs(self, node_id: int, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        await self._take(
+            Kind.CONFIGURE,
+            f"{node_id}: set {dict(upserts)}, unset {list(deletions)}",
+            lambda: self._brokers.alter_own_configs(node_id, upserts=upserts, deletions=deletions),
+            node_id,
+        )
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         what = "; ".join(f"{partition} to {list(nodes)}" for partition, nodes in targets.items())
@@ -218,12 +256,25 @@ class WatchedBrokers:
             Kind.REMOVE_VOTER, str(node_id), lambda: self._brokers.remove_voter(node_id, directory_id), node_id
         )
 
-    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
+    async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
         await self._take(
-            Kind.TOPIC,
-            f"{topic.name}: create",
-            lambda: self._brokers.create_topic(topic, validate_only=validate_only),
+            Kind.CONFIGS,
+            ", ".join([*upserts, *deletions]),
+            lambda: self._brokers.alter_broker_configs(upserts=upserts, deletions=deletions),
         )
+
+    async def update_features(self, levels: Mapping[str, int], *, is_down: bool) -> None:
+        what = ", ".join(f"{name}={level}" for name, level in levels.items())
+        await self._take(Kind.FEATURES, what, lambda: self._brokers.update_features(levels, is_down=is_down))
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
+        refused: dict[str, KafkaError] = {}
+
+        async def create() -> None:
+            refused.update(await self._brokers.create_topics(topics))
+
+        await self._take(Kind.TOPIC, f"{', '.join(topic.name for topic in topics)}: create", create)
+        return refused
 
     async def create_partitions(self, name: str, *, total: int, validate_only: bool = False) -> None:
         await self._take(
@@ -246,8 +297,8 @@ class WatchedBrokers:
     async def delete_topic(self, name: str) -> None:
         await self._take(Kind.TOPIC, f"{name}: delete", lambda: self._brokers.delete_topic(name))
 
-    async def describe_user(self, name: str) -> UserDescription:
-        return await self._brokers.describe_user(name)
+    async def describe_users(self, names: Collection[str]) -> Mapping[str, UserDescription]:
+        return await self._brokers.describe_users(names)
 
     async def alter_scram(self, name: str, *, upserts: Sequence[ScramSecret], deletions: Sequence[int]) -> None:
         await self._take(

@@ -69,6 +69,16 @@ class Store:
             for document in self._objects.values()
         )
 
+    def cluster_says(self, reason: str) -> bool:
+        """Tell whether some Cluster, as it was asked for last, says ``reason`` of whether it is Ready."""
+        return any(
+            (ready := ready_condition(document)) is not None
+            and ready["reason"] == reason
+            and ready["observedGeneration"] == document["metadata"]["generation"]
+            for key, document in self._objects.items()
+            if key.kind == "Cluster"
+        )
+
     def describe(self) -> str:
         """Say how every object is."""
         said = []
@@ -96,11 +106,11 @@ class Store:
         return self._write(document)
 
     async def apply(self, document: Document) -> Document:
-        """Write a Secret, if it is of the version that ``document`` says."""
+        """Write what an object of the users' owns, if it is of the version that ``document`` says."""
         await asyncio.sleep(CALL_S)
         known = self._owned.get(ObjectKey(document["kind"], "", document["metadata"]["name"]))
         version = None if known is None else known["metadata"]["resourceVersion"]
-        if document["metadata"]["resourceVersion"] != version:
+        if document["metadata"].get("resourceVersion", version) != version:
             raise ApiError(409, "Conflict", f"it is of version {version}")
         return self._write(document)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -331,3 +332,46 @@ def test_completion_is_printed(run: Any, shell: str) -> None:
     ran = run("completion", shell)
 
     assert (ran.code, "_OTTLA_COMPLETE" in ran.out) == (0, True)
+
+
+def test_disk_that_comes_later_is_formatted_beside_the_first(run: Any, properties: Path, tmp_path: Path) -> None:
+    identity, more = random_cluster_id(), tmp_path / "more"
+    arguments = ("format", "-t", identity, "-c", str(properties), "--ignore-formatted")
+    run(*arguments, "--standalone")
+    directories = f"{tmp_path / 'data'},{more}"
+
+    added = run(*arguments, "--no-initial-controllers", "--override", f"log.dirs={directories}")
+    again = run(*arguments, "--no-initial-controllers", "--override", f"log.dirs={directories}")
+
+    assert (added.code, again.code) == (0, 0)
+    assert str(more) in added.out
+    assert identity in (more / "meta.properties").read_text()
+    assert "Formatting" not in again.out
+
+
+def test_controller_whose_first_disk_was_lost_is_another_voter(run: Any, properties: Path, tmp_path: Path) -> None:
+    """The metadata log is on the first disk: who lost it has forgotten its votes, whatever is on the others."""
+    first, second = tmp_path / "data", tmp_path / "more"
+    arguments = ("format", "-t", random_cluster_id(), "-c", str(properties), "--ignore-formatted")
+    arguments += ("--override", f"log.dirs={first},{second}")
+    run(*arguments, "--standalone")
+    before = {it: (it / "meta.properties").read_text() for it in (first, second)}
+    shutil.rmtree(first)
+
+    formatted = run(*arguments, "--no-initial-controllers")
+
+    assert formatted.code == 0
+    after = {it: (it / "meta.properties").read_text() for it in (first, second)}
+    assert (after[first] == before[first], after[second] == before[second]) == (False, True)
+
+
+def test_file_is_waited_for_until_something_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "rack"
+    with started("wait-for", str(file)) as process:
+        read_until(process, f"waiting for {file}")
+        file.write_text("")
+        assert process.poll() is None
+        file.write_text("zone-1")
+        code = process.wait(20)
+
+    assert code == 0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ottla.cli.partition import _explicit
-from ottla.cli.throttles import throttled_replicas
 from ottla.client.admin import AdminClient
 from ottla.client.results import Reassignment
+from ottla.client.throttle import throttled_replicas
 from ottla.types import TopicPartition
 
 

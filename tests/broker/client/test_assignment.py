@@ -25,6 +25,36 @@ def test_brokers_that_leave_take_nothing_over() -> None:
     assert without((8, 9), {8, 9}, Load([0, 1, 8], [])) == (0, 1)
 
 
+def test_partition_keeps_as_many_racks_as_it_can() -> None:
+    racks = {0: "a", 1: "a", 2: "b", 3: "c", 9: "b"}
+    crowded = [(2, 3)] * 5
+
+    assert without((0, 9), {9}, Load([0, 1, 2, 3], crowded, racks)) == (0, 2)
+    assert without((9, 2, 0), {9}, Load([0, 1, 2, 3], crowded, racks)) == (3, 2, 0)
+    assert with_factor((0,), (0,), 3, Load([0, 1, 2, 3], crowded, racks)) == (0, 2, 3)
+    assert with_factor((0, 1, 2), (0, 1, 2), 2, Load([0, 1, 2], [], racks)) == (0, 2)
+    assert with_factor((0, 1, 2), (0, 1), 2, Load([0, 1, 2], [], racks)) == (0, 1)
+
+
+@given(data=st.data())
+def test_no_rack_is_given_up_while_there_is_a_broker_in_another_one(data: st.DataObject) -> None:
+    racks = data.draw(st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), min_size=2))
+    replicas = data.draw(st.lists(st.sampled_from(sorted(racks)), min_size=1, max_size=4, unique=True))
+    leaving = data.draw(st.sets(st.sampled_from(sorted(racks)), min_size=1))
+    staying = sorted(racks.keys() - leaving)
+
+    result = without(replicas, leaving, Load(staying, [], racks))
+
+    if len(staying) < len(replicas):
+        assert result is None
+        return
+    assert result is not None
+    kept = {racks[node] for node in replicas if node not in leaving}
+    reachable = {racks[node] for node in staying}
+    room = len(replicas) - sum(node not in leaving for node in replicas)
+    assert len({racks[node] for node in result}) == len(kept) + min(room, len(reachable - kept))
+
+
 @pytest.mark.parametrize(
     ("isr", "expected"),
     [

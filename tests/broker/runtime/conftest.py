@@ -31,6 +31,7 @@ class LineCore:
         self.answer = answer
         self.events: list[str] = []
         self.accepts = True
+        self.rest_is_served = False
         self.greeting = b""
         self.deadline_ms: int | None = None
         self.ticks_after_deadline = 0
@@ -70,6 +71,10 @@ class LineCore:
 
     def drained(self, connection: ConnectionId) -> None:
         self.events.append("drained")
+
+    def serves_rest(self, connection: ConnectionId) -> bool:
+        self.events.append("hung up")
+        return self.rest_is_served
 
     def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
         self.events.append(f"closed: {reason}{' (refused)' if was_refused else ''}")

@@ -22,13 +22,13 @@ class Place:
         self.let_in: list[tuple[socket.socket, str]] = []
         self.has_room = True
         self.hold_after_each_ms = 0
+        self.cost_ms = 0
         self.metrics = NetworkMetrics()
         self.doors = Doors(
             selector=self.selector,
             clock=self.clock,
             options=SocketOptions(),
             has_room=lambda _: self.has_room,
-            accepts_per_event=2,
             metrics=self.metrics,
             on_accepted=self._on_accepted,
         )
@@ -38,6 +38,7 @@ class Place:
     def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
         assert peer.host == "127.0.0.1"
         self.let_in.append((sock, name))
+        self.clock.advance(self.cost_ms)
         if self.hold_after_each_ms:
             self.doors.hold(name, self.hold_after_each_ms)
 
@@ -102,9 +103,18 @@ def test_without_room_a_door_is_tried_again_a_little_later(place: Place, caplog:
     assert place.metrics.doors_held == {"FRONT": 3}
 
 
-def test_others_have_their_turn_between_so_many_visitors(place: Place) -> None:
-    for _ in range(3):
+@pytest.mark.parametrize(("cost_ms", "turns"), [(0, [8, 2]), (1, [1] * 10)], ids=["quick", "longer-than-a-share"])
+def test_others_have_their_turn_between_so_many_visitors(place: Place, cost_ms: int, turns: list[int]) -> None:
+    place.cost_ms = cost_ms
+    for _ in range(10):
         place.knock("FRONT")
 
-    assert place.turn() == ["FRONT", "FRONT"]
-    assert place.turn() == ["FRONT"]
+    assert [len(place.turn()) for _ in turns] == turns
+
+
+def test_who_is_let_in_is_sent_small_answers_at_once(place: Place) -> None:
+    place.knock("FRONT")
+    place.turn()
+
+    ((sock, _),) = place.let_in
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

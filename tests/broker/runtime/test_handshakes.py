@@ -198,7 +198,23 @@ def test_of_a_crowd_that_is_late_some_are_closed_in_a_turn(new_world: Callable[.
         world.handshakes.turn()
         closed.append(len(world.failed))
 
-    assert closed == [8, 16, 20]
+    assert closed == [4, 8, 12, 16, 20]
+
+
+def test_of_a_crowd_that_hangs_up_some_are_closed_in_a_turn(new_world: Callable[..., World]) -> None:
+    world = new_world()
+    for connection in range(20):
+        world.accept(connection)
+        world.clients[connection].close()
+        world.handshakes.on_readable(connection)
+
+    closed = []
+    for _ in range(5):
+        assert world.handshakes.next_deadline_ms() == world.clock.now_ms
+        world.handshakes.turn()
+        closed.append(len(world.failed))
+    assert closed == [4, 8, 12, 16, 20]
+    assert len(world.handshakes) == 0
 
 
 def test_room_is_made_for_some_at_a_time(new_world: Callable[..., World]) -> None:
@@ -208,7 +224,7 @@ def test_room_is_made_for_some_at_a_time(new_world: Callable[..., World]) -> Non
     world.clock.now_ms += 1_000
 
     assert world.handshakes.has_room("SSL")
-    assert list(world.failed) == list(range(8)), "those that came first"
+    assert list(world.failed) == list(range(4)), "those that came first"
 
 
 def test_a_step_that_is_not_the_last_waits_for_the_peer_again(new_world: Callable[..., World]) -> None:

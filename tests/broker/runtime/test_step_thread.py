@@ -1,8 +1,11 @@
 """Steps are taken on one thread beside the loop, in order, until it is closed."""
 
+import os
 import threading
 
-from ottla.runtime.step_thread import StepThread
+import pytest
+
+from ottla.runtime.step_thread import NICENESS, StepThread
 
 
 def test_steps_are_taken_in_order_on_one_other_thread() -> None:
@@ -30,3 +33,16 @@ def test_one_that_was_never_asked_has_no_thread_to_end() -> None:
     StepThread().close()
 
     assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a thread has no niceness of its own here")
+def test_its_thread_yields_to_the_loop_and_the_loop_stays_what_it_is() -> None:
+    def priority() -> tuple[int, int]:
+        return os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before, worker, found = priority(), StepThread(), list[tuple[int, int]]()
+    worker.submit(lambda: found.append(priority()))
+    worker.close()
+
+    assert found == [(os.SCHED_BATCH, max(before[1], NICENESS))]
+    assert priority() == before

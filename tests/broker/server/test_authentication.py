@@ -1,5 +1,6 @@
 """Doors with SASL: what may come before a login, what ends it, and what it costs those without."""
 
+import gc
 import logging
 import struct
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers.api import ConnectionInfo
 from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.server.authentication import LOGIN_MS_MAX, ConnectionLogin
+from ottla.server.connection import Connection
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
 from ottla.wire.codec import Message
@@ -378,6 +381,31 @@ def test_a_login_without_an_end_leaves_no_guard_behind(locked: RunningNode) -> N
 
     assert locked.node.gateway._connections[client.peer.connection].guard is None
     assert client.send_token(b"x").error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_connection_that_ended_leaves_nothing_for_the_collector(locked: RunningNode) -> None:
+    def visit() -> None:
+        for password in ("secret", "wrong"):
+            client = locked.connect(DOOR)
+            client.log_in("alice", password, "PLAIN")
+            if not client.is_closed:
+                locked.node.closed(client.peer.connection, "gone")
+        half = locked.connect(DOOR)
+        half.handshake("SCRAM-SHA-512")
+        locked.node.closed(half.peer.connection, "gone")
+
+    def count() -> int:
+        return sum(isinstance(it, Connection | ConnectionInfo | ConnectionLogin) for it in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count()
+        for _ in range(3):
+            visit()
+        assert count() == before
+    finally:
+        gc.enable()
 
 
 def test_a_session_ends_at_the_request_after_its_time(renewable: RunningNode) -> None:

@@ -1,6 +1,7 @@
-"""Buffers come back and are used again, within a bound; the largest cost nothing until bytes arrive."""
+"""Buffers come back and are used again, within a bound; they cost nothing until bytes arrive."""
 
 import mmap
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,11 @@ from ottla.server.buffer_pool import LARGEST_POOLED_BYTES, BufferPool
 
 KIB = 1024
 MIB = 1024 * KIB
+STATM = Path("/proc/self/statm")
+
+
+def resident_pages() -> int:
+    return int(STATM.read_text().split()[1])
 
 
 @pytest.mark.parametrize(
@@ -63,10 +69,21 @@ def test_no_more_than_32_mib_wait_to_be_used_again() -> None:
     assert pool.free_bytes == 32 * MIB
 
 
-def test_what_is_too_large_to_keep_is_an_anonymous_map() -> None:
+def test_what_is_too_large_to_keep_is_not_kept() -> None:
     pool = BufferPool()
-    view = pool.take(LARGEST_POOLED_BYTES + 1)
+    pool.give_back(pool.take(LARGEST_POOLED_BYTES + 1))
 
-    assert isinstance(view.obj, mmap.mmap)
-    pool.give_back(view)
     assert pool.free_bytes == 0
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell how many pages are resident")
+@pytest.mark.parametrize("size_bytes", [MIB, LARGEST_POOLED_BYTES, 64 * MIB], ids=["1-MiB", "4-MiB", "64-MiB"])
+def test_what_was_announced_and_has_not_come_takes_no_memory(size_bytes: int) -> None:
+    pool = BufferPool()
+    before_pages = resident_pages()
+    views = [pool.take(size_bytes) for _ in range(64 * MIB // size_bytes)]
+    for view in views:
+        view[:10] = bytes(10)
+
+    grown_bytes = (resident_pages() - before_pages) * mmap.PAGESIZE
+    assert grown_bytes < 8 * MIB

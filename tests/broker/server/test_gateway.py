@@ -285,3 +285,13 @@ def test_peers_that_hang_up_while_their_fetch_waits_leave_nothing_behind(running
     assert produce(good, "t", batch_of(good, [b"news"])).error_code == ErrorCode.NONE
     running.run(10)
     assert patient.take_frame() is not None, "who did not hang up is served"
+
+
+def test_a_request_that_waits_for_memory_is_served_though_its_sender_has_hung_up(running: RunningNode) -> None:
+    holders = [begin_frame(running.connect(), 64 * MIB) for _ in range(2)]
+    waiter = begin_frame(running.connect(), 64 * MIB)
+    assert not waiter.peer.is_read_from
+
+    assert running.node.serves_rest(waiter.peer.connection)
+    running.node.closed(holders[0].peer.connection, "gone")
+    assert waiter.peer.is_read_from

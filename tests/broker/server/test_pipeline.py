@@ -8,7 +8,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.ports import ConnectionId
 from ottla.simulator.single_node import Client, RunningNode, World
-from ottla.simulator.workload import create_topic, fetch_request
+from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.incremental_alter_configs import (
@@ -18,6 +18,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def framed(body: bytes) -> bytes:
@@ -69,30 +70,46 @@ def answers_of(client: Client) -> int:
 def test_who_sends_thousands_of_requests_ahead_has_them_served_between_those_of_others(running: RunningNode) -> None:
     greedy, other = running.connect(), running.connect()
     one = greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
-    greedy.send_bytes(one * 1_000)
+    greedy.send_bytes(one * 250)
 
     assert not greedy.peer.is_read_from, "what is here comes first"
-    assert answers_of(greedy) == 128
+    assert answers_of(greedy) == 32
     for turn in range(2, 8):
         other.send(MetadataRequest(topics=[]), 9)
         assert other.take_frame() is not None, "served at once"
         running.clock.advance(1)
         running.node.tick()
-        assert answers_of(greedy) == 128, f"turn {turn}"
+        assert answers_of(greedy) == 32, f"turn {turn}"
     running.run(1)
-    assert answers_of(greedy) == 1_000 - 7 * 128
+    assert answers_of(greedy) == 250 - 7 * 32
     assert greedy.peer.is_read_from
 
 
 def test_a_turn_comes_however_long_the_other_parts_of_the_node_took(running: RunningNode) -> None:
     greedy = running.connect()
     greedy.send_bytes(greedy.frame(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3) * 300)
-    assert answers_of(greedy) == 128
+    assert answers_of(greedy) == 32
     began_ms = running.clock.monotonic_ms()
     running.clock.advance(5)
     running.node.gateway.tick(began_ms)
 
-    assert answers_of(greedy) == 128
+    assert answers_of(greedy) == 32
+
+
+def test_turns_go_on_within_a_millisecond(running: RunningNode) -> None:
+    """Nobody waits for the clock where there is something to do."""
+    greedy = running.connect()
+    greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 100)
+    running.node.tick()
+    assert answers_of(greedy) == 64
+
+    assert running.node.next_deadline_ms() <= running.clock.monotonic_ms()
+    assert running.node.tick()
+    assert answers_of(greedy) == 32
+    assert running.node.tick()
+    assert answers_of(greedy) == 4
+    assert not running.node.tick()
+    assert running.node.next_deadline_ms() > running.clock.monotonic_ms()
 
 
 def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(running: RunningNode) -> None:
@@ -107,7 +124,7 @@ def test_requests_ahead_of_their_turn_wait_while_the_peer_takes_no_answers(runni
     running.network.queued_size_bytes_max = 1 << 20
     running.network.take(greedy.peer)
     running.node.drained(greedy.peer.connection)
-    running.run(30)
+    running.run(100)
 
     assert answers_of(greedy) == 300
     assert greedy.peer.is_read_from
@@ -121,6 +138,35 @@ def test_a_client_that_is_gone_before_its_next_turn_has_none(running: RunningNod
     running.run(100)
 
     assert sum(route.requests for route in running.node.gateway.routes) == before
+
+
+def test_what_waits_for_its_turn_is_served_though_its_sender_has_hung_up(running: RunningNode) -> None:
+    """A produce with acks=0 is sent and left alone; nobody would send it again."""
+    client = running.connect()
+    create_topic(client, "t")
+    data = PartitionProduceData(index=0, records=batch_of(client, [b"x"]))
+    request = ProduceRequest(acks=0, topic_data=[TopicProduceData(name="t", partition_data=[data])])
+    client.send_bytes(client.frame(request, 9) * 1_000)
+    assert not client.peer.is_read_from
+
+    assert running.node.serves_rest(client.peer.connection)
+    running.run(320)
+    assert fetch(running.connect(), "t", 0).high_watermark == 1_000
+
+
+def test_nothing_more_is_served_to_who_hung_up_behind_a_request_in_hand_or_untaken_answers(
+    running: RunningNode,
+) -> None:
+    patient, greedy, idle = running.connect(), running.connect(), running.connect()
+    create_topic(idle, "t")
+    request = fetch_request("t", 0)
+    request.max_wait_ms, request.min_bytes = 10_000, 1
+    patient.send(request, 12)
+    greedy.peer.takes_bytes = False
+    running.network.queued_size_bytes_max = 1
+    greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 300)
+
+    assert [running.node.serves_rest(it.peer.connection) for it in (patient, greedy, idle)] == [False] * 3
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_zero(running: RunningNode) -> None:

@@ -142,6 +142,17 @@ def test_a_muted_connection_may_end(limited: RunningNode) -> None:
     assert produce(limited.connect(), 10) == 0
 
 
+def test_what_a_muted_connection_sent_is_served_though_its_peer_has_hung_up(limited: RunningNode) -> None:
+    client = limited.connect()
+    client.send_bytes(client.frame(produce_request(client, 110_000), 9) + client.frame(produce_request(client, 10), 9))
+    assert client.take_frame() is not None
+
+    assert client.take_frame() is None
+    assert limited.node.serves_rest(client.peer.connection)
+    limited.run(12_000)
+    assert client.take_frame() is not None
+
+
 def test_a_muted_connection_whose_peer_takes_nothing_goes_on_when_both_are_over(limited: RunningNode) -> None:
     client = limited.connect()
     client.peer.takes_bytes = False
@@ -324,6 +335,7 @@ def test_a_connection_above_its_addresss_rate_is_not_read_and_closed_after_a_whi
 
     assert not above.peer.is_read_from
     assert running.node.gateway.muted == 1
+    assert not running.node.serves_rest(above.peer.connection), "it will never be served"
     running.run(980)
     assert not above.is_closed
     running.run(40)

@@ -109,19 +109,21 @@ def test_missing_object_is_none(server: FakeServer) -> None:
 
 def test_listing_goes_on_until_the_last_page(server: FakeServer) -> None:
     server.answers = [
-        (200, {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}),
-        (200, {"items": [{"metadata": {"name": "b"}}], "metadata": {}}),
+        (200, {"apiVersion": "apps/v1", "items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}),
+        (200, {"apiVersion": "apps/v1", "items": [{"metadata": {"name": "b"}}], "metadata": {}}),
     ]
 
-    found = ask(server, lambda api: api.objects("Topic", "kafka", "x=y"))
+    found = ask(server, lambda api: api.objects("StatefulSet", "kafka", "x=y"))
 
-    assert [(it["kind"], it["metadata"]["name"]) for it in found] == [("Topic", "a"), ("Topic", "b")]
+    assert found == [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}} for name in ("a", "b")
+    ], "what a list leaves out is there"
     assert server.requests[0]["query"] == {"limit": "500", "labelSelector": "x=y"}
     assert server.requests[1]["query"]["continue"] == "next"
 
 
 def test_listing_of_all_namespaces_names_none(server: FakeServer) -> None:
-    server.answers = [(200, {"items": [], "metadata": {}})]
+    server.answers = [(200, {"apiVersion": "v1", "items": [], "metadata": {}})]
     ask(server, lambda api: api.objects("Cluster"))
 
     assert server.requests[0]["path"] == "/apis/ottla.dev/v1/clusters"
@@ -195,6 +197,17 @@ def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
     assert (request["method"], request["body"]) == ("DELETE", {"propagationPolicy": "Background"})
 
 
+@pytest.mark.parametrize("status", [200, 404], ids=["there", "gone"])
+def test_one_object_is_deleted_by_its_uid_and_what_it_owns_stays(server: FakeServer, status: int) -> None:
+    server.answers = [(status, {"reason": "x"})]
+    seen = {"kind": "StatefulSet", "metadata": {"namespace": "kafka", "name": "x", "uid": "u-1"}}
+    ask(server, lambda api: api.delete_only(seen))
+
+    (request,) = server.requests
+    assert request["method"] == "DELETE"
+    assert request["body"] == {"propagationPolicy": "Orphan", "preconditions": {"uid": "u-1"}}
+
+
 @pytest.mark.parametrize(
     ("work", "status", "reason"),
     [
@@ -207,7 +220,8 @@ def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
 def test_refusal_carries_the_servers_words(
     server: FakeServer, work: Callable[[KubernetesApi], Awaitable[Any]], status: int, reason: str
 ) -> None:
-    server.answers = [(status, {"reason": reason, "message": "because"})]
+    # As often as it is asked again.
+    server.answers = [(status, {"reason": reason, "message": "because"})] * 4
 
     with pytest.raises(ApiError, match="because") as refusal:
         ask(server, work)
@@ -217,7 +231,7 @@ def test_refusal_carries_the_servers_words(
 
 
 def test_a_proxys_page_of_an_error_is_an_error(server: FakeServer) -> None:
-    server.answers = [(502, "<html>Bad Gateway</html>")]
+    server.answers = [(502, "<html>Bad Gateway</html>")] * 4
 
     with pytest.raises(ApiError) as refusal:
         ask(server, lambda api: api.get("Topic", "kafka", "x"))

@@ -7,7 +7,6 @@ import kopf
 import pytest
 
 from ottla_operator import handlers
-from ottla_operator.controller import Controller
 from ottla_operator.handlers.events import mark
 
 Document = dict[str, Any]
@@ -37,7 +36,7 @@ def diary() -> Diary:
 @pytest.fixture
 def registry(diary: Diary) -> kopf.OperatorRegistry:
     result = kopf.OperatorRegistry()
-    handlers.register(result, cast(Controller, diary))
+    handlers.register(result, diary)
     return result
 
 
@@ -89,6 +88,6 @@ def test_only_stateful_sets_of_ours_are_asked_for(registry: kopf.OperatorRegistr
 def test_mark_does_not_change_the_event(diary: Diary) -> None:
     event = cast(kopf.RawEvent, {"type": "ADDED", "object": {"metadata": {"name": "x"}}})
 
-    mark(cast(Controller, diary), "Topic", event)
+    mark(diary, "Topic", event)
 
     assert event["object"] == {"metadata": {"name": "x"}}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ottla_operator.errors import HostError
-from ottla_operator.hosts.kubernetes import KubernetesHost, observed_node
+from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.hosts.object_store import covers
+from ottla_operator.hosts.pod_state import observed_node
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
@@ -60,7 +61,12 @@ class FakeStore:
     def add_claim(self, name: str, cluster_id: str | None) -> None:
         annotations = {"ottla.dev/cluster-id": cluster_id} if cluster_id else {}
         metadata = {"name": name, "labels": {"ottla.dev/cluster": "demo"}, "annotations": annotations}
-        self.stored["PersistentVolumeClaim", name] = {"kind": "PersistentVolumeClaim", "metadata": metadata}
+        spec = {"resources": {"requests": {"storage": "1Gi"}}}
+        self.stored["PersistentVolumeClaim", name] = {
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata,
+            "spec": spec,
+        }
 
 
 @pytest.fixture
@@ -88,7 +94,13 @@ def look(host: KubernetesHost, cluster: Cluster) -> tuple[DesiredCluster, Observ
     return asyncio.run(both())
 
 
-EVERYTHING = ("Service/demo-nodes", "Service/demo-bootstrap", "ConfigMap/demo-main", "StatefulSet/demo-main")
+EVERYTHING = (
+    "ServiceAccount/demo-nodes",
+    "Service/demo-nodes",
+    "Service/demo-bootstrap",
+    "ConfigMap/demo-main",
+    "StatefulSet/demo-main",
+)
 
 
 def publish(host: KubernetesHost, cluster: Cluster) -> None:
@@ -329,6 +341,9 @@ def test_terminating_pod_has_a_successor_only_within_the_number_of_its_stateful_
         pytest.param({"a": [2, 1]}, {"a": [1, 2]}, False, id="other-order"),
         pytest.param(None, {"a": 1}, False, id="nothing"),
         pytest.param({"a": None}, {"a": []}, False, id="null-for-a-list"),
+        pytest.param({"a": 1}, {"a": 1, "b": {}, "c": []}, True, id="missing-empty-field"),
+        pytest.param({"a": {"b": 1}}, {"a": []}, False, id="empty-for-something"),
+        pytest.param({}, {"a": 0}, False, id="missing-number"),
     ],
 )
 def test_covering(found: Any, wanted: Any, is_covered: bool) -> None:

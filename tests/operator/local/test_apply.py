@@ -178,7 +178,7 @@ def test_unreachable_brokers_are_waited_for_until_the_time_is_over(laptop: Lapto
 
 
 def test_forbidden_topic_is_denied(laptop: Laptop, topic_manifest: Builder) -> None:
-    laptop.brokers.fails["create_topic"] = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    laptop.brokers.fails["create_topics"] = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
     (outcome,) = laptop.apply(topic_manifest())
 

@@ -58,8 +58,9 @@ def test_cluster_is_shown_as_kubernetes_would(running: Path) -> None:
     assert (cluster["kind"], cluster["status"]["readyNodes"]) == ("Cluster", 1)
     assert {it["type"]: it["status"] for it in cluster["status"]["conditions"]} == {
         "Ready": "True",
-        "Reconciling": "False",
-        "Stalled": "False",
+        "Progressing": "False",
+        "Degraded": "False",
+        "Paused": "False",
     }
 
 
@@ -120,8 +121,8 @@ def test_deletion_follows_the_policy(running: Path, topic_manifest: Builder, pol
 
     assert local.delete("topic", name, state_dir=running, timeout_s=TIMEOUT_S).action == action
     (again,) = apply(running, topic_manifest(name, 3))
-    expected = "create topic" if policy == "Delete" else "grow topic"
-    assert again.steps[0].startswith(expected)
+    expected = ["create topic"] if policy == "Delete" else ["take over", "grow topic"]
+    assert [" ".join(step.split()[:2]) for step in again.steps] == expected
 
 
 def test_configuration_that_the_broker_refuses_is_told_and_the_node_runs_on(running: Path) -> None:
@@ -169,6 +170,7 @@ def test_second_cluster_needs_a_directory_of_its_own(running: Path, cluster_mani
 
     assert outcome.action == "refused"
     assert "already has cluster ottla" in outcome.message
+    assert outcome.message.endswith("ottla delete cluster ottla"), "what to do"
 
 
 def test_nothing_to_stop_and_nothing_to_show(tmp_path: Path) -> None:

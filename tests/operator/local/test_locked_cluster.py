@@ -66,7 +66,7 @@ def age(state_dir: Path, days: int) -> None:
         for name in SECRETS:
             await store.delete(name)
         desired = await host.desired(Cluster.parse(directory.objects("Cluster")[0]))
-        keeper = CertificateKeeper(secret_store=store, now=past, users=no_users)
+        keeper = CertificateKeeper(secret_store=store, now=past, users=no_users, user_secrets=lambda _: store)
         await keep_certificates(desired, ObservedCluster(outdated=(), nodes={}), host, keeper, dry_run=False)
 
     asyncio.run(write())

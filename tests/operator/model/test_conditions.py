@@ -6,11 +6,16 @@ import pytest
 
 from ottla_operator.model.conditions import (
     Accepted,
+    Degradation,
+    Halted,
+    Held,
     Reached,
     Refused,
+    Underway,
     Verdict,
     Waiting,
     conditions,
+    known_degradation,
     ready_condition,
 )
 
@@ -21,26 +26,35 @@ def statuses(verdict: Verdict) -> dict[str, str]:
     return {it["type"]: it["status"] for it in conditions(verdict, generation=1, previous=[], now=NOW)}
 
 
+ALWAYS = {"Degraded": "False", "Paused": "False"}
+
+
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
-        pytest.param(Reached("A", "b"), {"Ready": "True", "Reconciling": "False", "Stalled": "False"}, id="reached"),
-        pytest.param(Waiting("A", "b"), {"Ready": "False", "Reconciling": "True", "Stalled": "False"}, id="waiting"),
-        pytest.param(Refused("A", "b"), {"Ready": "False", "Reconciling": "False", "Stalled": "True"}, id="refused"),
-        pytest.param(Accepted(), {"Ready": "Unknown", "Reconciling": "True", "Stalled": "False"}, id="accepted"),
+        pytest.param(Reached("A", "b"), {"Ready": "True", "Progressing": "False"}, id="reached"),
+        pytest.param(
+            Underway("A", "b"), {"Ready": "True", "Progressing": "True", "Reconciling": "True"}, id="underway"
+        ),
+        pytest.param(Waiting("A", "b"), {"Ready": "False", "Progressing": "True", "Reconciling": "True"}, id="waiting"),
+        pytest.param(Refused("A", "b"), {"Ready": "False", "Progressing": "False", "Stalled": "True"}, id="refused"),
+        pytest.param(Halted("A", "b"), {"Ready": "False", "Progressing": "False", "Stalled": "True"}, id="halted"),
+        pytest.param(Held("A", "b"), {"Ready": "False", "Progressing": "False"}, id="held"),
+        pytest.param(Accepted(), {"Ready": "Unknown", "Progressing": "True", "Reconciling": "True"}, id="accepted"),
     ],
 )
-def test_verdict_becomes_three_conditions(verdict: Verdict, expected: dict[str, str]) -> None:
-    assert statuses(verdict) == expected
+def test_verdict_becomes_conditions(verdict: Verdict, expected: dict[str, str]) -> None:
+    assert statuses(verdict) == ALWAYS | expected
 
 
 def test_reason_and_message_stand_where_something_is_said() -> None:
-    ready, reconciling, stalled = conditions(Waiting("Why", "words"), generation=3, previous=[], now=NOW)
+    said = {it["type"]: it for it in conditions(Waiting("Why", "words"), generation=3, previous=[], now=NOW)}
 
-    assert (ready["reason"], ready["message"]) == ("Why", "words")
-    assert (reconciling["reason"], reconciling["message"]) == ("Why", "words")
-    assert (stalled["reason"], stalled["message"]) == ("NotStalled", "")
-    assert stalled["observedGeneration"] == 3
+    assert list(said) == ["Ready", "Progressing", "Degraded", "Paused", "Reconciling"]
+    for name in ("Ready", "Progressing", "Reconciling"):
+        assert (said[name]["reason"], said[name]["message"]) == ("Why", "words")
+    assert (said["Degraded"]["reason"], said["Degraded"]["message"]) == ("NotDegraded", "")
+    assert {it["observedGeneration"] for it in said.values()} == {3}
 
 
 def test_time_moves_only_when_the_status_does() -> None:
@@ -48,7 +62,44 @@ def test_time_moves_only_when_the_status_does() -> None:
 
     second = conditions(Refused("C", "d"), generation=2, previous=first, now=LATER)
 
-    assert [it["lastTransitionTime"] for it in second] == [NOW, LATER, LATER]
+    assert {it["type"]: it["lastTransitionTime"] for it in second} == {
+        "Ready": NOW,
+        "Progressing": LATER,
+        "Degraded": NOW,
+        "Paused": NOW,
+        "Stalled": LATER,
+    }
+
+
+def test_degradation_and_pause_are_said_beside_any_verdict() -> None:
+    said = {
+        it["type"]: (it["status"], it["reason"], it["message"])
+        for it in conditions(
+            Reached("A", "b"),
+            generation=1,
+            previous=[],
+            now=NOW,
+            degradation=Degradation("NodesDown", "node 1"),
+            is_paused=True,
+        )
+    }
+
+    assert said["Degraded"] == ("True", "NodesDown", "node 1")
+    assert said["Paused"][:2] == ("True", "SpecPaused")
+    assert said["Ready"] == ("True", "A", "b")
+
+
+def test_what_is_refused_after_it_was_ready_is_degraded_until_it_is_accepted() -> None:
+    refused = Refused("InvalidConfig", "words")
+    new = conditions(refused, generation=1, previous=[], now=NOW)
+    ready = conditions(Reached("A", "b"), generation=1, previous=new, now=NOW)
+    changed = conditions(refused, generation=2, previous=ready, now=NOW)
+    again = conditions(refused, generation=2, previous=changed, now=NOW)
+    mended = conditions(Reached("A", "b"), generation=3, previous=again, now=NOW)
+
+    assert known_degradation(new) is None
+    assert known_degradation(changed) == known_degradation(again) == Degradation("InvalidConfig", "words")
+    assert known_degradation(mended) is None
 
 
 @pytest.mark.parametrize(

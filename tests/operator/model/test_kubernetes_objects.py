@@ -14,6 +14,7 @@ import yaml
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
+from ottla_operator.model.objects import addresses
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -215,11 +216,11 @@ def test_certificate_is_for_every_name_that_is_dialled(cluster_manifest: Builder
     manifest["metadata"]["namespace"] = "kafka"
     cluster = Cluster.parse(manifest)
 
-    names = kubernetes_objects.certificate_names(cluster)
+    names = addresses.certificate_names(cluster)
 
     host = kubernetes_objects.place(cluster, cluster.pools[0], 0).client_host
     assert f"*.{host.partition('.')[2]}" in names
-    assert kubernetes_objects.bootstrap_servers(cluster, 9094) == "demo-bootstrap.kafka.svc:9094"
+    assert addresses.bootstrap_servers(cluster, 9094) == "demo-bootstrap.kafka.svc:9094"
     forms = ("", ".kafka", ".kafka.svc", ".kafka.svc.cluster.local")
     assert {f"demo-bootstrap{form}" for form in forms} < set(names)
     assert "*.demo-nodes.kafka.svc.cluster.local" in names

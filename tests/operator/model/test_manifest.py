@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.types import parse_uuid
-from ottla_operator.model.manifest import Cluster, ObjectKey, Topic
+from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.model.topic import Topic
 
 Builder = Callable[..., dict[str, Any]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_operator.model.quantity import canonical_quantity
+from ottla_operator.model.quantity import canonical_quantity, compare_quantities
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,12 @@ def test_quantity_is_written_as_it_is_stored(value: int | str, stored: str) -> N
 def test_what_is_no_quantity_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="no quantity"):
         canonical_quantity(value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "order"),
+    [("1Gi", "1024Mi", 0), ("1G", "1Gi", -1), ("2", 1, 1), ("1500m", "1.5", 0), ("10Pi", "9Pi", 1), ("1Ki", "1k", 1)],
+)
+def test_quantities_are_compared_by_what_they_stand_for(one: int | str, other: int | str, order: int) -> None:
+    assert compare_quantities(one, other) == order
+    assert compare_quantities(other, one) == -order

@@ -282,9 +282,67 @@ def test_pool_cannot_be_removed_while_others_stay() -> None:
         schema.admit(pools({"name": "main", "nodes": 1}), stored)
 
 
-def test_pool_keeps_its_volumes(cluster_manifest: Builder) -> None:
-    with pytest.raises(ManifestError, match="storage cannot be changed"):
-        schema.admit(cluster_manifest(storage={"size": "2Gi"}), schema.admit(cluster_manifest()))
+LARGER: Document = {"size": "2Gi"}
+TWO_DISKS: Document = {"size": "1Gi", "volumes": [{"name": "d1", "size": "1Gi", "storageClassName": "x"}]}
+
+
+def disks(*names: str, **volume: str) -> Document:
+    return {"size": "1Gi", "volumes": [{"name": it, "size": "1Gi", "storageClassName": "x", **volume} for it in names]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refusal"),
+    [
+        pytest.param(LARGER, {"size": "3Gi"}, None, id="larger"),
+        pytest.param(LARGER, {"size": "2048Mi"}, None, id="as-large-in-other-words"),
+        pytest.param(LARGER, {"size": "2047Mi"}, "may only grow", id="smaller"),
+        pytest.param(LARGER, {"size": "2G"}, "may only grow", id="smaller-by-its-unit"),
+        pytest.param({"size": "9Pi"}, {"size": "10Pi"}, None, id="very-large"),
+        pytest.param(LARGER, {"size": "2Gi", "storageClassName": "x"}, "in its class", id="class-given"),
+        pytest.param(LARGER, {"size": "2Gi", "onScaleDown": "Delete"}, None, id="policy"),
+        pytest.param({"size": "1Gi"}, TWO_DISKS, None, id="first-disk-more"),
+        pytest.param(TWO_DISKS, disks("d0", "d1"), None, id="disk-more"),
+        pytest.param(TWO_DISKS, disks("d0"), "cannot be removed", id="other-disk"),
+        pytest.param(TWO_DISKS, {"size": "1Gi"}, "cannot be removed", id="no-disk-left"),
+        pytest.param(TWO_DISKS, disks("d1", size="2Gi"), None, id="disk-larger"),
+        pytest.param(TWO_DISKS, disks("d1", size="1023Mi"), "may only grow", id="disk-smaller"),
+        pytest.param(TWO_DISKS, disks("d1", storageClassName="y"), "in its class", id="disk-of-another-class"),
+    ],
+)
+def test_volumes_grow_and_are_added(
+    cluster_manifest: Builder, before: Document, after: Document, refusal: str | None
+) -> None:
+    stored = schema.admit(cluster_manifest(storage=before))
+
+    if refusal is None:
+        assert schema.admit(cluster_manifest(storage=after), stored)
+    else:
+        with pytest.raises(ManifestError, match=refusal):
+            schema.admit(cluster_manifest(storage=after), stored)
+
+
+@pytest.mark.parametrize("name", ["data", "tls", "D1", "d-1", "d" * 13])
+def test_disk_has_a_name_of_its_own(cluster_manifest: Builder, name: str) -> None:
+    with pytest.raises(ManifestError, match=r"must match|that nodes have anyway|too long"):
+        schema.admit(cluster_manifest(storage=disks(name)))
+
+
+def test_pods_are_described_in_kubernetes_own_words(cluster_manifest: Builder) -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "nodeSelector": {"disk": "fast"},
+        "affinity": {"nodeAffinity": {"anything": [1]}},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "topologySpreadConstraints": [{"maxSkew": 1}],
+        "priorityClassName": "high",
+        "imagePullSecrets": [{"name": "registry"}],
+        "terminationGracePeriodSeconds": 300,
+    }
+    manifest = cluster_manifest(template=template, spec={"rack": {"topologyKey": "zone"}, "deletionPolicy": "Delete"})
+
+    assert schema.admit(manifest)["spec"]["pools"][0]["template"] == template
+    with pytest.raises(ManifestError, match="hostNetwork"):
+        schema.admit(cluster_manifest(template={**template, "hostNetwork": True}))
 
 
 @pytest.mark.parametrize(
@@ -327,3 +385,30 @@ def test_examples_are_admitted(path: Path) -> None:
     documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
     assert [schema.admit(document)["kind"] for document in documents] == [document["kind"] for document in documents]
+
+
+@pytest.mark.parametrize(
+    ("rolling", "refusal"),
+    [
+        pytest.param({"parallelism": "Rack", "maxUnavailable": 3}, None, id="racks"),
+        pytest.param({"parallelism": "Node"}, None, id="nodes"),
+        pytest.param({"parallelism": "All"}, "spec.rolling.parallelism", id="unknown"),
+        pytest.param({"maxUnavailable": 3}, "unless parallelism is Rack", id="several-without-racks"),
+        pytest.param({"parallelism": "Rack", "maxUnavailable": 0}, "spec.rolling.maxUnavailable", id="none-at-a-time"),
+    ],
+)
+def test_rolling_policy_is_admitted_or_refused_with_words(
+    cluster_manifest: Builder, rolling: Document, refusal: str | None
+) -> None:
+    manifest = cluster_manifest(spec={"rolling": rolling, "paused": True})
+    if refusal is None:
+        assert schema.admit(manifest)["spec"]["rolling"] == rolling
+    else:
+        with pytest.raises(ManifestError) as caught:
+            schema.admit(manifest)
+        assert refusal in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["cluster", "topic", "user"])
+def test_definition_is_small(kind: str) -> None:
+    assert (EXAMPLES.parent / "crds" / f"{kind}.yaml").stat().st_size < 40_000

@@ -9,6 +9,7 @@ import yaml
 
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
+from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.user import User
 
 Document = dict[str, Any]
@@ -53,7 +54,7 @@ def rule(kind: str = "topic", *operations: str, **more: Any) -> Document:
     ],
 )
 def test_user_is_admitted(user_manifest: Builder, spec: Document) -> None:
-    assert User.parse(schema.admit(user_manifest(**spec))).cluster == "demo"
+    assert User.parse(schema.admit(user_manifest(**spec))).cluster == ObjectKey("Cluster", "", "demo")
 
 
 @pytest.mark.parametrize(

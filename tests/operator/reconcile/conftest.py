@@ -10,17 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
+from places import place_of
 
+from ottla.client.rebalance_plan import RebalancePlan, moves_json
 from ottla.types import Endpoint, TopicPartition
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.listeners import Listener
-from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.node_doors import Place
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
 
 START_TICKS = 2
 
@@ -39,6 +40,7 @@ class SimulatedNode:
     directory_id: str
     state: NodeState = NodeState.STOPPED
     revision: str | None = None
+    parts: str = ""
     ticks_left: int = 0
     is_synced: bool = False
     """Whether its metadata log has everything."""
@@ -63,16 +65,38 @@ class SimulatedCluster:
     """The world: both ports, and time."""
 
     Killed: ClassVar[type[BaseException]] = KilledError
+    starting: ClassVar[NodeState] = NodeState.STARTING
 
     min_isr: int = 2
+    configs: dict[str, str] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=lambda: {"metadata.version": 1})
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     partitions: dict[TopicPartition, SimulatedPartition] = field(default_factory=dict)
     registered: dict[int, bool] = field(default_factory=dict)
     voters: dict[int, str] = field(default_factory=dict)
+    former: list[QuorumMember] = field(default_factory=list)
+    """Those whose disk is lost: the quorum's leader goes on telling of them as observers."""
     leader_id: int = -1
     steps: list[str] = field(default_factory=list)
+    disruptions_allowed: int = -1
+    """What the budget says by which others stop nodes, of more than one."""
+    own_configs: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Set on single brokers; they outlive these."""
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    plan: str | None = None
+    """To rebalance, as it is stored."""
     kill_at: tuple[int, bool] | None = None
     """Which step, and whether it was done before the end."""
+    bad_images: set[str] = field(default_factory=set)
+    """Images whose nodes never come up."""
+    has_crashed: bool = True
+    """Whether those crash; else they are pulled in vain."""
+    default_image: str = "ottla/broker:1"
+    racks: dict[int, str] = field(default_factory=dict)
+    seconds: int = 0
+    """What the clock says; one with each tick."""
+    _image: str = ""
+    _images: dict[str, str] = field(default_factory=dict)
     _published: dict[str, str] = field(default_factory=dict)
     _directories: int = 0
     _cluster_id: str = ""
@@ -89,19 +113,32 @@ class SimulatedCluster:
         """End a process by no fault of the reconciler's."""
         self._go_down(self.nodes[name])
 
+    def evict(self, name: str) -> bool:
+        """Stop a node as the drain of its machine does, if the budget allows it; its machine comes back at once."""
+        away = [it for it in self.nodes.values() if not it.is_ready]
+        if len(away) >= self.disruptions_allowed or not self.nodes[name].is_ready:
+            return False
+        self._assert_may_stop(name, by="an eviction")
+        self.crash(name)
+        return True
+
     def lose_volume(self, name: str) -> None:
         """Crash a node and forget what was on its disk."""
         self.crash(name)
         del self._published[name]
-        self.nodes[name].directory_id = ""
+        node = self.nodes[name]
+        self.former.append(QuorumMember(node_id=node.node_id, directory_id=node.directory_id, is_caught_up=False))
+        node.directory_id = ""
 
     def tick(self) -> None:
         """Let everything that takes time come one step further."""
-        for node in self.nodes.values():
+        self.seconds += 1
+        for name, node in self.nodes.items():
             if node.state is NodeState.STARTING:
                 node.ticks_left -= 1
                 if node.ticks_left <= 0:
-                    node.state = NodeState.READY
+                    is_bad = self._images.get(name) in self.bad_images
+                    node.state = NodeState.FAILED if is_bad else NodeState.READY
             elif node.is_ready:
                 node.is_synced = True
         self._elect_quorum_leader()
@@ -111,32 +148,36 @@ class SimulatedCluster:
         for partition in self.partitions.values():
             self._catch_up(partition)
 
+    @property
+    def plans(self) -> "_Plans":
+        return _Plans(self)
+
     def holders(self) -> set[int]:
         return {node for partition in self.partitions.values() for node in partition.replicas}
 
     # --- the port to the host
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
-        def place(_: Pool, __: int, node_id: int) -> Place:
-            return Place(
-                listen_host="",
-                client_host=f"host-{node_id}",
-                client_port=9092,
-                controller_port=9093,
-                admin_port=8080,
-                log_directory="/d",
-            )
-
-        return desired_cluster(cluster, place, leaving=leaving)
+        self._image = cluster.image or self.default_image
+        return desired_cluster(cluster, place_of, image=self._image, leaving=leaving)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         return ObservedCluster(
             outdated=tuple(node.name for node in desired.nodes if self._published.get(node.name) != node.properties),
-            nodes={
-                name: ObservedNode(name=name, state=node.state, revision=node.revision)
-                for name, node in self.nodes.items()
-                if name in self._published
-            },
+            nodes={name: self._observed(name, node) for name, node in self.nodes.items() if name in self._published},
+            disruptions_allowed=self.disruptions_allowed if len(desired.nodes) > 1 else None,
+        )
+
+    def _observed(self, name: str, node: SimulatedNode) -> ObservedNode:
+        is_failed = node.state is NodeState.FAILED
+        return ObservedNode(
+            name=name,
+            state=node.state,
+            revision=node.revision,
+            parts=node.parts,
+            has_crashed=is_failed and self.has_crashed,
+            reason="CrashLoopBackOff" if is_failed else "",
+            message="its last words" if is_failed else "",
         )
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
@@ -148,7 +189,7 @@ class SimulatedCluster:
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
         return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -175,6 +216,11 @@ class SimulatedCluster:
         self._come_up(node)
         with_step()
 
+    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
+        with_step = self._step(f"allow {allowed} disruptions")
+        self.disruptions_allowed = allowed
+        with_step()
+
     async def remove_node(self, name: str) -> None:
         with_step = self._step(f"stop {name}")
         node = self.nodes[name]
@@ -189,6 +235,26 @@ class SimulatedCluster:
     @asynccontextmanager
     async def connect(self, _: str, __: Mapping[str, str]) -> AsyncIterator[Any]:
         yield _Brokers(self)
+
+    async def describe_own_configs(self, node_ids: Sequence[int]) -> Mapping[int, Mapping[str, str]]:
+        return {number: dict(self.own_configs.get(number, {})) for number in node_ids}
+
+    async def describe_topic_configs(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return {name: dict(self.topic_configs.get(name, {})) for name in names}
+
+    async def describe_sizes(self) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(self.partitions, 1000)
+
+    async def alter_own_configs(self, node_id: int, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        with_step = self._step(f"configure {node_id}")
+        assert not self.registered[node_id], f"broker {node_id} is configured and does not run"
+        _alter(self.own_configs.setdefault(node_id, {}), upserts, deletions)
+        with_step()
+
+    async def alter_topic_configs(self, name: str, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        with_step = self._step(f"configure {name}")
+        _alter(self.topic_configs.setdefault(name, {}), upserts, deletions)
+        with_step()
 
     async def reassign_partitions(self, targets: Mapping[TopicPartition, Sequence[int]]) -> None:
         with_step = self._step(f"move {len(targets)}")
@@ -228,10 +294,24 @@ class SimulatedCluster:
         self._elect_quorum_leader()
         with_step()
 
+    async def alter_broker_configs(self, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+        with_step = self._step(f"configs {sorted([*upserts, *deletions])}")
+        self.configs = {key: it for key, it in self.configs.items() if key not in deletions} | dict(upserts)
+        with_step()
+
+    async def update_features(self, levels: Mapping[str, int], *, is_down: bool) -> None:
+        with_step = self._step(f"features {dict(levels)}")
+        assert len({node.revision for node in self.nodes.values()}) == 1, "a node of another release runs"
+        self.levels |= levels
+        with_step()
+
     # --- inside
 
     def _step(self, what: str) -> "_Step":
         number = len(self.steps)
+        if self.kill_at is not None and number > self.kill_at[0]:
+            # What was begun beside the step at which the process ended does not come to be.
+            raise KilledError
         self.steps.append(what)
         if self.kill_at == (number, False):
             raise KilledError
@@ -249,9 +329,14 @@ class SimulatedCluster:
                 QuorumMember(node_id=number, directory_id=it, is_caught_up=self._is_caught_up(number, it))
                 for number, it in self.voters.items()
             ),
-            observers=tuple(it for number, it in members.items() if self.voters.get(number) != it.directory_id),
+            observers=tuple(
+                it for it in (*members.values(), *self.former) if self.voters.get(it.node_id) != it.directory_id
+            ),
             partitions=tuple(self._partition_view(it) for it in sorted(self.partitions)),
             min_isr={partition.topic: self.min_isr for partition in self.partitions},
+            configs=dict(self.configs),
+            features={name: FeatureView(level=level, last_supported=2) for name, level in self.levels.items()},
+            racks=self.racks,
         )
 
     def _partition_view(self, partition: TopicPartition) -> PartitionView:
@@ -284,6 +369,7 @@ class SimulatedCluster:
         assert self._published[node.name] == node.properties, f"{node.name} runs with what was not published"
         there = self.nodes[node.name]
         there.state, there.revision, there.ticks_left = NodeState.STARTING, node.revision, START_TICKS
+        there.parts, self._images[node.name] = node.parts, self._image
 
     def _go_down(self, node: SimulatedNode) -> None:
         node.state, node.revision, node.is_synced = NodeState.STOPPED, None, False
@@ -295,13 +381,19 @@ class SimulatedCluster:
             self._elect(partition)
         self._elect_quorum_leader()
 
-    def _assert_may_stop(self, name: str) -> None:
+    def _assert_may_stop(self, name: str, by: str = "a step") -> None:
         """A node that runs may be stopped when nothing that works needs it."""
         node = self.nodes[name]
         if not node.is_ready:
             return
-        down = [it for it, other in self.nodes.items() if other.state is NodeState.STARTING and it != name]
-        assert not down, f"{name} is stopped while {down} come up"
+        is_closed = len(self._published) == 1 or self.disruptions_allowed == 0
+        assert is_closed or by != "a step", f"{name} is stopped while others may be evicted"
+        down = [
+            it
+            for it, other in self.nodes.items()
+            if other.state in (NodeState.STARTING, NodeState.FAILED) and it != name and not self._is_beside(other, node)
+        ]
+        assert not down, f"{name} is stopped by {by} while {down} come up"
         for partition, there in self.partitions.items():
             if node.node_id in there.isr:
                 left = [other for other in there.isr if other != node.node_id and not self.registered[other]]
@@ -311,6 +403,12 @@ class SimulatedCluster:
             left = [it for it in self._voters_up() if it != node.node_id]
             needed = min(len(self.voters) // 2 + 1, len(self.voters) - 1)
             assert len(left) >= needed, f"{name} is stopped, and voters {left} of {list(self.voters)} are left"
+
+    def _is_beside(self, other: SimulatedNode, node: SimulatedNode) -> bool:
+        """Tell whether two brokers may be restarted at the same moment, and are."""
+        rack = self.racks.get(node.node_id)
+        is_at_once = other.state is NodeState.STARTING and other.ticks_left == START_TICKS
+        return rack is not None and self.racks.get(other.node_id) == rack and is_at_once and not node.is_controller
 
     def _assert_majority(self, when: str) -> None:
         assert len(self._voters_up()) > len(self.voters) // 2, f"{when}, and there is no majority"
@@ -352,13 +450,36 @@ class SimulatedCluster:
             partition.leader = candidates[0] if candidates else -1
 
 
+def _alter(configs: dict[str, str], upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
+    configs.update(upserts)
+    for key in deletions:
+        configs.pop(key, None)
+
+
+class _Plans:
+    """The cluster as the `PlanStore` port."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    async def read(self, _: str) -> str | None:
+        return self._cluster.plan
+
+    async def write(self, _: Cluster, plan: RebalancePlan) -> None:
+        with_step = self._cluster._step(f"propose {plan.id}")
+        self._cluster.plan = moves_json(plan.moves)
+        with_step()
+
+
 class _Brokers:
     """The cluster as the `BrokerAdmin` port: what it says, and otherwise the cluster's own methods."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    async def observe(self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False) -> ClusterView:
+    async def observe(
+        self, *, topics: Sequence[str] | None = None, with_min_isr: bool = False, with_settings: bool = False
+    ) -> ClusterView:
         view = self._cluster.view()
         return view if with_min_isr else replace(view, min_isr={})
 

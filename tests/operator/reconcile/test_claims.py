@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla_operator.model.manifest import Topic
+from ottla_operator.model.topic import Topic
 from ottla_operator.reconcile.claims import older_claim
 
 Builder = Callable[..., dict[str, Any]]

@@ -8,13 +8,14 @@ import pytest
 
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Waiting
-from ottla_operator.model.manifest import Cluster, Metadata, Pool, Storage
+from ottla_operator.model.manifest import Cluster, Metadata, Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.storage import Storage
 from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.rolling import next_restart
+from ottla_operator.reconcile.rolling import Wait, next_restarts
 from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, StopNode
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
@@ -24,7 +25,7 @@ PLACE = Place(
 
 
 def cluster_of(nodes: int) -> DesiredCluster:
-    pool = Pool(name="main", nodes=nodes, storage=Storage(size="1Gi", storage_class_name=None))
+    pool = Pool(name="main", nodes=nodes, storage=Storage.parse({"size": "1Gi"}))
     cluster = Cluster(
         metadata=Metadata(kind="Cluster", name="demo"),
         image=None,
@@ -165,9 +166,9 @@ def test_node_that_has_served_is_not_restarted_beside_another(
         assert restarts == [RestartNode(node(2), "it is unready with an old configuration")]
     else:
         assert restarts == []
-        waiting = next_restart(cluster_of(3), there.nodes, view)
-        assert isinstance(waiting, Waiting)
-        assert waiting.message == f"node demo-main-2 has an old configuration and is unready; {waits_for}"
+        waiting = next_restarts(cluster_of(3), there.nodes, view)
+        assert isinstance(waiting, Wait)
+        assert waiting.obstacle.message == f"node demo-main-2 has an old configuration and is unready; {waits_for}"
 
 
 def test_nodes_that_hang_are_restarted_one_after_the_other() -> None:
@@ -235,7 +236,8 @@ def test_node_that_was_stopped_for_good_is_waited_for_until_it_has_ended() -> No
 
     plan = plan_cluster(cluster_of(1), observed(seen(0), ending), registered)
 
-    assert plan == Plan(obstacle=Waiting("PodTerminating", "node demo-main-1: its pod is shutting down"))
+    assert plan.steps == ()
+    assert plan.obstacle == Waiting("PodTerminating", "node demo-main-1: its pod is shutting down")
     assert leaving_nodes(cluster_of(1).cluster, {"demo-main-1": ending}, None) == ()
 
 

@@ -1,39 +1,18 @@
 """Dirty keys: once each, never two workers on one, later and later after failures."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
+from virtual_time import run
 
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.reconcile.queue import DirtyKeys
+from ottla_operator.reconcile.queue import TOGETHER_MAX, DirtyKeys
 
 
 def key(name: str, group: str = "") -> ObjectKey:
-    return ObjectKey("Topic", group or name, name)
-
-
-class Clock(asyncio.SelectorEventLoop):
-    """An event loop whose time jumps to the next timer instead of passing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 1_000.0
-
-    def time(self) -> float:
-        return self._now
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now = max(self._now, self._scheduled[0].when())  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
-
-
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with asyncio.Runner(loop_factory=Clock) as runner:
-        runner.run(scenario())
+    return ObjectKey("Cluster", group or name, name)
 
 
 class Workers:
@@ -42,11 +21,16 @@ class Workers:
     def __init__(self, queue: DirtyKeys, count: int = 1) -> None:
         self.done: list[tuple[str, float]] = []
         self.begun: list[str] = []
+        self.batches: list[list[str]] = []
         self.hold: dict[str, asyncio.Event] = {}
         self.failures: dict[str, int] = {}
         self._tasks = [asyncio.ensure_future(queue.work(self._reconcile)) for _ in range(count)]
 
-    async def _reconcile(self, it: ObjectKey) -> bool:
+    async def _reconcile(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]:
+        self.batches.append([it.name for it in keys])
+        return {it for it in keys if await self._one(it)}
+
+    async def _one(self, it: ObjectKey) -> bool:
         self.begun.append(it.name)
         if it.name in self.hold:
             await self.hold[it.name].wait()
@@ -224,3 +208,115 @@ def test_age_counts_only_keys_that_could_be_taken() -> None:
         await workers.stop()
 
     run(scenario)
+
+
+def test_long_queue_that_moves_does_not_stand_still() -> None:
+    async def scenario() -> None:
+        queue = DirtyKeys(lambda it: it.namespace)
+        for number in range(10):
+            queue.add(key(f"k{number}"))
+        await asyncio.sleep(100)
+        assert (queue.oldest_age_s(), queue.standstill_s()) == (100, 100)
+
+        async def slowly(keys: Sequence[ObjectKey]) -> Sequence[ObjectKey]:
+            await asyncio.sleep(50)
+            return keys
+
+        working = asyncio.ensure_future(queue.work(slowly))
+        await asyncio.sleep(120)
+        assert queue.oldest_age_s() == 220
+        assert queue.standstill_s() == 20
+        working.cancel()
+
+    run(scenario)
+
+
+def test_empty_queue_does_not_stand_still() -> None:
+    async def scenario() -> None:
+        queue = DirtyKeys(lambda it: it.namespace)
+        await asyncio.sleep(100)
+        assert queue.standstill_s() == 0
+
+    run(scenario)
+
+
+class TestTogether:
+    """Topics, or Users, of one cluster are taken together."""
+
+    def test_one_kind_and_cluster_at_a_time(self) -> None:
+        async def scenario() -> None:
+            queue = DirtyKeys(lambda it: it.namespace)
+            for kind, cluster, name in [
+                ("Topic", "x", "a"),
+                ("User", "x", "b"),
+                ("Topic", "y", "c"),
+                ("Cluster", "x", "x"),
+                ("Topic", "x", "d"),
+                ("User", "x", "e"),
+            ]:
+                queue.add(ObjectKey(kind, cluster, name))
+            workers = Workers(queue)
+            await workers.settle()
+
+            assert workers.batches == [["a", "d"], ["b", "e"], ["c"], ["x"]]
+            await workers.stop()
+
+        run(scenario)
+
+    def test_no_more_than_so_many(self) -> None:
+        async def scenario() -> None:
+            queue = DirtyKeys(lambda it: it.namespace)
+            for number in range(TOGETHER_MAX + 1):
+                queue.add(ObjectKey("Topic", "x", str(number)))
+            workers = Workers(queue)
+            await workers.settle()
+
+            assert [len(it) for it in workers.batches] == [TOGETHER_MAX, 1]
+            await workers.stop()
+
+        run(scenario)
+
+    def test_one_that_spoils_the_work_ends_up_alone(self) -> None:
+        async def scenario() -> None:
+            queue = DirtyKeys(lambda it: it.namespace)
+            done: set[str] = set()
+            sizes = []
+
+            async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
+                sizes.append(len(keys))
+                if any(it.name == "7" for it in keys):
+                    return set()
+                done.update(it.name for it in keys)
+                return set(keys)
+
+            for number in range(20):
+                queue.add(ObjectKey("Topic", "x", str(number)))
+            worker = asyncio.ensure_future(queue.work(reconcile))
+            await asyncio.sleep(600)
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
+
+            assert done == {str(number) for number in range(20)} - {"7"}
+            assert sizes[-1] == 1
+
+        run(scenario)
+
+    def test_cluster_is_locked_while_one_of_its_objects_moves_to_another(self) -> None:
+        async def scenario() -> None:
+            clusters = {"a": "x", "b": "x"}
+            queue = DirtyKeys(lambda it: clusters[it.name])
+            workers = Workers(queue, count=2)
+            workers.hold["a"] = asyncio.Event()
+            queue.add(ObjectKey("Topic", "", "a"))
+            await workers.settle()
+            clusters["a"] = "y"
+            queue.add(ObjectKey("Topic", "", "b"))
+            await workers.settle()
+            assert workers.begun == ["a"]
+            workers.hold["a"].set()
+            await workers.settle()
+
+            assert workers.names == ["a", "b"]
+            await workers.stop()
+
+        run(scenario)

@@ -12,12 +12,14 @@ from ottla_operator.errors import HostError
 from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
 from ottla_operator.model.listeners import Listener
-from ottla_operator.model.manifest import Cluster, Topic
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
+from ottla_operator.model.topic import Topic
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.reconciler import Pass, delete_topic, reconcile_cluster, reconcile_topic, status
+from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster, status
+from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -68,7 +70,7 @@ class FakeHost:
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
         return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
 
-    def certificate_names(self, cluster: Cluster) -> tuple[str, ...]:
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -104,7 +106,13 @@ def cluster(cluster_manifest: Builder, brokers: Any) -> Cluster:
 
 
 def topic_pass(topic: Topic, brokers: Any, **options: Any) -> Pass:
-    return asyncio.run(reconcile_topic(topic, brokers, **options))
+    (outcome,) = asyncio.run(reconcile_topics([AskedTopic(topic)], brokers, **options))
+    return outcome
+
+
+def deletion_pass(topic: Topic, brokers: Any) -> Pass:
+    (outcome,) = asyncio.run(delete_topics([DeletedTopic(topic)], brokers))
+    return outcome
 
 
 def cluster_pass(cluster: Cluster, host: FakeHost, brokers: Any, **options: Any) -> Pass:
@@ -123,7 +131,7 @@ def test_topic_that_is_right_costs_no_change(topic_manifest: Builder, brokers: A
     topic_pass(Topic.parse(topic_manifest()), brokers)
     before = list(brokers.changes)
 
-    result = topic_pass(Topic.parse(topic_manifest()), brokers)
+    result = topic_pass(Topic.parse({**topic_manifest(), "status": {"topicId": "id-1"}}), brokers)
 
     assert (result.done, brokers.changes) == ((), before)
 
@@ -142,8 +150,8 @@ def test_several_changes_are_validated_before_the_first_is_made(topic_manifest: 
 
 def test_replication_factor_is_waited_for_until_no_replica_moves(topic_manifest: Builder, brokers: Any) -> None:
     brokers.broker_ids = (0, 1, 2)
-    brokers.add_topic("flights", partitions=2)
-    topic = Topic.parse(topic_manifest(partitions=2, replicationFactor=3))
+    topic_id = brokers.add_topic("flights", partitions=2)
+    topic = Topic.parse({**topic_manifest(partitions=2, replicationFactor=3), "status": {"topicId": topic_id}})
 
     started = topic_pass(topic, brokers)
     assert isinstance(started.verdict, Waiting)
@@ -155,10 +163,10 @@ def test_replication_factor_is_waited_for_until_no_replica_moves(topic_manifest:
 
 
 def test_brokers_that_are_slow_to_show_a_topic_are_waited_for(topic_manifest: Builder, brokers: Any) -> None:
-    async def forget(*_: Any, **__: Any) -> None:
-        return None
+    async def forget(*_: Any, **__: Any) -> Document:
+        return {}
 
-    brokers.create_topic = forget
+    brokers.create_topics = forget
 
     result = topic_pass(Topic.parse(topic_manifest()), brokers)
 
@@ -196,7 +204,7 @@ def test_deletion_of_a_topic(
     brokers.add_topic("flights")
     topic = Topic.parse({**topic_manifest(deletionPolicy=policy), "status": {"topicId": known}})
 
-    result = asyncio.run(delete_topic(topic, brokers))
+    result = deletion_pass(topic, brokers)
 
     assert isinstance(result.verdict, Reached)
     assert (result.verdict.reason, brokers.changes) == (reason, changes)
@@ -205,7 +213,7 @@ def test_deletion_of_a_topic(
 def test_topic_that_is_gone_needs_no_deletion(topic_manifest: Builder, brokers: Any) -> None:
     topic = Topic.parse({**topic_manifest(deletionPolicy="Delete"), "status": {"topicId": "id-1"}})
 
-    assert asyncio.run(delete_topic(topic, brokers)).verdict == Reached("Gone", "there is no topic flights")
+    assert deletion_pass(topic, brokers).verdict == Reached("Gone", "there is no topic flights")
 
 
 def test_deletion_that_brokers_refuse_is_told(topic_manifest: Builder, brokers: Any) -> None:
@@ -213,7 +221,7 @@ def test_deletion_that_brokers_refuse_is_told(topic_manifest: Builder, brokers: 
     brokers.fails["delete_topic"] = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
     topic = Topic.parse({**topic_manifest(deletionPolicy="Delete"), "status": {"topicId": topic_id}})
 
-    result = asyncio.run(delete_topic(topic, brokers))
+    result = deletion_pass(topic, brokers)
 
     assert isinstance(result.verdict, Refused)
     assert result.verdict.reason == "TopicDeletionDisabled"
@@ -231,6 +239,9 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
         "initialControllers": [],
         "nodes": 1,
         "readyNodes": 1,
+        "features": {"metadata.version": 30},
+        "scaling": {"brokers": [0]},
+        "rebalance": None,
     }
 
 

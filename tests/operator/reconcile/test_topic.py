@@ -8,7 +8,8 @@ import pytest
 from ottla.types import TopicPartition
 from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Refused, Waiting
-from ottla_operator.model.manifest import ObjectKey, Topic
+from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.topic import Topic
 from ottla_operator.reconcile.steps import (
     AlterTopicConfigs,
     CreatePartitions,
@@ -58,6 +59,14 @@ def test_topic_name_of_the_spec_wins_over_the_objects(topic_manifest: Builder) -
 )
 def test_topic_as_specified_needs_nothing(topic_manifest: Builder, spec: dict[str, Any], there: dict[str, Any]) -> None:
     assert plan_topic(Topic.parse(topic_manifest(**spec)), observed(**there)) == Plan()
+
+
+def test_throttle_of_a_move_is_left_to_who_moves_it(topic_manifest: Builder) -> None:
+    there = observed(config={"leader.replication.throttled.replicas": "0:1", "a": "1"})
+
+    plan = plan_topic(Topic.parse(topic_manifest()), there)
+
+    assert plan == Plan((AlterTopicConfigs("flights", {}, ("a",)),))
 
 
 def test_partitions_grow(topic_manifest: Builder) -> None:

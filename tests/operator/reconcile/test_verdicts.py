@@ -23,6 +23,16 @@ from ottla_operator.reconcile.verdicts import verdict_of
         pytest.param(ApiError(422, "Invalid", "no"), Refused, "Invalid", id="api-refuses"),
         pytest.param(ApiError(409, "Conflict", "no"), Waiting, "Conflict", id="api-conflict"),
         pytest.param(ApiError(500, "InternalError", "no"), Waiting, "InternalError", id="api-fails"),
+        pytest.param(
+            ApiError(
+                500,
+                "Internal Server Error",
+                "failed to create typed patch object: .spec.template.spec.affinity.x: field not declared in schema",
+            ),
+            Refused,
+            "Invalid",
+            id="api-does-not-know-a-field",
+        ),
         pytest.param(ConnectionResetError("no"), Waiting, "HostUnavailable", id="connection"),
         pytest.param(TimeoutError(), Waiting, "HostUnavailable", id="timeout"),
     ],
@@ -43,3 +53,9 @@ def test_error_becomes_a_verdict(error: Exception, kind: type[Waiting | Refused]
 )
 def test_message_says_what_was_being_done(error: Exception, message: str) -> None:
     assert verdict_of(error, "try").message == message
+
+
+def test_namespace_that_goes_is_waited_for_quietly() -> None:
+    verdict = verdict_of(ApiError(403, "NamespaceTerminating", "going"), "make Service x")
+
+    assert verdict == Waiting("NamespaceTerminating", "could not make Service x: 403 NamespaceTerminating: going")

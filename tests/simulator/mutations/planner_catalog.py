@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
 from ottla.wire.acl_codes import Operation
+from ottla_operator import controller
 from ottla_operator.model.nodes import DesiredNode
-from ottla_operator.reconcile import cluster, draining, reconciler, rolling, user, voters
+from ottla_operator.reconcile import cluster, draining, reconciler, rolling, scaling, topic_pass, user, voters
+from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.steps import UnregisterBroker
+from ottla_operator.reconcile.volumes import RemoveVolumes
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
 
@@ -53,15 +56,74 @@ def mutation(
 
 @mutation("two nodes are restarted at once", "roll")
 def _roll_two(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "_what_is_not_ready", lambda *_, **__: None)
-    set_attribute(rolling, "_what_is_wrong", lambda *_, **__: None)
-    set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
+    set_attribute(rolling, "what_is_not_ready", lambda *_, **__: None)
+    set_attribute(rolling, "what_is_wrong", lambda *_, **__: None)
+    set_attribute(rolling, "what_stops_would_break", lambda nodes, view: None)
 
 
 @mutation("the next restart does not wait for the in-sync sets", "roll", "roll-apart")
 def _roll_early(set_attribute: SetAttribute) -> None:
-    set_attribute(rolling, "_what_is_wrong", lambda *_, **__: None)
-    set_attribute(rolling, "_what_a_stop_would_break", lambda node, view: None)
+    set_attribute(rolling, "what_is_wrong", lambda *_, **__: None)
+    set_attribute(rolling, "what_stops_would_break", lambda nodes, view: None)
+
+
+@mutation("brokers of two racks are restarted at once", "roll-racks")
+def _roll_racks(set_attribute: SetAttribute) -> None:
+    def whoever_is_not_missed(due: list[DesiredNode], desired: Any, view: Any) -> list[DesiredNode]:
+        chosen = due[:1]
+        for node in due[1:]:
+            if not chosen[0].is_controller and rolling.what_stops_would_break([*chosen, node], view) is None:
+                chosen.append(node)
+        return chosen
+
+    set_attribute(rolling, "_together", whoever_is_not_missed)
+
+
+@mutation("a rack is restarted although a partition misses it", "roll-racks")
+def _roll_rack_that_is_missed(set_attribute: SetAttribute) -> None:
+    def whole_rack(due: list[DesiredNode], desired: Any, view: Any) -> list[DesiredNode]:
+        rack = view.racks.get(due[0].node_id)
+        return due[:1] if rack is None else [it for it in due if view.racks.get(it.node_id) == rack]
+
+    set_attribute(rolling, "_together", whole_rack)
+
+
+@mutation("a roll goes on although what is asked does not come up", "roll-back")
+def _roll_on(set_attribute: SetAttribute) -> None:
+    set_attribute(rolling, "_halted", lambda *_: None)
+    _roll_two(set_attribute)
+
+
+@mutation("it is forgotten that a roll has failed", "roll-back")
+def _forget_failure(set_attribute: SetAttribute) -> None:
+    halted = rolling._halted
+
+    def forgetful(desired: Any, observed: Any, operation: Any, record: Any, step_age_s: float) -> Any:
+        known = record if record is None else replace(record, step="Restarting")
+        return halted(desired, observed, operation, known, step_age_s)
+
+    set_attribute(rolling, "_halted", forgetful)
+
+
+@mutation("a version is known to work before all nodes run it", "roll-back")
+def _known_too_early(set_attribute: SetAttribute) -> None:
+    facts = reconciler._cluster_facts
+    set_attribute(reconciler, "_cluster_facts", lambda host, look: {**facts(host, look), "image": look.desired.image})
+
+
+@mutation("a restart does not wait for its window", "roll-in-window")
+def _roll_at_any_time(set_attribute: SetAttribute) -> None:
+    set_attribute(controller, "closed", lambda windows, now: None)
+
+
+@mutation("a Cluster that is paused goes on", "roll-paused")
+def _go_on(set_attribute: SetAttribute) -> None:
+    reconcile = controller.reconcile_cluster
+    set_attribute(
+        controller,
+        "reconcile_cluster",
+        lambda asked, *given, **named: reconcile(replace(asked, is_paused=False), *given, **named),
+    )
 
 
 @mutation("the active controller is restarted first", "roll")
@@ -93,10 +155,20 @@ def _stop_undrained(set_attribute: SetAttribute) -> None:
 @mutation("a leaving broker is unregistered before it is drained", "shrink")
 def _unregister_undrained(set_attribute: SetAttribute) -> None:
     def forgotten(desired: Any, observed: Any, view: Any) -> UnregisterBroker | None:
-        surplus = [node for node in sorted(view.brokers) if draining._surplus_name(desired.cluster, node) is not None]
+        surplus = [node for node in sorted(view.brokers) if draining.surplus_name(desired.cluster, node) is not None]
         return UnregisterBroker(surplus[0]) if surplus else None
 
     set_attribute(cluster, "forgotten", forgotten)
+
+
+@mutation("volumes go before brokers have forgotten their node", "shrink-for-good")
+def _remove_volumes_early(set_attribute: SetAttribute) -> None:
+    def next_removal(desired: Any, claims: Any, running: Any, view: Any) -> RemoveVolumes | None:
+        wanted = {node.name for node in desired.staying}
+        gone = tuple(claim for claim in claims if claim.node not in wanted | running)
+        return RemoveVolumes(gone) if gone else None
+
+    set_attribute(cluster, "next_removal", next_removal)
 
 
 @mutation("a leaving voter is stopped while it votes", "shrink-combined")
@@ -117,6 +189,29 @@ def _drop_replicas(set_attribute: SetAttribute) -> None:
     )
 
 
+@mutation("throttles are not lifted", "shrink-throttled")
+def _throttles_stay(set_attribute: SetAttribute) -> None:
+    throttle = scaling.throttle
+    set_attribute(scaling, "throttle", lambda *given: replace(throttle(*given), lifts=()))
+
+
+@mutation("a cordon stays on brokers that are wanted again", "shrink-and-grow-back")
+def _cordons_stay(set_attribute: SetAttribute) -> None:
+    cordon = scaling.cordon
+    set_attribute(scaling, "cordon", lambda *given: replace(cordon(*given), lifts=()))
+
+
+@mutation("new brokers take part although they are to wait", "grow-and-wait")
+def _nobody_waits(set_attribute: SetAttribute) -> None:
+    set_attribute(scaling, "_to_be_cordoned", lambda cluster, view, taking_part: set())
+
+
+@mutation("the record of an operation stays when it has ended", "roll")
+def _operations_stay(set_attribute: SetAttribute) -> None:
+    facts = Journal.facts
+    set_attribute(Journal, "facts", lambda self, operation: {} if operation is None else facts(self, operation))
+
+
 @mutation("a user is given more than is asked", "users")
 def _give_more(set_attribute: SetAttribute) -> None:
     steps = user._acl_steps
@@ -130,10 +225,7 @@ def _give_more(set_attribute: SetAttribute) -> None:
 
 @mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
 def _refuse_early(set_attribute: SetAttribute) -> None:
-    async def final(verdict: Any, topic: Any, broker: Any, brokers: int) -> Any:
-        return verdict
-
-    set_attribute(reconciler, "_unless_brokers_come", final)
+    set_attribute(topic_pass, "_unless_brokers_come", lambda refused, *_: refused)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_a_broker_that_lags_is_asked_until_it_knows_what_was_committed() -> None
     world = World()
     world.asked(
         world.leader,
-        lambda brokers: brokers.create_topic(NewTopic(name="news", partitions=1, replication_factor=3, config={})),
+        lambda brokers: brokers.create_topics([NewTopic(name="news", partitions=1, replication_factor=3, config={})]),
     )
     assert "news" not in world.cluster.nodes[world.late].node.metadata.image.topics.by_name, "it does not lag"
 

@@ -29,8 +29,8 @@ from ottla_operator.model.cluster_tls import Authority, ClusterTls
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.reconcile.authorities import STATE_ANNOTATION, AuthorityState, state_of
+from ottla_operator.reconcile.certificate_steps import OrderCertificate, WithdrawCertificate
 from ottla_operator.reconcile.certificates import CertificatePlan, ObservedCertificates, plan_certificates
-from ottla_operator.reconcile.user_steps import WriteSecret
 
 START = "2026-01-01T00:00:00Z"
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -114,12 +114,21 @@ class World:
         """Make a pass that ends after so many writes."""
         plan = self.plan()
         for step in plan.steps[:steps_max]:
-            assert isinstance(step, WriteSecret)
-            self.secrets[step.secret.name] = step.secret
-            if step.secret.name == "demo-nodes":
-                for number in range(len(self.nodes)):
-                    self.behind_since.setdefault(number, self.now)
+            if isinstance(step, OrderCertificate):
+                self.ordered |= {step.order.name.removeprefix("demo-listener-")}
+                continue
+            if isinstance(step, WithdrawCertificate):
+                self.ordered -= {step.name.removeprefix("demo-listener-")}
+                continue
+            self.write(step.secret)
         return plan
+
+    def write(self, secret: Secret) -> None:
+        """Keep a Secret of the cluster; nodes read theirs some time later."""
+        self.secrets[secret.name] = secret
+        if secret.name == "demo-nodes":
+            for number in range(len(self.nodes)):
+                self.behind_since.setdefault(number, self.now)
 
     def read(self, number: int) -> None:
         """Have a node read its files."""

@@ -11,7 +11,7 @@ from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, LeafRequest
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Refused, Waiting
-from ottla_operator.model.listeners import IssuerRef, Listener, ListenerCertificate
+from ottla_operator.model.listeners import PLAINTEXT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret, ownership
 
@@ -342,3 +342,46 @@ def test_cert_manager_is_asked_once(new_world: Worlds) -> None:
     assert plan.obstacle.message.endswith("; cert-manager makes it, see Certificate demo-listener-mine")
     world.ordered = frozenset({"mine"})
     assert not [it for it in world.plan().steps if str(it).startswith("ask")]
+
+
+def asking(world: Any) -> Any:
+    return with_listener(world, ListenerCertificate(issuer_ref=IssuerRef(name="acme")), None)
+
+
+@pytest.mark.parametrize("steps_before_the_end", range(8))
+def test_certificate_that_no_listener_has_any_more_is_withdrawn(new_world: Worlds, steps_before_the_end: int) -> None:
+    """Also where the operator was killed after any step of asking: cert-manager would renew it for ever."""
+    world = asking(new_world())
+    world.operate(steps_max=steps_before_the_end)
+    was_ordered = bool(world.ordered)
+    world.cluster = replace(world.cluster, listeners=(PLAINTEXT,))
+    steps = [str(it) for it in world.plan().steps]
+    world.operate()
+
+    assert world.ordered == frozenset()
+    assert not was_ordered or steps[0] == "withdraw certificate demo-listener-mine, which no listener has any more"
+    assert world.plan().steps == (), "once"
+
+
+def test_certificate_is_withdrawn_by_the_next_operator_where_one_was_killed_before(new_world: Worlds) -> None:
+    world = asking(new_world())
+    world.operate()
+    world.cluster = replace(world.cluster, listeners=(PLAINTEXT,))
+    world.operate(steps_max=0)
+    assert world.ordered == {"mine"}
+
+    world.operate(steps_max=1)
+
+    assert world.ordered == frozenset()
+
+
+def test_certificate_stays_where_a_listener_names_its_secret(new_world: Worlds) -> None:
+    world = asking(new_world())
+    world.operate()
+    with_listener(world, ListenerCertificate(secret_name="demo-listener-mine"), own_leaf(world)).operate()
+    assert world.ordered == {"mine"}
+
+    world.cluster = replace(world.cluster, listeners=(PLAINTEXT,))
+    world.operate()
+
+    assert world.ordered == frozenset()

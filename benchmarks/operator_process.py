@@ -1,0 +1,28 @@
+"""The operator as a process, whose way to brokers leads to ``BROKERS`` whatever address a Cluster has.
+
+``python -m benchmarks.operator_process``; everything else as in a cluster: kopf, workers, HTTP, ``OTTLA_OPERATOR_*``.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from ottla_operator.clients import ottla_admin
+from ottla_operator.clients.broker_admin import BrokerAdmin
+from ottla_operator.main import run
+from ottla_operator.settings import Settings
+
+
+@asynccontextmanager
+async def connect(_: str, properties: Mapping[str, str]) -> AsyncIterator[BrokerAdmin]:
+    async with ottla_admin.connector()(os.environ["BROKERS"], properties) as broker:
+        yield broker
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    asyncio.run(run(Settings.from_environment(), connect))

@@ -1,0 +1,137 @@
+"""``kubectl ottla roll``, ``undo``, ``pause``, ``resume``, ``scale``: all of them only change the Cluster object."""
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError
+from ottla.cli.kubernetes.kubectl import CLUSTERS, Document
+from ottla.cli.kubernetes.nodes import is_ready, pods
+from ottla.cli.kubernetes.target import Target
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.options import yes_option
+from ottla.cli.output import confirm, talk
+from ottla.cli.progress import ProgressBar
+from ottla.errors import OttlaError
+
+RESTART_ANNOTATION = "ottla.dev/restart"
+_LOOK_INTERVAL_S = 1.0
+_ROLL_TIMEOUT_S = 3_600.0
+
+
+@click.command(cls=ExampleCommand, examples=["kubectl ottla roll", "kubectl ottla roll --no-wait"])
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all nodes have been restarted.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=_ROLL_TIMEOUT_S, show_default=True,
+    metavar="SECONDS", help="How long to wait; the roll goes on when that is over.",
+)  # fmt: skip
+@click.pass_obj
+def roll(target: Target, *, wait: bool, timeout_s: float) -> int:
+    """Restart all nodes, each only when nothing is lost by it; a second roll begins anew."""
+    if _is_paused(target.document):
+        raise OttlaError(f"Cluster {target.name} is paused; kubectl ottla resume comes first")
+    before = {pod["metadata"]["uid"] for pod in pods(target)}
+    annotations = {RESTART_ANNOTATION: datetime.now(UTC).isoformat(timespec="seconds")}
+    target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": annotations}})
+    if not wait:
+        talk(f"Cluster {target.name} restarts its nodes; kubectl ottla status says how far it is")
+        return ExitCode.OK
+    _follow(target, before, timeout_s)
+    talk(f"all {len(before)} nodes of Cluster {target.name} were restarted")
+    return ExitCode.OK
+
+
+def _follow(target: Target, before: set[str], timeout_s: float) -> None:
+    """Return once each pod of ``before`` has a successor that serves.
+
+    Raises:
+        UnhealthyError: the roll was halted, or the time is over.
+    """
+    ends_s = time.monotonic() + timeout_s
+    with ProgressBar("roll", total=len(before)) as bar:
+        while True:
+            seen, document = pods(target), target.refreshed()
+            old = sum(pod["metadata"]["uid"] in before for pod in seen)
+            operation = document.get("status", {}).get("operation") or {}
+            bar.update(len(before) - old, note=operation.get("message", ""))
+            if not old and seen and all(map(is_ready, seen)) and operation.get("kind") != "Roll":
+                return
+            halted = _condition(document, "Degraded")
+            if halted.get("status") == "True" and halted.get("reason") == "RollHalted":
+                raise UnhealthyError(f"the roll was halted: {halted.get('message')}")
+            if time.monotonic() > ends_s:
+                said = operation.get("message") or _condition(document, "Ready").get("message")
+                raise UnhealthyError(f"{old} nodes are left after {timeout_s:g} s, and the roll goes on: {said}")
+            time.sleep(_LOOK_INTERVAL_S)
+
+
+@click.command(cls=ExampleCommand, examples=["kubectl ottla undo", "kubectl ottla undo --yes"])
+@yes_option
+@click.pass_obj
+def undo(target: Target, *, yes: bool) -> None:
+    """Write the image that all nodes ran last into the Cluster; only nodes that run another are restarted."""
+    last = target.document.get("status", {}).get("image")
+    now = target.document["spec"].get("image")
+    if not last:
+        raise NotFoundError(f"Cluster {target.name} has never had all nodes ready: there is nothing to go back to")
+    if last == now:
+        talk(f"Cluster {target.name} asks for {last} already; what else is wrong, kubectl ottla status says")
+        return
+    confirm(f"Go back from {now or 'an image that the operator chose'} to {last}?", yes=yes)
+    target.kubectl.merge(CLUSTERS, target.name, {"spec": {"image": last}})
+    talk(f"Cluster {target.name} goes back to {last}")
+
+
+@click.command(cls=ExampleCommand, examples=["kubectl ottla pause"])
+@click.pass_obj
+def pause(target: Target) -> None:
+    """Have the operator change nothing of the Cluster; brokers go on serving, and a roll stops after its step."""
+    target.kubectl.merge(CLUSTERS, target.name, {"spec": {"paused": True}})
+    talk(f"Cluster {target.name} is paused; kubectl ottla resume has the operator go on")
+
+
+@click.command(cls=ExampleCommand, examples=["kubectl ottla resume"])
+@click.pass_obj
+def resume(target: Target) -> None:
+    """Have the operator go on where it was paused."""
+    target.kubectl.merge(CLUSTERS, target.name, {"spec": {"paused": None}})
+    talk(f"Cluster {target.name} is looked after again")
+
+
+@click.command(cls=ExampleCommand, examples=["kubectl ottla scale main=5", "kubectl ottla scale brokers=2 --yes"])
+@click.argument("pool", metavar="POOL=NODES")
+@yes_option
+@click.pass_obj
+def scale(target: Target, *, pool: str, yes: bool) -> None:
+    """Give a pool more nodes or fewer; what leaves hands over what it holds first."""
+    name, equals, text = pool.partition("=")
+    if not equals or not text.isdecimal():
+        raise click.UsageError(f"POOL=NODES is as main=5, not {pool!r}")
+    pools: list[Document] = target.document["spec"]["pools"]
+    index = next((number for number, it in enumerate(pools) if it["name"] == name), None)
+    if index is None:
+        known = ", ".join(it["name"] for it in pools)
+        raise NotFoundError(f"Cluster {target.name} has no pool {name}; it has {known}")
+    before, nodes = pools[index]["nodes"], int(text)
+    if nodes < before:
+        confirm(f"Empty {before - nodes} nodes of pool {name} and stop them?", yes=yes)
+    # Somebody else may have changed the list since it was read.
+    patch: list[dict[str, Any]] = [
+        {"op": "test", "path": f"/spec/pools/{index}/name", "value": name},
+        {"op": "test", "path": f"/spec/pools/{index}/nodes", "value": before},
+        {"op": "replace", "path": f"/spec/pools/{index}/nodes", "value": nodes},
+    ]
+    target.kubectl.run("patch", CLUSTERS, target.name, "--type=json", f"--patch={json.dumps(patch)}")
+    talk(f"pool {name} of Cluster {target.name} goes from {before} to {nodes} nodes")
+
+
+def _is_paused(document: Document) -> bool:
+    return bool(document["spec"].get("paused"))
+
+
+def _condition(document: Document, kind: str) -> Document:
+    conditions: list[Document] = document.get("status", {}).get("conditions", [])
+    return next((it for it in conditions if it["type"] == kind), {})

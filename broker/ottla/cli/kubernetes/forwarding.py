@@ -1,0 +1,102 @@
+"""The way to the nodes of a cluster from outside of Kubernetes: a ``kubectl port-forward`` for each that is dialled.
+
+Brokers advertise names that only pods can resolve. Each is dialled through a local port that kubectl forwards to the
+pod, or to the Service where clients begin; what cannot be such a name (a listener for the outside) is dialled as it is.
+"""
+
+import asyncio
+import re
+import subprocess
+import tempfile
+import threading
+from typing import IO
+
+from ottla.cli.kubernetes.kubectl import Kubectl
+from ottla.client.errors import BrokerUnreachableError
+from ottla.types import Endpoint
+
+_HOST = "127.0.0.1"
+_LISTENS = re.compile(rf"Forwarding from {re.escape(_HOST)}:(\d+) -> ")
+_SERVICE = 3
+"""Labels of ``demo-bootstrap.default.svc``; a pod's name has one more in front."""
+
+
+class Forwards:
+    """The forwards of one command. `route` opens them, `close` ends them."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self._kubectl = kubectl
+        self._open: dict[Endpoint, tuple[subprocess.Popen[str], Endpoint]] = {}
+        # Commands run several event loops one after another, and a forward outlives them.
+        self._lock = threading.Lock()
+
+    async def route(self, endpoint: Endpoint) -> Endpoint:
+        """Return where ``endpoint`` is reached from here.
+
+        Raises:
+            BrokerUnreachableError: kubectl does not forward there; the words are its own.
+        """
+        target = target_of(endpoint.host)
+        if target is None:
+            return endpoint
+        return await asyncio.to_thread(self._local, target, endpoint)
+
+    def close(self) -> None:
+        """End every forward."""
+        for process, _ in self._open.values():
+            _end(process)
+        self._open.clear()
+
+    def _local(self, target: str, endpoint: Endpoint) -> Endpoint:
+        with self._lock:
+            before = self._open.get(endpoint)
+            if before is not None:
+                if before[0].poll() is None:
+                    return before[1]
+                # The pod that it led to has ended.
+                _end(before[0])
+            self._open[endpoint] = self._forward(target, endpoint)
+            return self._open[endpoint][1]
+
+    def _forward(self, target: str, endpoint: Endpoint) -> tuple[subprocess.Popen[str], Endpoint]:
+        command = self._kubectl.command("port-forward", f"--address={_HOST}", target, f":{endpoint.port}")
+        with tempfile.TemporaryFile("w+") as errors:
+            try:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+                )
+            except FileNotFoundError:
+                raise BrokerUnreachableError(
+                    "kubectl is not in $PATH; install it, it is what reaches the cluster"
+                ) from None
+            # The pipe stays open: kubectl says a line for each connection, which fit in it by the thousands.
+            assert process.stdout is not None, "it was asked for"
+            found = _LISTENS.match(process.stdout.readline())
+            if found is None:
+                _end(process)
+                raise BrokerUnreachableError(f"kubectl does not forward to {target}: {_last_words(errors)}")
+        return process, Endpoint(_HOST, int(found[1]))
+
+
+def target_of(host: str) -> str | None:
+    """Return what kubectl forwards to for an advertised ``host``; None where that is no name of Kubernetes' own."""
+    labels = host.split(".")
+    if "svc" not in labels:
+        return None
+    before = labels.index("svc") + 1
+    if before == _SERVICE:
+        return f"service/{labels[0]}"
+    return f"pod/{labels[0]}" if before == _SERVICE + 1 else None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.wait()
+    assert process.stdout is not None, "it was asked for"
+    process.stdout.close()
+
+
+def _last_words(errors: IO[str]) -> str:
+    errors.seek(0)
+    lines = errors.read().strip().splitlines()
+    return lines[-1] if lines else "it ended without a word"

@@ -1,0 +1,94 @@
+"""``kubectl ottla rebalance``: a plan that is read before it is carried out, by an annotation of the Cluster."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+
+from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError
+from ottla.cli.kubernetes.kubectl import CLUSTERS, Document
+from ottla.cli.kubernetes.target import Target
+from ottla.cli.lazy import ExampleCommand
+from ottla.cli.output import talk
+from ottla.cli.progress import ProgressBar
+
+ANNOTATION = "ottla.dev/rebalance"
+_SHOWN = ("summary.txt", "brokers.txt")
+_LOOK_INTERVAL_S = 1.0
+_PLAN_TIMEOUT_S = 60.0
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=[
+        "kubectl ottla rebalance                       # makes a plan and shows it",
+        "kubectl ottla rebalance --execute r3f09c2d41b7e   # carries it out",
+        "kubectl ottla rebalance --stop                # begins no further move",
+    ],
+)
+@click.option("--execute", "plan", metavar="ID", help="Carry out the plan of this id.")
+@click.option("--stop", is_flag=True, help="Begin no further move; those under way end.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return when all has moved.")
+@click.pass_obj
+def rebalance(target: Target, *, plan: str | None, stop: bool, wait: bool) -> int:
+    """Even out racks, replicas, bytes and leaders by few moves."""
+    if stop and plan is not None:
+        raise click.UsageError("--execute and --stop exclude each other")
+    if stop:
+        _ask(target, None)
+        talk(f"Cluster {target.name} begins no further move")
+    elif plan is None:
+        _show_new_plan(target)
+    else:
+        _execute(target, plan, wait=wait)
+    return ExitCode.OK
+
+
+def _show_new_plan(target: Target) -> None:
+    # What was asked for before is no question any more.
+    asked = f"plan {datetime.now(UTC).isoformat(timespec='seconds')}"
+    _ask(target, asked)
+    made = _wait(target, lambda it: it.get("request") == asked, "plan", _PLAN_TIMEOUT_S)
+    texts = target.kubectl.get("configmap", f"{target.name}-rebalance")["data"]
+    click.echo("\n".join(texts[entry].rstrip() for entry in _SHOWN))
+    talk(f"all moves: kubectl get configmap {target.name}-rebalance -o yaml")
+    talk(f"next: kubectl ottla rebalance --execute {made['id']}")
+
+
+def _execute(target: Target, plan: str, *, wait: bool) -> None:
+    known = target.document.get("status", {}).get("rebalance") or {}
+    if known.get("id") != plan:
+        raise NotFoundError(f"Cluster {target.name} has no plan {plan}; kubectl ottla rebalance makes one")
+    _ask(target, plan)
+    if not wait:
+        talk(f"Cluster {target.name} carries out plan {plan}; kubectl ottla status says how far it is")
+        return
+    _wait(target, lambda it: it.get("phase") == "Done", "move", None)
+    talk(f"plan {plan} is carried out")
+
+
+def _ask(target: Target, text: str | None) -> None:
+    target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": {ANNOTATION: text}}})
+
+
+def _wait(target: Target, is_done: Callable[[Document], bool], title: str, timeout_s: float | None) -> Document:
+    """Return ``status.rebalance`` once it is as wanted.
+
+    Raises:
+        UnhealthyError: it will not be, or not in time.
+    """
+    ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+    with ProgressBar(title) as bar:
+        while True:
+            state = target.refreshed().get("status", {})
+            record, operation = state.get("rebalance") or {}, state.get("operation") or {}
+            if is_done(record):
+                return dict(record)
+            if record.get("phase") == "Stale" and title == "move":
+                raise UnhealthyError(f"the plan does not fit any more: {record.get('message')}")
+            if ends_s is not None and time.monotonic() > ends_s:
+                raise UnhealthyError(f"there is no plan after {timeout_s:g} s; kubectl ottla status says why")
+            if operation.get("kind") == "Rebalance":
+                bar.update(operation.get("done", 0), total=operation.get("total", 0), note=operation.get("message", ""))
+            time.sleep(_LOOK_INTERVAL_S)

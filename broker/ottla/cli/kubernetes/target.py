@@ -1,0 +1,92 @@
+"""Which Cluster the command is about, and how its brokers are reached and entered."""
+
+import contextlib
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from ottla.cli.exit_codes import NotFoundError
+from ottla.cli.kubernetes.forwarding import Forwards
+from ottla.cli.kubernetes.kubectl import CLUSTERS, Document, Kubectl
+from ottla.cli.options import Elsewhere, KnownCluster
+from ottla.client.connection import ROUTE
+from ottla.errors import OttlaError
+
+_NODES_PORT = 9091
+"""Where nodes and the operator come in, of a Cluster with TLS."""
+_CLIENT_PROPERTIES = "client.properties"
+
+
+class Target(Elsewhere):
+    """The Cluster that a command line names, or the only one of its namespace; looked up when somebody asks."""
+
+    def __init__(self, kubectl: Kubectl, *, name: str | None, user: str | None) -> None:
+        self.kubectl = kubectl
+        self._name = name
+        self._user = user
+        self._ends = contextlib.ExitStack()
+        forwards = Forwards(kubectl)
+        self._ends.callback(forwards.close)
+        self._ends.callback(ROUTE.reset, ROUTE.set(forwards.route))
+
+    def close(self) -> None:
+        """Forget the files and end the forwards that were made."""
+        self._ends.close()
+
+    @cached_property
+    def document(self) -> Document:
+        """The Cluster as it was when first asked for.
+
+        Raises:
+            NotFoundError: there is none, or none of that name.
+            OttlaError: there are several, and no name was given.
+        """
+        if self._name is not None:
+            return self.kubectl.get(CLUSTERS, self._name)
+        found: list[Document] = self.kubectl.get(CLUSTERS)["items"]
+        if not found:
+            raise NotFoundError("there is no Cluster in this namespace; name another one with -n")
+        if len(found) > 1:
+            names = ", ".join(it["metadata"]["name"] for it in found)
+            raise OttlaError(f"there are several Clusters in this namespace; name one with --cluster: {names}")
+        return found[0]
+
+    @property
+    def name(self) -> str:
+        name: str = self.document["metadata"]["name"]
+        return name
+
+    def refreshed(self) -> Document:
+        """Return the Cluster as it is now."""
+        return self.kubectl.get(CLUSTERS, self.name)
+
+    def find(self) -> KnownCluster:
+        """Return where brokers are, and with what one comes in: as ``--user``, else as the administrator."""
+        namespace = self.document["metadata"]["namespace"]
+        if self._user is not None:
+            return self._as_user(self._user)
+        if "tls" in self.document["spec"]:
+            file = self._file(self.kubectl.secret(f"{self.name}-operator"), f"Secret {self.name}-operator")
+            return KnownCluster(f"{self.name}-bootstrap.{namespace}.svc:{_NODES_PORT}", file)
+        servers = self.document.get("status", {}).get("bootstrapServers")
+        if not servers:
+            raise OttlaError(f"Cluster {self.name} has no address yet; kubectl ottla status says what it waits for")
+        return KnownCluster(servers, None)
+
+    def _as_user(self, user: str) -> KnownCluster:
+        entries = self.kubectl.secret(user)
+        servers = entries.get("bootstrap-servers", b"").decode()
+        if not servers:
+            raise OttlaError(f"Secret {user} is not that of a User: it has no entry bootstrap-servers")
+        return KnownCluster(servers, self._file(entries, f"Secret {user}"))
+
+    def _file(self, entries: Mapping[str, bytes], what: str) -> Path:
+        """Return a file with the client's properties, which only its owner may read, until `close`."""
+        if _CLIENT_PROPERTIES not in entries:
+            raise OttlaError(f"{what} has no entry {_CLIENT_PROPERTIES}")
+        directory = self._ends.enter_context(tempfile.TemporaryDirectory(prefix="kubectl-ottla-"))
+        file = Path(directory) / _CLIENT_PROPERTIES
+        file.touch(mode=0o600)
+        file.write_bytes(entries[_CLIENT_PROPERTIES])
+        return file

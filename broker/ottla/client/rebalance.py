@@ -1,0 +1,226 @@
+"""Evens out who holds and who leads partitions, by few moves: what a plan to rebalance consists of. Pure.
+
+Goals, the first counts most:
+
+1. A partition is on as many racks as it can be, and never on fewer than before.
+2. Brokers hold the same number of replicas: none holds two more than another one that could take one of them.
+3. Brokers hold the same number of bytes, as far as that is known and 10 % of what a broker holds on average matter.
+4. Brokers are the preferred leaders of the same number of partitions; for that, replicas only change their order.
+
+Where racks do not matter and sizes are not known, no plan that reaches the second goal copies fewer replicas. Each step
+makes (replicas that share a rack, sum of squared counts, sum of squared bytes) smaller, so it ends; and it ends only
+where no further step is left, so the result of a plan is planned to stay as it is.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from ottla.client.assignment import Racks
+from ottla.types import NodeId, TopicPartition
+
+_TOLERATED_SHARE = 10
+"""One so-many-th of a broker's bytes on average: differences below it are not worth a copy."""
+
+
+def even_out(
+    assignments: Mapping[TopicPartition, Sequence[NodeId]],
+    racks: Racks,
+    sizes_bytes: Mapping[TopicPartition, int] | None = None,
+) -> dict[TopicPartition, tuple[NodeId, ...]]:
+    """Return the partitions that are to move, sorted, with their new replicas, the preferred leader first.
+
+    Args:
+        assignments: the replicas of every partition.
+        racks: the brokers that take part, and where they are; what others hold stays where it is.
+        sizes_bytes: of one replica of each partition; None where nobody has said.
+    """
+    balance = _Balance(assignments, racks, sizes_bytes or {})
+    balance.spread_over_racks()
+    while balance.even_counts() or (sizes_bytes and balance.even_bytes()):
+        pass
+    balance.even_leaders()
+    return {
+        partition: tuple(replicas)
+        for partition, replicas in sorted(balance.replicas.items())
+        if tuple(replicas) != tuple(assignments[partition])
+    }
+
+
+class _Balance:
+    """Who holds what, while it is evened out."""
+
+    def __init__(
+        self,
+        assignments: Mapping[TopicPartition, Sequence[NodeId]],
+        racks: Racks,
+        sizes_bytes: Mapping[TopicPartition, int],
+    ) -> None:
+        self.replicas = {partition: list(nodes) for partition, nodes in sorted(assignments.items())}
+        self._before = assignments
+        self._racks = racks
+        self._sizes = sizes_bytes
+        self._held: dict[NodeId, set[TopicPartition]] = {node: set() for node in sorted(racks)}
+        self._bytes = dict.fromkeys(self._held, 0)
+        for partition, nodes in self.replicas.items():
+            for node in nodes:
+                if node in self._held:
+                    self._held[node].add(partition)
+                    self._bytes[node] += self._size(partition)
+
+    # --- racks
+
+    def spread_over_racks(self) -> None:
+        for partition, nodes in self.replicas.items():
+            while (move := self._rack_move(nodes)) is not None:
+                self._move(partition, *move)
+
+    def _rack_move(self, nodes: Sequence[NodeId]) -> tuple[NodeId, NodeId] | None:
+        """Return which replica goes where, to be on one rack more; None when that cannot be."""
+        used = [self._racks.get(node) for node in nodes]
+        doubled = [node for node in nodes if node in self._held and used.count(self._racks[node]) > 1]
+        elsewhere = [node for node in self._held if self._racks[node] not in used]
+        if not doubled or not elsewhere:
+            return None
+        # Who follows goes rather than who leads, and among those who has most.
+        giver = max(doubled, key=lambda node: (node != nodes[0], len(self._held[node]), node))
+        return giver, min(elsewhere, key=lambda node: (len(self._held[node]), node))
+
+    # --- replicas
+
+    def even_counts(self) -> bool:
+        """Move replicas from who has many to who has few, as long as there is a move; tell whether there was one."""
+        has_moved = False
+        while (move := self._count_move()) is not None:
+            self._move(*move)
+            has_moved = True
+        return has_moved
+
+    def _count_move(self) -> tuple[TopicPartition, NodeId, NodeId] | None:
+        for giver, taker in self._pairs({node: len(held) for node, held in self._held.items()}, 2):
+            movable = [it for it in self._held[giver] if self._may_go(it, giver, taker)]
+            if movable:
+                gap = self._bytes[giver] - self._bytes[taker]
+                best = min(movable, key=lambda it: (abs(gap - 2 * self._size(it)), self.replicas[it][0] == giver, it))
+                return best, giver, taker
+        return None
+
+    # --- bytes
+
+    def even_bytes(self) -> bool:
+        """Move or swap replicas until no broker has many more bytes than another; tell whether anything moved."""
+        tolerated = max(sum(self._bytes.values()) // max(len(self._bytes), 1) // _TOLERATED_SHARE, 1)
+        has_moved = False
+        while (moves := self._byte_moves(tolerated)) is not None:
+            for move in moves:
+                self._move(*move)
+            has_moved = True
+        return has_moved
+
+    def _byte_moves(self, tolerated: int) -> list[tuple[TopicPartition, NodeId, NodeId]] | None:
+        for giver, taker in self._pairs(self._bytes, tolerated + 1):
+            gap = self._bytes[giver] - self._bytes[taker]
+            best: tuple[int, TopicPartition, TopicPartition | None] | None = None
+            for shift, given, taken in self._exchanges(giver, taker, gap):
+                left = abs(gap - 2 * shift)
+                if gap - left >= tolerated and (best is None or left < best[0]):
+                    best = left, given, taken
+            if best is not None:
+                _, given, taken = best
+                return [(given, giver, taker), *([] if taken is None else [(taken, taker, giver)])]
+        return None
+
+    def _exchanges(
+        self, giver: NodeId, taker: NodeId, gap: int
+    ) -> Iterator[tuple[int, TopicPartition, TopicPartition | None]]:
+        """Yield (bytes that change place, what is given, what is taken for it), all that may be the best."""
+        given = sorted((self._size(it), it) for it in self._held[giver] if self._may_go(it, giver, taker))
+        taken = sorted((self._size(it), it) for it in self._held[taker] if self._may_go(it, taker, giver))
+        has_more = len(self._held[giver]) > len(self._held[taker])
+        for size, partition in given:
+            if has_more:
+                yield size, partition, None
+            place = bisect_left(taken, (size - gap // 2, partition))
+            for other_size, other in taken[max(place - 1, 0) : place + 1]:
+                yield size - other_size, partition, other
+
+    # --- leaders
+
+    def even_leaders(self) -> None:
+        """Change the order of replicas until no broker leads two more than another that could take one over."""
+        led: dict[NodeId, set[TopicPartition]] = {node: set() for node in self._held}
+        for partition, nodes in self.replicas.items():
+            if nodes[0] in led:
+                led[nodes[0]].add(partition)
+        while (path := self._leader_path(led)) is not None:
+            for partition, giver, taker in path:
+                nodes = self.replicas[partition]
+                position = nodes.index(taker)
+                nodes[0], nodes[position] = taker, giver
+                led[giver].remove(partition)
+                led[taker].add(partition)
+
+    def _leader_path(
+        self, led: Mapping[NodeId, set[TopicPartition]]
+    ) -> list[tuple[TopicPartition, NodeId, NodeId]] | None:
+        """Return leaderships to hand on, from a broker with many over others to one with at least two fewer."""
+        for giver in sorted(led, key=lambda node: (-len(led[node]), node)):
+            reached: dict[NodeId, tuple[TopicPartition, NodeId]] = {}
+            queue = deque([giver])
+            while queue:
+                node = queue.popleft()
+                if len(led[node]) <= len(led[giver]) - 2:
+                    return _way_back(node, giver, reached)
+                # Whose replicas move anyway is handed on first: it is no move more.
+                for partition in sorted(led[node], key=lambda it: (self._is_as_before(it), it)):
+                    for taker in self.replicas[partition][1:]:
+                        if taker in led and taker != giver and taker not in reached:
+                            reached[taker] = partition, node
+                            queue.append(taker)
+        return None
+
+    # --- inside
+
+    def _pairs(self, amounts: Mapping[NodeId, int], difference: int) -> Iterator[tuple[NodeId, NodeId]]:
+        """Yield who may give to whom: those that differ by ``difference`` or more, the most unequal ones first."""
+        pairs = [
+            (amounts[taker] - amounts[giver], giver, taker)
+            for giver in amounts
+            for taker in amounts
+            if amounts[giver] - amounts[taker] >= difference
+        ]
+        for _, giver, taker in sorted(pairs):
+            yield giver, taker
+
+    def _may_go(self, partition: TopicPartition, giver: NodeId, taker: NodeId) -> bool:
+        """Tell whether a replica may change its broker: not to one that has it, nor to a rack that has another one."""
+        nodes = self.replicas[partition]
+        if taker in nodes:
+            return False
+        others = {self._racks.get(node) for node in nodes if node != giver}
+        return self._racks[taker] not in others or self._racks[giver] in others
+
+    def _move(self, partition: TopicPartition, giver: NodeId, taker: NodeId) -> None:
+        nodes = self.replicas[partition]
+        nodes[nodes.index(giver)] = taker
+        self._held[giver].remove(partition)
+        self._held[taker].add(partition)
+        self._bytes[giver] -= self._size(partition)
+        self._bytes[taker] += self._size(partition)
+
+    def _size(self, partition: TopicPartition) -> int:
+        return self._sizes.get(partition, 0)
+
+    def _is_as_before(self, partition: TopicPartition) -> bool:
+        return self.replicas[partition] == list(self._before[partition])
+
+
+def _way_back(
+    node: NodeId, giver: NodeId, reached: Mapping[NodeId, tuple[TopicPartition, NodeId]]
+) -> list[tuple[TopicPartition, NodeId, NodeId]]:
+    path = []
+    while node != giver:
+        partition, before = reached[node]
+        path.append((partition, before, node))
+        node = before
+    return path

@@ -1,0 +1,312 @@
+"""Topics and Users, the members of clusters: who is where, who claims what, and the passes over them.
+
+Passes are made over several members of one cluster at a time: one look at the cluster serves them all. What becomes of
+one of them does not depend on the others.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
+from ottla_operator.clients.user_admin import UserDescription
+from ottla_operator.hosts.host import Host
+from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.conditions import Reached, Refused, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster, ObjectKey, referred_cluster
+from ottla_operator.model.topic import TOPIC_FINALIZER, Topic
+from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.reconcile.claims import heir, older_claim
+from ottla_operator.reconcile.doors import client_access, operator_access
+from ottla_operator.reconcile.reconciler import Pass
+from ottla_operator.reconcile.topic import retained
+from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
+from ottla_operator.reconcile.user import Draw, never_let_in, reserved
+from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
+from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.statuses import Statuses, StatusStore
+from ottla_operator.together import together
+
+Member: TypeAlias = Topic | User
+"""What is in a cluster."""
+
+CLUSTER_MISSING = "ClusterMissing"
+NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+NAMESPACE_NOT_WATCHED = "NamespaceNotWatched"
+
+_RELEASING = frozenset({CLUSTER_MISSING, NAMESPACE_NOT_ALLOWED, NAMESPACE_NOT_WATCHED})
+"""Why nothing can be done in a cluster for an object: one that is deleted need not wait for that."""
+
+
+def member_of(document: Document) -> Member:
+    """Return the Topic or User that ``document`` is."""
+    return User.parse(document) if document["kind"] == "User" else Topic.parse(document)
+
+
+class Members:
+    """Every Topic and User as it was seen last, and the passes over them."""
+
+    def __init__(
+        self,
+        api: StatusStore,
+        host: Callable[[str], Host],
+        connect: Connect,
+        statuses: Statuses,
+        *,
+        namespaces: tuple[str, ...],
+        secret_store: Callable[[str], SecretStore],
+        draw: Draw,
+        now: Callable[[], str],
+    ) -> None:
+        self._api = api
+        self._host = host
+        self._connect = connect
+        self._statuses = statuses
+        self._namespaces = namespaces
+        """Those that are looked after; empty: all."""
+        self._secret_store = secret_store
+        self._draw = draw
+        self._now = now
+        self._known: dict[ObjectKey, Member] = {}
+        self._by_claim: defaultdict[tuple[str, ...], dict[ObjectKey, Member]] = defaultdict(dict)
+
+    # --- who is where
+
+    def remember(self, key: ObjectKey, document: Document) -> None:
+        """Keep what others need to know of a Topic or User."""
+        self._drop(key)
+        member = member_of(document)
+        self._known[key] = self._by_claim[member.claim][key] = member
+
+    def forget(self, key: ObjectKey) -> list[ObjectKey]:
+        """Forget an object that is gone; return who may have waited for that."""
+        if key.kind == "Cluster":
+            return self.inside(key)
+        gone = self._drop(key)
+        return [] if gone is None else list(self._by_claim.get(gone.claim, ()))
+
+    def inside(self, cluster: ObjectKey) -> list[ObjectKey]:
+        """Return the objects in a cluster, as far as they were seen."""
+        return [key for key, it in self._known.items() if it.cluster == cluster]
+
+    def has_moved(self, key: ObjectKey, document: Document) -> bool:
+        """Tell whether a Topic or User that is known is in another cluster by now: deleted and made again."""
+        member = self._known.get(key)
+        return member is not None and member.cluster != referred_cluster(document)
+
+    def cluster_of(self, key: ObjectKey) -> ObjectKey:
+        """Return the cluster that the object is in, or is: objects of one cluster take turns."""
+        member = self._known.get(key)
+        return ObjectKey("Cluster", key.namespace, key.name) if member is None else member.cluster
+
+    async def users_of(self, cluster: Cluster) -> list[Document]:
+        """Return the Users of a cluster, also those that no watch has told of yet."""
+        found: list[Document] = []
+        for namespace in self._namespaces or ("",):
+            found += await self._api.objects("User", namespace)
+        return [
+            it
+            for it in found
+            if referred_cluster(it) == cluster.metadata.key and cluster.lets_in(it["metadata"].get("namespace", ""))
+        ]
+
+    def _drop(self, key: ObjectKey) -> Member | None:
+        member = self._known.pop(key, None)
+        if member is not None:
+            claimants = self._by_claim[member.claim]
+            del claimants[key]
+            if not claimants:
+                del self._by_claim[member.claim]
+        return member
+
+    def _claimants(self, member: Member, cluster: Cluster) -> list[Member]:
+        """Return who claims what ``member`` does; an object that is not let in has no claim."""
+        return [it for it in self._by_claim.get(member.claim, {}).values() if cluster.lets_in(it.metadata.namespace)]
+
+    # --- passes
+
+    async def passes(self, documents: Sequence[Document]) -> list[Pass | Exception]:
+        """Make one pass over each of ``documents``, which are all Topics or all Users.
+
+        An exception in the place of an outcome is about that one only.
+        """
+        outcomes: dict[int, Pass | Exception] = {}
+        waiting: defaultdict[ObjectKey, list[int]] = defaultdict(list)
+        prepared = await together(self._prepare(document) for document in documents)
+        members: dict[int, Member] = {}
+        for number, it in enumerate(prepared):
+            if isinstance(it, Pass | Exception):
+                outcomes[number] = it
+            else:
+                members[number] = it
+                waiting[it.cluster].append(number)
+        for cluster, numbers in waiting.items():
+            inside = [(documents[number], members[number]) for number in numbers]
+            found = await self._in_cluster(cluster, inside)
+            ends = await together(
+                self._finish(document, member, outcome)
+                for (document, member), outcome in zip(inside, found, strict=True)
+            )
+            outcomes.update(zip(numbers, ends, strict=True))
+        return [outcomes[number] for number in range(len(documents))]
+
+    async def _prepare(self, document: Document) -> Member | Pass:
+        """Do what needs no cluster; return the end of the pass where nothing else is to be done."""
+        member = member_of(document)
+        if not member.metadata.is_deleting:
+            is_kept = isinstance(member, User) or member.deletes_topic
+            if (_finalizer(member) in member.metadata.finalizers) != is_kept:
+                await self._set_finalizer(document, member, present=is_kept)
+            return member
+        if _finalizer(member) not in member.metadata.finalizers:
+            return Pass(Reached("Released", "somebody else's finalizer is waited for"), {})
+        if member.is_paused:
+            words = "nothing is changed while spec.paused is true, and so what is in the cluster stays"
+            return await self._finish(document, member, Pass(Reached("Released", words), {}))
+        reason = never_let_in(member) if isinstance(member, User) else retained(member)
+        if reason is None:
+            return member
+        # A Secret, if there is one, is the object's, and collected with it.
+        return await self._finish(document, member, Pass(reason, {}))
+
+    async def _finish(self, document: Document, member: Member, outcome: Pass | Exception) -> Pass:
+        if isinstance(outcome, Exception):
+            raise outcome
+        if member.metadata.is_deleting:
+            verdict = outcome.verdict
+            if isinstance(verdict, Reached) or verdict.reason in _RELEASING:
+                await self._set_finalizer(document, member, present=False)
+                return Pass(Reached("Released", "nothing keeps the object"), {}, outcome.done)
+        await self._statuses.write(document, outcome)
+        return outcome
+
+    async def _set_finalizer(self, document: Document, member: Member, *, present: bool) -> None:
+        own = _finalizer(member)
+        others = [name for name in member.metadata.finalizers if name != own]
+        await self._api.replace_finalizers(document, [*others, own] if present else others)
+
+    async def _in_cluster(
+        self, key: ObjectKey, inside: Sequence[tuple[Document, Member]]
+    ) -> Sequence[Pass | Exception]:
+        """Return what a pass over each of the members ``inside`` the cluster ``key`` finds."""
+        address = str(key)
+        try:
+            cluster = await self._cluster(key)
+            if not isinstance(cluster, Cluster):
+                return [Pass(cluster, {}, is_seen=False)] * len(inside)
+            let_in = [(document, member) for document, member in inside if _not_allowed(member, cluster) is None]
+            found = iter(await self._let_in(cluster, let_in) if let_in else ())
+            outcomes = [_not_allowed(member, cluster) for _, member in inside]
+            return [next(found) if it is None else Pass(it, {}, is_seen=False) for it in outcomes]
+        except EXPECTED_ERRORS as error:
+            return [Pass(verdict_of(error, f"look for {address}"), {}, is_seen=False)] * len(inside)
+
+    async def _let_in(self, cluster: Cluster, inside: Sequence[tuple[Document, Member]]) -> Sequence[Pass | Exception]:
+        """Return what a pass over each of the members ``inside`` finds, by one connection to the brokers."""
+        key = cluster.metadata.key
+        address = str(key)
+        try:
+            access = await operator_access(cluster, self._host(key.namespace))
+            if access is None:
+                return [Pass(Waiting("ClusterNotReady", f"{key} has no address yet"), {}, is_seen=False)] * len(inside)
+            address = access.bootstrap_servers
+            async with self._connect(address, access.properties) as broker:
+                if isinstance(inside[0][1], User):
+                    return await self._user_passes(inside, broker, cluster)
+                return await self._topic_passes(inside, broker, cluster)
+        except EXPECTED_ERRORS as error:
+            return [Pass(verdict_of(error, f"reach the brokers at {address}"), {}, is_seen=False)] * len(inside)
+
+    async def _cluster(self, key: ObjectKey) -> Cluster | Waiting | Refused:
+        """Return the cluster, or why there is none for its members."""
+        if self._namespaces and key.namespace not in self._namespaces:
+            return Refused(
+                NAMESPACE_NOT_WATCHED,
+                f"this operator looks after the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
+                f"{key.namespace} to watchNamespaces of the operator, or refer to a Cluster in one of them",
+            )
+        document = await self._api.get(*key)
+        if document is None or document["metadata"].get("deletionTimestamp"):
+            return Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
+        return Cluster.parse(document)
+
+    async def _topic_passes(
+        self, inside: Sequence[tuple[Document, Member]], broker: BrokerAdmin, cluster: Cluster
+    ) -> Sequence[Pass | Exception]:
+        documents = {member.metadata.key: document for document, member in inside}
+        topics = [member for _, member in inside if isinstance(member, Topic)]
+        asked, going = [it for it in topics if not it.metadata.is_deleting], []
+        for topic in topics:
+            if topic.metadata.is_deleting:
+                going.append(DeletedTopic(topic, heir(topic, self._claimants(topic, cluster))))
+
+        async def keep(topic: Topic, outcome: Pass) -> None:
+            await self._statuses.write(documents[topic.metadata.key], outcome)
+
+        made = await reconcile_topics(
+            [AskedTopic(topic, older_claim(topic, self._claimants(topic, cluster))) for topic in asked],
+            broker,
+            brokers=cluster.broker_ids,
+            keep=keep,
+        )
+        deleted = await delete_topics(going, broker)
+        found = dict(
+            zip([it.metadata.key for it in (*asked, *(it.topic for it in going))], [*made, *deleted], strict=True)
+        )
+        return [found[topic.metadata.key] for topic in topics]
+
+    async def _user_passes(
+        self, inside: Sequence[tuple[Document, Member]], broker: BrokerAdmin, cluster: Cluster
+    ) -> Sequence[Pass | Exception]:
+        users = [(document, member) for document, member in inside if isinstance(member, User)]
+        described = await broker.describe_users({user.name for _, user in users})
+        return await together(
+            self._user_pass(document, user, described[user.name], broker, cluster) for document, user in users
+        )
+
+    async def _user_pass(
+        self, document: Document, user: User, description: UserDescription, broker: BrokerAdmin, cluster: Cluster
+    ) -> Pass:
+        claimants, secrets = self._claimants(user, cluster), self._secret_store(user.metadata.namespace)
+        if user.metadata.is_deleting:
+            return await delete_user(user, broker, secrets, heir=heir(user, claimants), description=description)
+        if (refusal := reserved(user, cluster.super_users)) is not None:
+            return Pass(refusal, {}, is_seen=False)
+        cluster_secrets = self._secret_store(cluster.metadata.namespace)
+        claimed_by = older_claim(user, claimants)
+        try:
+            access = await client_access(cluster, user.authentication, cluster_secrets)
+        except EXPECTED_ERRORS as error:
+            return Pass(verdict_of(error, f"find the door of user {user.name}"), {}, is_seen=False)
+        if claimed_by is None and user.known_principal is None and not user.is_paused:
+            # Before the first step: who is killed after it must know what has to go with the object.
+            await self._statuses.keep(document, {"principal": user.principal})
+        return await reconcile_user(
+            user,
+            broker,
+            secrets,
+            access,
+            draw=self._draw,
+            now=self._now(),
+            cluster=cluster,
+            cluster_secrets=cluster_secrets,
+            claimed_by=claimed_by,
+            description=description,
+        )
+
+
+def _finalizer(member: Member) -> str:
+    return USER_FINALIZER if isinstance(member, User) else TOPIC_FINALIZER
+
+
+def _not_allowed(member: Member, cluster: Cluster) -> Refused | None:
+    """Return that objects of the member's namespace may not refer to ``cluster``; None when they may."""
+    namespace, key = member.metadata.namespace, cluster.metadata.key
+    if cluster.lets_in(namespace):
+        return None
+    return Refused(
+        NAMESPACE_NOT_ALLOWED,
+        f"{key} lets in nobody of namespace {namespace}; add {namespace} to spec.allowedNamespaces of Cluster "
+        f"{cluster.name} in namespace {key.namespace}",
+    )

@@ -1,0 +1,92 @@
+"""Whether less serves than should: what the condition Degraded says of a Cluster. Pure.
+
+What the operator is at on purpose does not count: the nodes of `Operation.nodes`, nodes that leave, replicas that
+come. A cluster that has not come up yet is not degraded: it has never served.
+"""
+
+from collections.abc import Collection, Mapping, Set
+
+from ottla_operator.model.conditions import Degradation
+from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.view import ClusterView, PartitionView
+
+_SHOWN_MAX = 3
+
+
+def degradation(
+    desired: DesiredCluster,
+    observed: Mapping[str, ObservedNode],
+    view: ClusterView | None,
+    on_purpose: Collection[str],
+) -> Degradation | None:
+    """Return what is less than it should be; None when nothing is.
+
+    Args:
+        desired: the nodes that the spec asks for.
+        observed: nodes as their host sees them, by name.
+        view: what brokers say; None while none answers.
+        on_purpose: the names of the nodes that the operator is at (`Operation.nodes`).
+    """
+    if desired.cluster.initial_controllers:
+        return None
+    down = [
+        node
+        for node in desired.staying
+        if node.name not in on_purpose and _is_down(node, observed.get(node.name), view)
+    ]
+    if view is None and not down and any(name in on_purpose for name in observed):
+        return None
+    if down:
+        return Degradation(
+            "NodesDown", "; ".join(_of_node(node, observed.get(node.name)) for node in down[:_SHOWN_MAX])
+        )
+    if view is None:
+        return Degradation("BrokersUnreachable", "no broker answers")
+    ours = {node.node_id for node in desired.nodes if node.name in on_purpose or node.is_leaving}
+    return _of_quorum(desired, view, ours) or _of_partitions(view, ours)
+
+
+def _is_down(node: DesiredNode, seen: ObservedNode | None, view: ClusterView | None) -> bool:
+    """Tell whether ``node`` has served and does not."""
+    if seen is not None and seen.state is NodeState.READY:
+        return node.is_broker and view is not None and view.brokers.get(node.node_id, False)
+    if view is None or (seen is not None and seen.state is NodeState.UNREADY):
+        return True
+    return node.node_id in view.brokers or any(voter.node_id == node.node_id for voter in view.voters)
+
+
+def _of_node(node: DesiredNode, seen: ObservedNode | None) -> str:
+    if seen is not None and seen.state is NodeState.READY:
+        return f"node {node.name}: the cluster does not hear from it"
+    return f"node {node.name}: {'it is not there' if seen is None else seen.message or seen.state.value}"
+
+
+def _of_quorum(desired: DesiredCluster, view: ClusterView, ours: Set[int]) -> Degradation | None:
+    if view.controller_id < 0:
+        return Degradation("QuorumLost", "the metadata quorum has no leader")
+    wanted = {node.node_id for node in desired.controllers} - ours
+    behind = [str(voter.node_id) for voter in view.voters if not voter.is_caught_up and voter.node_id in wanted]
+    if behind:
+        return Degradation("VotersBehind", f"voters {', '.join(behind)} do not follow the metadata log")
+    return None
+
+
+def _of_partitions(view: ClusterView, ours: Set[int]) -> Degradation | None:
+    for reason, words, found in (
+        ("PartitionsOffline", "have no leader", [it for it in view.partitions if _is_offline(it, ours)]),
+        ("UnderReplicated", "lack replicas in sync", [it for it in view.partitions if _lacks(it, ours)]),
+    ):
+        if found:
+            names = ", ".join(str(it.partition) for it in found[:_SHOWN_MAX])
+            more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+            return Degradation(reason, f"{len(found)} partitions {words}: {names}{more}")
+    return None
+
+
+def _is_offline(partition: PartitionView, ours: Set[int]) -> bool:
+    return partition.leader < 0 and not set(partition.replicas) <= ours
+
+
+def _lacks(partition: PartitionView, ours: Set[int]) -> bool:
+    return bool(partition.lagging - ours - set(partition.adding))

@@ -1,0 +1,39 @@
+"""What the operator has set for a while, and may be there in the end: nothing but cordons of brokers that are gone.
+
+Where the spec asks for a rebalance of new brokers, they have their share then; where it says that they wait, they have
+nothing, and are cordoned.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ottla.metadata.image import MetadataImage
+from ottla_operator.model.scaling import OnScaleUp
+from ottla_operator.reconcile.cordons import CORDONED
+from ottla_operator.simulation.scenarios import Scenario
+
+
+def leftovers(scenario: Scenario, image: MetadataImage) -> Iterator[str]:
+    """Yield, in words, what is left over or not shared out."""
+    wanted, policy = scenario.wanted, scenario.wanted.scaling.policy.on_scale_up
+    waiting = set(map(str, scenario.newcomers)) if policy is OnScaleUp.NONE else set[str]()
+    cordoned: set[str] = set()
+    for resource, values in image.configs.resources.items():
+        left = [key for key in values if "throttled" in key]
+        if CORDONED in values and resource.name in map(str, wanted.broker_ids):
+            cordoned.add(resource.name)
+            left += [CORDONED] if resource.name not in waiting else []
+        if left:
+            yield f"{', '.join(left)} of {resource.name}"
+    if waiting - cordoned:
+        yield f"brokers {sorted(waiting - cordoned)} are to wait, and take part"
+    if policy is OnScaleUp.REBALANCE:
+        held = Counter(
+            node
+            for topic in image.topics.by_id.values()
+            for partition in topic.partitions.values()
+            for node in partition.replicas
+        )
+        counts = [held[node] for node in wanted.broker_ids]
+        if max(counts) - min(counts) > 1:
+            yield f"replicas {dict(held)}, which are not even"

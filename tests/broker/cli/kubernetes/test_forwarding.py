@@ -1,0 +1,89 @@
+"""Brokers that advertise names of pods, reached through kubectl."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.kubernetes.forwarding import target_of
+
+
+@pytest.mark.parametrize(
+    ("host", "target"),
+    [
+        ("demo-bootstrap.default.svc", "service/demo-bootstrap"),
+        ("demo-bootstrap.default.svc.cluster.local", "service/demo-bootstrap"),
+        ("demo-main-0.demo-nodes.default.svc", "pod/demo-main-0"),
+        ("demo-main-0.demo-nodes.default.svc.cluster.local", "pod/demo-main-0"),
+        ("kafka.example.org", None),
+        ("10.0.0.1", None),
+        ("svc", None),
+    ],
+)
+def test_who_is_forwarded_to(host: str, target: str | None) -> None:
+    assert target_of(host) == target
+
+
+def test_record_goes_there_and_back_through_forwards(
+    kubectl_ottla: Any, forwarded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, said = kubectl_ottla("topic", "create", "orders", "-p", "2")
+    assert code == 0, said
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"hello\n"))))
+    code, _, said = kubectl_ottla("produce", "orders")
+    assert code == 0, said
+    assert kubectl_ottla("consume", "orders", "-n", "1")[1] == "hello\n"
+    assert forwarded.forwards()[0] == "service/demo-bootstrap"
+    assert "pod/demo-main-0" in forwarded.forwards(), "brokers are dialled by what they advertise"
+
+
+def test_forwards_end_with_their_command(kubectl_ottla: Any, forwarded: Any) -> None:
+    from ottla.client.connection import ROUTE
+
+    assert kubectl_ottla("topic", "list")[0] == 0
+    assert ROUTE.get() is None
+
+
+def test_pod_that_is_not_there_is_named(kubectl_ottla: Any, forwarded: Any) -> None:
+    (forwarded.root / "addresses" / "service-demo-bootstrap").unlink()
+    code, _, said = kubectl_ottla("topic", "list", "--timeout", "1")
+    assert (code, "service/demo-bootstrap not found" in said) == (ExitCode.TIMEOUT, True)
+
+
+def test_cluster_without_an_address_says_where_to_look(kubectl_ottla: Any, server: Any) -> None:
+    document = server.object("clusters.ottla.dev", "demo")
+    del document["status"]["bootstrapServers"]
+    server.put("clusters.ottla.dev", document)
+    code, _, said = kubectl_ottla("topic", "list")
+    assert (code, "kubectl ottla status" in said) == (ExitCode.ERROR, True)
+
+
+def test_user_comes_in_by_its_secret(kubectl_ottla: Any, forwarded: Any) -> None:
+    properties = "security.protocol=PLAINTEXT\n"
+    forwarded.secret(
+        "alice", **{"bootstrap-servers": "demo-bootstrap.default.svc:9092", "client_properties": properties}
+    )
+    assert kubectl_ottla("--user", "alice", "topic", "list")[0] == 0
+
+
+def test_secret_of_nobody_is_refused(kubectl_ottla: Any, forwarded: Any) -> None:
+    forwarded.secret("other", password="x")
+    code, _, said = kubectl_ottla("--user", "other", "topic", "list")
+    assert (code, "not that of a User" in said) == (ExitCode.ERROR, True)
+
+
+def test_locked_cluster_is_entered_as_the_operator(kubectl_ottla: Any, forwarded: Any) -> None:
+    document = forwarded.object("clusters.ottla.dev", "demo")
+    document["spec"]["tls"] = {}
+    forwarded.put("clusters.ottla.dev", document)
+    forwarded.secret("demo-operator", client_properties="security.protocol=NONSENSE\n")
+    code, _, said = kubectl_ottla("topic", "list")
+    assert (code, "NONSENSE" in said) == (ExitCode.ERROR, True), "its properties are what is used"
+
+
+def test_help_asks_nobody(kubectl_ottla: Any, server: Any) -> None:
+    for command in ("topic", "status", "consume"):
+        assert kubectl_ottla(command, "--help")[0] == 0
+    assert server.said == []

@@ -1,0 +1,78 @@
+"""``kubectl ottla rebalance``."""
+
+from typing import Any
+
+import pytest
+
+from ottla.cli.exit_codes import ExitCode
+from ottla.cli.kubernetes import rebalance
+
+CLUSTERS = "clusters.ottla.dev"
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "_PLAN_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(rebalance, "_LOOK_INTERVAL_S", 0.01)
+
+
+def stored(server: Any, **record: str) -> None:
+    document = server.object(CLUSTERS, "demo")
+    document["status"]["rebalance"] = record
+    server.put(CLUSTERS, document)
+
+
+def annotation(server: Any) -> Any:
+    return server.object(CLUSTERS, "demo")["metadata"].get("annotations", {}).get("ottla.dev/rebalance")
+
+
+def test_plan_is_asked_for_and_shown(kubectl_ottla: Any, server: Any) -> None:
+    (server.root / "PLANS").touch()
+    server.put(
+        "configmap",
+        {"metadata": {"name": "demo-rebalance"}, "data": {"summary.txt": "r1: 2 moves\n", "brokers.txt": "0 has 4\n"}},
+    )
+    code, shown, said = kubectl_ottla("rebalance")
+    assert (code, shown) == (0, "r1: 2 moves\n0 has 4\n")
+    assert "--execute r1" in said
+    assert annotation(server).startswith("plan ")
+
+
+def test_plan_that_nobody_makes_is_told(kubectl_ottla: Any) -> None:
+    code, _, said = kubectl_ottla("rebalance")
+    assert (code, "there is no plan" in said) == (ExitCode.UNHEALTHY, True)
+
+
+def test_plan_is_carried_out_by_its_id(kubectl_ottla: Any, server: Any) -> None:
+    stored(server, id="r1", phase="Done")
+    code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
+    assert (code, annotation(server)) == (0, "r1")
+    assert "plan r1 is carried out" in said
+
+
+def test_plan_need_not_be_waited_for(kubectl_ottla: Any, server: Any) -> None:
+    stored(server, id="r1", phase="Proposed")
+    assert kubectl_ottla("rebalance", "--execute", "r1", "--no-wait")[0] == 0
+    assert annotation(server) == "r1"
+
+
+def test_plan_that_does_not_fit_any_more(kubectl_ottla: Any, server: Any) -> None:
+    stored(server, id="r1", phase="Stale", message="topic orders is gone")
+    code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
+    assert (code, "topic orders is gone" in said) == (ExitCode.UNHEALTHY, True)
+
+
+def test_plan_that_is_not_there(kubectl_ottla: Any, server: Any) -> None:
+    assert kubectl_ottla("rebalance", "--execute", "r2")[0] == ExitCode.NOT_FOUND
+    assert annotation(server) is None
+
+
+def test_moves_are_stopped(kubectl_ottla: Any, server: Any) -> None:
+    stored(server, id="r1", phase="Running")
+    kubectl_ottla("rebalance", "--execute", "r1", "--no-wait")
+    assert kubectl_ottla("rebalance", "--stop")[0] == 0
+    assert annotation(server) is None
+
+
+def test_stop_is_no_plan(kubectl_ottla: Any) -> None:
+    assert kubectl_ottla("rebalance", "--stop", "--execute", "r1")[0] == ExitCode.USAGE

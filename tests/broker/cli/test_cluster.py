@@ -1,0 +1,72 @@
+"""`ottla cluster rebalance` against one node: what is planned, what does not fit any more, and what is wrong usage."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.client.admin import AdminClient
+from ottla.client.rebalance_plan import Move, moves_json
+from ottla.types import TopicPartition
+
+
+def written(tmp_path: Path, *moves: Move) -> str:
+    file = tmp_path / "moves.json"
+    file.write_text(moves_json(moves))
+    return str(file)
+
+
+def test_one_broker_has_nothing_to_even_out(ottla: Any, topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "moves.json"
+
+    planned = ottla("cluster", "rebalance", "--plan", str(file))
+    made = ottla("cluster", "rebalance", "--execute", str(file), "--yes")
+
+    assert (planned.code, "nothing has to move" in planned.err) == (0, True)
+    assert json.loads(file.read_text())["partitions"] == []
+    assert (made.code, "nothing has to move" in made.err) == (0, True)
+
+
+def test_plan_can_be_only_looked_at(ottla: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert ottla("cluster", "rebalance", "--plan", "-").code == 0
+    assert list(tmp_path.glob("*")) == []
+
+
+def test_plan_that_does_not_fit_any_more_is_not_begun(ottla: Any, topic: str, tmp_path: Path) -> None:
+    file = written(tmp_path, Move(TopicPartition(topic, 0), (7,), (1,)), Move(TopicPartition(topic, 1), (7,), (8,)))
+
+    ran = ottla("cluster", "rebalance", "--execute", file, "--yes")
+
+    assert ran.code == 10
+    assert f"{topic}-1 is on 1 now, and was on 7; make another one with --plan" in ran.err
+
+
+def test_what_is_left_moves_by_a_hundred_and_under_the_throttle(
+    ottla: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ottla("topic", "create", "many", "-p", "150", "--if-not-exists").code == 0
+    begun: list[int] = []
+
+    async def take(_: Any, targets: dict[TopicPartition, Any], **__: Any) -> dict[TopicPartition, Any]:
+        begun.append(len(targets))
+        return {}
+
+    monkeypatch.setattr(AdminClient, "alter_partition_reassignments", take)
+    file = written(tmp_path, *(Move(TopicPartition("many", number), (1,), (1, 1)) for number in range(150)))
+
+    ran = ottla("cluster", "rebalance", "--execute", file, "--throttle", "1000", "--yes")
+
+    assert (ran.code, begun) == (0, [100, 50])
+    assert "150 partition(s) have moved" in ran.err
+    assert "throttle of many lifted" in ran.err
+    assert "throttled" not in ottla("topic", "describe", "many", "-o", "json").out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--plan", "a", "--execute", __file__], ["--execute", __file__]], ids=["none", "both", "no-plan"]
+)
+def test_wrong_usage(ottla: Any, arguments: list[str]) -> None:
+    assert ottla("cluster", "rebalance", *arguments).code == 2

@@ -1,0 +1,187 @@
+"""A real Kubernetes fails: machines, disks, images and operators, and nothing that was acknowledged is lost."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+CLUSTER: Document = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "Cluster",
+    "metadata": {"name": "demo"},
+    "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
+}
+TOPIC: Document = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "Topic",
+    "metadata": {"name": "ledger"},
+    "spec": {
+        "clusterRef": {"name": "demo"},
+        "partitions": 6,
+        "replicationFactor": 3,
+        "config": {"min.insync.replicas": "2"},
+    },
+}
+MACHINE_LOST_S = 240
+"""Longer than Kubernetes takes to give a machine up."""
+
+
+class Tried:
+    """The cluster `demo` of three nodes that are both, and its topic `ledger`."""
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+    def ask(self, *arguments: str) -> Any:
+        return json.loads(self.namespace.ottla(*arguments, "-b", "demo-bootstrap:9092", "-o", "json"))
+
+    def voters(self) -> dict[int, str]:
+        """Return the directories of the voters by node id."""
+        replicas = self.ask("quorum", "describe")["replicas"]
+        return {it["nodeId"]: it["directoryId"] for it in replicas if it["role"] != "observer"}
+
+    def lagging(self) -> list[Document]:
+        """Return the partitions of the ledger that lack a replica in sync."""
+        listed = self.ask("topic", "describe", "ledger")
+        described = listed[0] if isinstance(listed, list) else listed
+        return [it for it in described["partitions"] if len(it["isr"]) < 3]
+
+    def wait_whole(self, *pods: str) -> None:
+        """Wait until the named pods were replaced, every node serves, and every partition is on all of them."""
+        for name in pods:
+            self.namespace.wait_for("create", f"pod/{name}")
+        self.namespace.wait_ready(*(f"pod/{name}" for name in self.namespace.pods()))
+        self.namespace.eventually(
+            lambda: self.namespace.condition("cluster.ottla.dev", "demo")["status"] == "True" and not self.lagging(),
+            "the cluster is whole again",
+            timeout_s=MACHINE_LOST_S,
+        )
+
+
+@pytest.fixture(scope="module")
+def tried(namespace: Any) -> Tried:
+    namespace.apply(CLUSTER, TOPIC)
+    namespace.start_client()
+    namespace.wait_ready("cluster.ottla.dev/demo", "topic.ottla.dev/ledger")
+    return Tried(namespace)
+
+
+@pytest.fixture
+def book(tried: Tried, ledger: Callable[..., Any]) -> Iterator[Any]:
+    """A ledger that is kept while the test runs; what it found is looked at when the test has ended well."""
+    kept = ledger(tried.namespace, "ledger")
+    yield kept
+    kept.check()
+
+
+def kubectl(*arguments: str) -> str:
+    done = subprocess.run(("kubectl", *arguments), capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def machine_of(tried: Tried) -> Callable[[str], str]:
+    return lambda pod: str(tried.namespace.get("pod", pod)["spec"]["nodeName"])
+
+
+@pytest.fixture
+def machine_of_nobody_else(tried: Tried, book: Any, machine_of: Callable[[str], str]) -> tuple[str, str]:
+    """A node's pod and its machine, which runs no client of the tests."""
+    taken = {machine_of(pod) for pod in (book.pod, "client")}
+    found = {name: machine for name in tried.namespace.pods() if (machine := machine_of(name)) not in taken}
+    if not found:
+        pytest.skip("every machine runs a client of the tests")
+    return max(found.items())
+
+
+def test_lost_disk_is_filled_again_and_its_controller_votes_anew(tried: Tried, book: Any) -> None:
+    before, lives = tried.voters(), tried.namespace.lives()
+    tried.namespace.kubectl("delete", "pvc", "data-demo-main-1", "--wait=false")
+    tried.namespace.kubectl("delete", "pod", "demo-main-1", "--force", "--grace-period=0")
+    tried.namespace.eventually(lambda: tried.voters().get(1, before[1]) != before[1], "node 1 votes with its new disk")
+    tried.wait_whole("demo-main-1")
+
+    after = tried.voters()
+    assert after.keys() == before.keys()
+    assert [after[node] for node in (0, 2)] == [before[node] for node in (0, 2)]
+    assert [tried.namespace.lives()[f"demo-main-{node}"] == lives[f"demo-main-{node}"] for node in range(3)] == [
+        True,
+        False,
+        True,
+    ], "nobody else was restarted"
+
+
+def test_drained_machine_takes_one_node_down_and_it_comes_up_elsewhere(
+    tried: Tried, machine_of_nobody_else: tuple[str, str], watch_pods: Callable[..., Any]
+) -> None:
+    name, machine = machine_of_nobody_else
+    with watch_pods(tried.namespace) as watch:
+        kubectl("drain", machine, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s")
+        try:
+            tried.wait_whole(name)
+            assert tried.namespace.get("pod", name)["spec"]["nodeName"] != machine
+        finally:
+            kubectl("uncordon", machine)
+
+    assert watch.deleted == [name]
+    assert watch.down_most == 1, watch.history
+
+
+def test_all_nodes_that_are_killed_at_once_come_back_with_everything(tried: Tried, book: Any) -> None:
+    names = sorted(tried.namespace.pods())
+    before = tried.namespace.lives()
+    tried.namespace.kubectl("delete", "pods", *names, "--force", "--grace-period=0")
+    tried.wait_whole(*names)
+
+    after = tried.namespace.lives()
+    assert all(after[name][0] != before[name][0] for name in names)
+
+
+def test_image_that_is_not_there_stops_one_node_and_no_other(
+    tried: Tried, book: Any, watch_pods: Callable[..., Any]
+) -> None:
+    before = tried.namespace.lives()
+    with watch_pods(tried.namespace) as watch:
+        tried.namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": "ottla/broker:none"}})
+        tried.namespace.eventually(
+            lambda: tried.namespace.condition("cluster.ottla.dev", "demo")["reason"] == "RollHalted",
+            "the roll is halted",
+        )
+        said = tried.namespace.condition("cluster.ottla.dev", "demo")
+        (victim,) = set(watch.deleted)
+        tried.namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": None}})
+        tried.wait_whole()
+
+    assert said["status"] == "False"
+    assert victim in said["message"]
+    assert "ImagePull" in said["message"]
+    assert "kubectl ottla undo" in said["message"]
+    assert set(watch.deleted) == {victim}
+    assert watch.down_most == 1, watch.history
+    after = tried.namespace.lives()
+    assert {name for name in before if after[name] != before[name]} == {victim}
+
+
+@pytest.mark.skipif("OTTLA_E2E_MACHINE" not in os.environ, reason="needs a command that ends and starts machines")
+def test_machine_that_is_lost_comes_back_with_its_node(
+    tried: Tried, machine_of_nobody_else: tuple[str, str], watch_pods: Callable[..., Any]
+) -> None:
+    name, machine = machine_of_nobody_else
+    command = os.environ["OTTLA_E2E_MACHINE"]
+    before = tried.namespace.lives()
+    subprocess.run((command, "kill", machine), check=True, timeout=60)
+    try:
+        tried.namespace.wait_for("condition=Ready=False", "cluster.ottla.dev/demo", timeout_s=MACHINE_LOST_S)
+        tried.namespace.eventually(lambda: len(tried.lagging()) == 6, "brokers do without the node")
+    finally:
+        subprocess.run((command, "start", machine), check=True, timeout=60)
+    kubectl("wait", "--for=condition=Ready", f"node/{machine}", "--timeout=120s")
+    tried.wait_whole(name)
+
+    after = tried.namespace.lives()
+    assert {other for other in before if after[other] != before[other]} <= {name}

@@ -1,0 +1,156 @@
+"""What is around the pods of a Cluster: clients from outside, machines that are drained, network policies."""
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+
+INSIDE: Document = {"name": "inside", "port": 9094}
+PORTS: Document = {
+    "name": "ports",
+    "port": 9095,
+    "tls": True,
+    "authentication": {"type": "scram-sha-512"},
+    "type": "nodeport",
+}
+BALANCERS: Document = {"name": "balancers", "port": 9096, "tls": True, "type": "loadbalancer"}
+BALANCED = ("demo-balancers-bootstrap", *(f"demo-main-{number}-balancers" for number in range(3)))
+TOPIC: Document = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "Topic",
+    "metadata": {"name": "ledger"},
+    "spec": {"clusterRef": {"name": "demo"}, "partitions": 6, "replicationFactor": 3},
+}
+ALICE: Document = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "User",
+    "metadata": {"name": "alice"},
+    "spec": {"clusterRef": {"name": "demo"}, "authentication": {"type": "scram-sha-512"}},
+}
+
+
+def cluster(*listeners: Document, **more: Any) -> Document:
+    pools = [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]
+    spec = {"tls": {}, "listeners": list(listeners), "pools": pools, **more}
+    return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": "demo"}, "spec": spec}
+
+
+class Outside:
+    """A cluster in the module's namespace, and a client that is no pod: this process."""
+
+    def __init__(self, namespace: Any, folder: Path) -> None:
+        self.namespace = namespace
+        self._file = folder / "alice.properties"
+
+    def become(self, *listeners: Document, **more: Any) -> None:
+        self.namespace.apply(cluster(*listeners, **more))
+        self.namespace.wait_ready("cluster.ottla.dev/demo")
+
+    def ottla(self, *arguments: str, text: str = "") -> str:
+        """Run the ottla command as alice, by the addresses of machines."""
+        secret = self.namespace.get("secret", "alice")["data"]["client.properties"]
+        self._file.write_bytes(base64.b64decode(secret))
+        command = [sys.executable, "-m", "ottla", *arguments, "--command-config", str(self._file)]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lives(self) -> dict[str, str]:
+        found = json.loads(self.namespace.kubectl("get", "pods", "-l", "ottla.dev/cluster=demo", "-o", "json"))
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found["items"]}
+
+    def machine(self, pod: str) -> str:
+        name: str = self.namespace.get("pod", pod)["spec"]["nodeName"]
+        return name
+
+    def addresses(self) -> dict[str, str]:
+        listeners = self.namespace.get("cluster.ottla.dev", "demo")["status"]["listeners"]
+        return {it["name"]: it["bootstrapServers"] for it in listeners}
+
+    def port(self, service: str) -> int:
+        port: int = self.namespace.get("service", service)["spec"]["ports"][0]["nodePort"]
+        return port
+
+
+@pytest.fixture(scope="module")
+def outside(namespace: Any, tmp_path_factory: pytest.TempPathFactory) -> Outside:
+    found = Outside(namespace, tmp_path_factory.mktemp("outside"))
+    found.become(INSIDE, PORTS)
+    namespace.apply(TOPIC, ALICE)
+    namespace.wait_ready("topic.ottla.dev/ledger", "user.ottla.dev/alice")
+    return found
+
+
+def test_client_outside_reaches_every_broker(outside: Outside) -> None:
+    """Records go to six partitions, which all three brokers lead."""
+    records = [f"outside-{number}" for number in range(60)]
+
+    outside.ottla("produce", "ledger", text="\n".join(records) + "\n")
+
+    assert set(records) <= set(outside.ottla("consume", "ledger", "-O", ":end").split())
+    assert outside.addresses()["ports"].rpartition(":")[2] == str(outside.port("demo-ports-bootstrap"))
+
+
+def test_service_that_somebody_removed_has_its_port_again_and_no_pod_is_restarted(outside: Outside) -> None:
+    before, lives = outside.port("demo-main-1-ports"), outside.lives()
+    outside.namespace.kubectl("delete", "service", "demo-main-1-ports")
+
+    # Another spec makes the operator look at once.
+    outside.become(INSIDE, PORTS, networkPolicy={})
+
+    assert outside.port("demo-main-1-ports") == before
+    assert outside.namespace.names("networkpolicies") == {"networkpolicy.networking.k8s.io/demo"}
+    assert outside.lives() == lives
+
+
+def test_machines_are_drained_one_after_the_other_and_nothing_is_lost(outside: Outside) -> None:
+    records = [f"drained-{number}" for number in range(60)]
+    outside.ottla("produce", "ledger", text="\n".join(records) + "\n")
+    for pod in sorted(outside.lives()):
+        machine, before = outside.machine(pod), outside.lives()[pod]
+        try:
+            outside.namespace.kubectl(
+                *("drain", machine, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"),
+                "--pod-selector=ottla.dev/cluster=demo",
+            )
+        finally:
+            outside.namespace.kubectl("uncordon", machine)
+        assert outside.lives().get(pod) != before
+    # The budget opens when everybody has caught up, and Ready is said after it.
+    outside.namespace.wait_for("jsonpath={.spec.maxUnavailable}=1", "poddisruptionbudget/demo")
+    outside.namespace.wait_ready("cluster.ottla.dev/demo")
+
+    assert set(records) <= set(outside.ottla("consume", "ledger", "-O", ":end").split())
+
+
+def test_load_balancers_are_waited_for_by_name_while_others_are_served(outside: Outside) -> None:
+    outside.namespace.apply(cluster(INSIDE, PORTS, BALANCERS))
+    outside.namespace.wait_for(
+        'jsonpath={.status.conditions[?(@.type=="Ready")].reason}=AddressUnknown', "cluster.ottla.dev/demo"
+    )
+    said = outside.namespace.condition("cluster.ottla.dev", "demo")["message"]
+    outside.ottla("produce", "ledger", text="meanwhile\n")
+
+    for number, service in enumerate(BALANCED):
+        status = {"status": {"loadBalancer": {"ingress": [{"ip": f"192.0.2.{number}"}]}}}
+        outside.namespace.kubectl("patch", "service", service, "--subresource=status", "-p", json.dumps(status))
+    outside.namespace.wait_ready("cluster.ottla.dev/demo")
+
+    assert "Service demo-balancers-bootstrap" in said
+    assert outside.addresses()["balancers"] == "192.0.2.0:9096"
+    assert "meanwhile" in outside.ottla("consume", "ledger", "-O", ":end").split()
+
+
+def test_listener_takes_its_services_with_it(outside: Outside) -> None:
+    outside.become(INSIDE, PORTS)
+
+    services = outside.namespace.names("services", "ottla.dev/cluster=demo")
+    assert not [name for name in services if "balancers" in name]
+    assert "balancers" not in outside.addresses()
+    assert outside.namespace.names("networkpolicies") == set()

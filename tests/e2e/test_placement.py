@@ -1,0 +1,209 @@
+"""Where nodes run and what they keep, on real machines in zones: racks, growing and further volumes, and leaving.
+
+Three worker nodes in zone-1 to zone-3; the default StorageClass can grow, and its volumes follow their pods.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+BOOTSTRAP = "demo-bootstrap:9092"
+ZONE = "topology.kubernetes.io/zone"
+SETTLE_S = 240
+
+
+class Placed:
+    """The cluster `demo` of three nodes in the module's namespace."""
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+        self.spec: Document = {
+            "rack": {"topologyKey": ZONE},
+            "pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}],
+        }
+
+    def ask(self, **spec: Any) -> None:
+        self.spec |= spec
+        metadata = {"name": "demo"}
+        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": metadata, "spec": self.spec})
+
+    def ask_pool(self, **pool: Any) -> None:
+        self.ask(pools=[{**self.spec["pools"][0], **pool}])
+
+    def until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Wait until the Cluster is ready as it was asked for last, and ``is_so``."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            found = self.namespace.get("cluster.ottla.dev", "demo")
+            ready = next(
+                (it for it in found.get("status", {}).get("conditions", []) if it["type"] == "Ready"),
+                {"status": "Unknown"},
+            )
+            is_current = ready.get("observedGeneration") == found["metadata"]["generation"]
+            if ready["status"] == "True" and is_current and is_so():
+                return
+            if time.monotonic() > deadline:
+                pytest.fail(f"{what} did not come: {ready}")
+            time.sleep(1)
+
+    def until_stalled(self, word: str) -> None:
+        """Wait until the Cluster says that it cannot become as it was asked for last, for a reason with ``word``."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            found = self.namespace.get("cluster.ottla.dev", "demo")
+            said = [it for it in found["status"]["conditions"] if it["type"] == "Stalled" and it["status"] == "True"]
+            if any(word in it["message"] for it in said):
+                return
+            if time.monotonic() > deadline:
+                pytest.fail(f"nobody said {word}: {found['status']['conditions']}")
+            time.sleep(1)
+
+    def pods(self) -> dict[str, Document]:
+        listed = json.loads(self.namespace.kubectl("get", "pods", "-l", "ottla.dev/cluster=demo", "-o", "json"))
+        return {it["metadata"]["name"]: it for it in listed["items"]}
+
+    def pod_ids(self) -> dict[str, str]:
+        return {name: it["metadata"]["uid"] for name, it in self.pods().items()}
+
+    def machines(self) -> dict[str, str]:
+        return {name: it["spec"]["nodeName"] for name, it in self.pods().items()}
+
+    def capacities(self) -> dict[str, str]:
+        listed = json.loads(self.namespace.kubectl("get", "pvc", "-l", "ottla.dev/cluster=demo", "-o", "json"))
+        return {
+            it["metadata"]["name"]: it.get("status", {}).get("capacity", {}).get("storage", "")
+            for it in listed["items"]
+        }
+
+    def produce(self, *values: str) -> None:
+        self.namespace.ottla("produce", "ledger", "-b", BOOTSTRAP, text="".join(f"{value}\n" for value in values))
+
+    def consume(self) -> list[str]:
+        return sorted(self.namespace.ottla("consume", "ledger", "-b", BOOTSTRAP, "-O", ":end").splitlines())
+
+
+@pytest.fixture(scope="module")
+def placed(namespace: Any) -> Placed:
+    cluster = Placed(namespace)
+    cluster.ask()
+    namespace.start_client()
+    namespace.wait_ready("cluster.ottla.dev/demo")
+    topic = {"clusterRef": {"name": "demo"}, "partitions": 3, "replicationFactor": 3}
+    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": "ledger"}, "spec": topic})
+    namespace.wait_ready("topic.ottla.dev/ledger")
+    cluster.produce("first")
+    return cluster
+
+
+def zone_of(namespace: Any, machine: str) -> str:
+    zone: str = namespace.get("node", machine)["metadata"]["labels"][ZONE]
+    return zone
+
+
+def test_nodes_are_spread_and_have_the_racks_of_their_machines(placed: Placed) -> None:
+    machines = placed.machines()
+    listed = json.loads(placed.namespace.ottla("broker", "list", "-b", BOOTSTRAP, "-o", "json"))
+
+    assert len(set(machines.values())) == 3
+    racks = {name: zone_of(placed.namespace, machine) for name, machine in machines.items()}
+    assert {f"demo-main-{it['id']}": it["rack"] for it in listed} == racks
+    assert len(set(racks.values())) == 3
+
+
+def test_volumes_grow_under_running_nodes(placed: Placed) -> None:
+    pods = placed.pod_ids()
+    placed.ask_pool(storage={"size": "2Gi"})
+
+    placed.until(lambda: set(placed.capacities().values()) == {"2Gi"}, "larger volumes")
+
+    assert placed.pod_ids() == pods
+    template = placed.namespace.get("statefulset", "demo-main")["spec"]["volumeClaimTemplates"][0]
+    assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
+
+
+def test_disk_is_added_and_keeps_records(placed: Placed) -> None:
+    placed.ask_pool(storage={"size": "2Gi", "volumes": [{"name": "d1", "size": "1Gi"}]})
+
+    placed.until(lambda: len(placed.capacities()) == 6, "further volumes")
+    placed.produce("on two disks")
+
+    volumes = {
+        name: {it["name"] for it in pod["spec"]["volumes"] if "persistentVolumeClaim" in it}
+        for name, pod in placed.pods().items()
+    }
+    assert volumes == {f"demo-main-{number}": {"data", "d1"} for number in range(3)}
+    assert "first" in placed.consume()
+    assert "on two disks" in placed.consume()
+
+
+def test_controller_that_lost_its_disk_comes_back_as_a_new_voter(placed: Placed) -> None:
+    def votes_as() -> list[str]:
+        found = json.loads(placed.namespace.ottla("quorum", "describe", "-b", BOOTSTRAP, "-o", "json"))["replicas"]
+        return [it["directoryId"] for it in found if it["nodeId"] == 2 and it["role"] != "observer"]
+
+    before, pod = votes_as(), placed.pod_ids()["demo-main-2"]
+    placed.namespace.kubectl("delete", "pvc", "data-demo-main-2", "--wait=false")
+    placed.namespace.kubectl("delete", "pod", "demo-main-2")
+
+    placed.until(
+        lambda: placed.pod_ids().get("demo-main-2") not in (None, pod) and votes_as() not in ([], before),
+        "another voter",
+    )
+
+    assert "first" in placed.consume()
+
+
+@pytest.mark.parametrize(
+    ("template", "word"),
+    [
+        pytest.param({"tolerations": [{"key": "a", "operator": "Perhaps"}]}, "Perhaps", id="wrong-value"),
+        pytest.param({"affinity": {"nodeAfinity": {}}}, "nodeAfinity", id="unknown-field"),
+    ],
+)
+def test_template_that_kubernetes_refuses_is_a_reason_and_restarts_nobody(
+    placed: Placed, template: Document, word: str
+) -> None:
+    pods = placed.pod_ids()
+    placed.ask_pool(template=template)
+
+    placed.until_stalled(word)
+
+    placed.ask_pool(template={})
+    placed.until(lambda: True, "the former template")
+    assert placed.pod_ids() == pods
+
+
+def test_volume_of_a_node_that_has_left_goes_where_the_spec_says_so(placed: Placed) -> None:
+    main = placed.spec["pools"][0]
+    more = {"name": "more", "nodes": 1, "roles": ["broker"], "firstNodeId": 10}
+    more["storage"] = {"size": "1Gi", "onScaleDown": "Delete"}
+    placed.ask(pools=[main, more])
+    placed.until(lambda: "data-demo-more-0" in placed.capacities(), "one more broker")
+    placed.ask(pools=[main, {**more, "nodes": 0}])
+
+    placed.until(lambda: "data-demo-more-0" not in placed.capacities(), "one broker less")
+
+    assert set(placed.capacities()) == {f"{disk}-demo-main-{n}" for disk in ("data", "d1") for n in range(3)}
+    assert "first" in placed.consume()
+
+
+def test_volumes_go_with_the_cluster_where_the_spec_says_so(placed: Placed) -> None:
+    def owned() -> list[bool]:
+        listed = json.loads(placed.namespace.kubectl("get", "pvc", "-l", "ottla.dev/cluster=demo", "-o", "json"))
+        return [bool(it["metadata"].get("ownerReferences")) for it in listed["items"]]
+
+    placed.ask(deletionPolicy="Delete")
+    placed.until(lambda: owned() == [True] * 6, "owners")
+    placed.ask(deletionPolicy="Retain")
+    placed.until(lambda: owned() == [False] * 6, "nobody's volumes")
+    placed.ask(deletionPolicy="Delete")
+    placed.until(lambda: owned() == [True] * 6, "owners again")
+    placed.namespace.kubectl("delete", "cluster.ottla.dev", "demo")
+
+    placed.namespace.kubectl("wait", "--for=delete", "pvc", "-l", "ottla.dev/cluster=demo", "--timeout=180s")
+
+    assert placed.capacities() == {}

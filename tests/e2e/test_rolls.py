@@ -1,0 +1,156 @@
+"""Restarts on Kubernetes under load: one pod at a time, nothing lost, and everybody leads again afterwards.
+
+And none where only the operator becomes another.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+PARTITIONS = 6
+CLUSTER: Document = {
+    "apiVersion": "ottla.dev/v1",
+    "kind": "Cluster",
+    "metadata": {"name": "demo"},
+    "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
+}
+PODS = {"demo-main-0", "demo-main-1", "demo-main-2"}
+
+
+class Rolled:
+    """The cluster `demo` of three nodes that are both, in the module's namespace."""
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+    def add_topic(self, name: str) -> None:
+        spec = {
+            "clusterRef": {"name": "demo"},
+            "partitions": PARTITIONS,
+            "replicationFactor": 3,
+            "config": {"min.insync.replicas": "2"},
+        }
+        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": name}, "spec": spec})
+        self.namespace.wait_ready(f"topic.ottla.dev/{name}")
+
+    def configure(self, **config: str | None) -> None:
+        """Change configs, or take them out of the spec; the operator has begun with it when this returns."""
+        named = {key.replace("_", "."): value for key, value in config.items()}
+        self.namespace.change("cluster.ottla.dev", "demo", {"spec": {"config": named}})
+
+    def wait_settled(self, *pods: str) -> None:
+        self.namespace.wait_ready("cluster.ottla.dev/demo", *(f"pod/{name}" for name in pods))
+
+    def ask(self, *arguments: str) -> Any:
+        return json.loads(self.namespace.ottla(*arguments, "-b", "demo-bootstrap:9092", "-o", "json"))
+
+    def revisions(self) -> set[str]:
+        return {pod["metadata"]["annotations"]["ottla.dev/revision"] for pod in self.namespace.pods().values()}
+
+    def leaders_away(self, topic: str) -> list[Document]:
+        """Return the partitions that somebody else leads than they prefer, or that lack a replica in sync."""
+        listed = self.ask("topic", "describe", topic)
+        described = listed[0] if isinstance(listed, list) else listed
+        return [
+            it
+            for it in described["partitions"]
+            if it["leader"] != it["replicas"][0] or sorted(it["isr"]) != sorted(it["replicas"])
+        ]
+
+
+@pytest.fixture(scope="module")
+def rolled(namespace: Any) -> Rolled:
+    namespace.apply(CLUSTER)
+    namespace.start_client()
+    namespace.wait_ready("cluster.ottla.dev/demo")
+    return Rolled(namespace)
+
+
+def test_roll_under_load_loses_nothing(
+    rolled: Rolled, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
+) -> None:
+    rolled.add_topic("rolling")
+    before, book = rolled.namespace.lives(), ledger(rolled.namespace, "rolling")
+    active = rolled.ask("quorum", "describe")["leaderId"]
+    with watch_pods(rolled.namespace) as watch:
+        rolled.configure(num_partitions="2")
+        rolled.wait_settled()
+    book.check()
+
+    assert sorted(watch.deleted) == sorted(PODS), "each pod was restarted, once"
+    assert watch.deleted[-1] == f"demo-main-{active}", "the active controller is the last one"
+    assert watch.down_most == 1, watch.history
+    after = rolled.namespace.lives()
+    assert all(after[name][0] != before[name][0] for name in PODS)
+    assert {restarts for _, restarts in after.values()} == {0}, "no container ended by itself"
+    assert rolled.leaders_away("rolling") == []
+
+
+def test_roll_goes_on_where_a_killed_operator_was(
+    rolled: Rolled, operator: Any, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
+) -> None:
+    rolled.add_topic("orphaned")
+    book = ledger(rolled.namespace, "orphaned")
+    with watch_pods(rolled.namespace) as watch:
+        rolled.configure(num_partitions="3")
+        rolled.namespace.eventually(lambda: watch.deleted, "a first pod is restarted")
+        operator.kill()
+        rolled.namespace.eventually(lambda: len(set(watch.deleted)) == len(PODS), "the others are restarted, too")
+        rolled.wait_settled()
+    book.check()
+
+    assert sorted(watch.deleted) == sorted(PODS), "nobody was restarted twice"
+    assert watch.down_most == 1, watch.history
+    assert rolled.leaders_away("orphaned") == []
+
+
+def test_change_that_is_taken_back_restarts_only_who_has_it(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
+    before, config = rolled.revisions(), rolled.namespace.get("cluster.ottla.dev", "demo")["spec"].get("config", {})
+    with watch_pods(rolled.namespace) as watch:
+        rolled.configure(num_partitions="4")
+        rolled.namespace.eventually(lambda: rolled.revisions() - before, "a first pod has the new configuration")
+        rolled.configure(num_partitions=config.get("num.partitions"))
+        rolled.wait_settled()
+
+    assert len({name for _, name, _ in watch.history}) == 1, watch.history
+    assert rolled.revisions() == before
+
+
+def test_operator_of_another_release_changes_no_pod(
+    rolled: Rolled, operator: Any, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
+) -> None:
+    namespace = rolled.namespace
+    image = namespace.get("cluster.ottla.dev", "demo")["status"]["image"]
+    namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": image}})
+    rolled.add_topic("upgraded")
+    user = {"clusterRef": {"name": "demo"}, "authentication": {"type": "scram-sha-512"}}
+    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "User", "metadata": {"name": "alice"}, "spec": user})
+    namespace.wait_ready("user.ottla.dev/alice", "cluster.ottla.dev/demo")
+    objects = [("cluster.ottla.dev", "demo"), ("topic.ottla.dev", "upgraded"), ("user.ottla.dev", "alice")]
+
+    def state() -> list[Any]:
+        sets = json.loads(namespace.kubectl("get", "statefulsets", "-o", "json"))["items"]
+        revisions = [
+            (it["metadata"]["uid"], it["metadata"]["generation"], it["status"]["updateRevision"]) for it in sets
+        ]
+        return [namespace.lives(), revisions, *(namespace.condition(*it)["lastTransitionTime"] for it in objects)]
+
+    before, predecessors, book = state(), set(operator.pods()), ledger(namespace, "upgraded")
+    with watch_pods(namespace) as watch:
+        # Other names of the same images: what another release would change.
+        operator.install("image.registry=docker.io", "brokerImage.registry=docker.io")
+        successors = operator.pods()
+        namespace.eventually(lambda: operator.leader() in successors, "one of the new operators leads")
+        # Dynamic, so that nobody has to be restarted for it.
+        rolled.configure(log_retention_ms="86400000")
+        rolled.wait_settled()
+        rolled.add_topic("made-by-the-new-one")
+    book.check()
+
+    assert predecessors.isdisjoint(successors)
+    assert state() == before
+    assert watch.history == []
+    operator.install()

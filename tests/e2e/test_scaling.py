@@ -1,0 +1,142 @@
+"""Brokers and controllers that come and go on a real cluster, while records are written and none is lost.
+
+What was acknowledged is the ledger: all of it is read back in the end, wherever it has moved meanwhile.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Document = dict[str, Any]
+BOOTSTRAP = "demo-bootstrap:9092"
+SETTLE_S = 360
+PARTITIONS = 6
+
+
+class Scaled:
+    """The cluster `demo`: a pool of controllers that are brokers too, and one of brokers only."""
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+        self.written: list[str] = []
+
+    def ask(self, main: int, more: int, **scaling: Any) -> None:
+        storage = {"size": "1Gi"}
+        pools = [
+            {"name": "main", "nodes": main, "storage": storage},
+            {"name": "more", "nodes": more, "roles": ["broker"], "firstNodeId": 10, "storage": storage},
+        ]
+        spec = {"pools": pools, "scaling": {"throttleBytesPerSecond": 20_000_000, **scaling}}
+        metadata = {"name": "demo"}
+        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": metadata, "spec": spec})
+
+    def annotate(self, text: str) -> None:
+        self.namespace.kubectl("annotate", "cluster.ottla.dev/demo", f"ottla.dev/rebalance={text}", "--overwrite")
+
+    def status(self) -> Document:
+        found: Document = self.namespace.get("cluster.ottla.dev", "demo")
+        ready = next(it for it in found["status"]["conditions"] if it["type"] == "Ready")
+        is_current = ready["observedGeneration"] == found["metadata"]["generation"]
+        return {**found["status"], "ready": is_current and (ready["status"], ready["reason"]) == ("True", "Ready")}
+
+    def until(self, is_so: Callable[[Document], bool], what: str, *, writes: bool = True) -> None:
+        """Wait until the status ``is_so``; write records meanwhile, as somebody's application does."""
+        deadline = time.monotonic() + SETTLE_S
+        while not is_so(self.status()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"{what} did not come: {self.status()}")
+            if writes:
+                self.produce()
+            time.sleep(1)
+
+    def produce(self) -> None:
+        values = [f"record-{len(self.written) + number}" for number in range(20)]
+        self.namespace.ottla("produce", "ledger", "-b", BOOTSTRAP, text="".join(f"{value}\n" for value in values))
+        self.written += values
+
+    def assert_nothing_is_lost(self) -> None:
+        read = self.namespace.ottla("consume", "ledger", "-b", BOOTSTRAP, "-O", ":end").splitlines()
+        assert set(self.written) <= set(read)
+
+    def ottla(self, *arguments: str) -> Any:
+        return json.loads(self.namespace.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
+
+    def brokers(self) -> dict[int, int]:
+        """Return how many replicas each broker holds."""
+        return {row["id"]: row["replicas"] for row in self.ottla("broker", "list")}
+
+    def voters(self) -> list[int]:
+        return sorted(row["id"] for row in self.ottla("broker", "list") if row["quorum"])
+
+    def assert_nothing_is_left_over(self) -> None:
+        assert "throttle" not in self.status()["scaling"]
+        assert "throttled" not in self.namespace.ottla("topic", "describe", "ledger", "-b", BOOTSTRAP, "-o", "json")
+
+
+@pytest.fixture(scope="module")
+def scaled(namespace: Any) -> Scaled:
+    cluster = Scaled(namespace)
+    cluster.ask(1, 2)
+    namespace.start_client()
+    namespace.wait_ready("cluster.ottla.dev/demo")
+    spec = {"clusterRef": {"name": "demo"}, "partitions": PARTITIONS, "replicationFactor": 2}
+    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": "ledger"}, "spec": spec})
+    namespace.wait_ready("topic.ottla.dev/ledger")
+    cluster.produce()
+    return cluster
+
+
+def test_new_brokers_get_their_share_when_the_spec_says_so(scaled: Scaled) -> None:
+    scaled.ask(1, 4, onScaleUp="Rebalance")
+
+    scaled.until(lambda status: status["ready"] and status["scaling"]["brokers"] == [0, 10, 11, 12, 13], "five brokers")
+
+    assert set(scaled.brokers()) == {0, 10, 11, 12, 13}
+    assert max(scaled.brokers().values()) - min(scaled.brokers().values()) <= 1
+    scaled.assert_nothing_is_left_over()
+    scaled.assert_nothing_is_lost()
+
+
+def test_brokers_that_leave_are_drained_and_gone(scaled: Scaled) -> None:
+    scaled.ask(1, 2)
+
+    scaled.until(lambda status: status["ready"] and status["nodes"] == 3, "three brokers")
+
+    assert set(scaled.brokers()) == {0, 10, 11}
+    assert scaled.namespace.names("pods", "ottla.dev/pool=more") == {"pod/demo-more-0", "pod/demo-more-1"}
+    scaled.assert_nothing_is_left_over()
+    scaled.assert_nothing_is_lost()
+
+
+def test_plan_is_read_before_it_runs(scaled: Scaled) -> None:
+    scaled.ask(1, 3)
+    scaled.until(lambda status: status["ready"] and status["nodes"] == 4, "four brokers")
+    before = scaled.brokers()
+
+    scaled.annotate("plan")
+    scaled.until(lambda status: status.get("rebalance", {}).get("request") == "plan", "a plan", writes=False)
+
+    plan = scaled.status()["rebalance"]
+    text = scaled.namespace.get("configmap", "demo-rebalance")["data"]
+    assert text["summary.txt"].startswith(plan["id"])
+    assert scaled.brokers() == before
+
+    scaled.annotate(plan["id"])
+    scaled.until(lambda status: status["rebalance"]["phase"] == "Done" and status["ready"], "the moves")
+
+    assert max(scaled.brokers().values()) - min(scaled.brokers().values()) <= 1
+    scaled.assert_nothing_is_left_over()
+    scaled.assert_nothing_is_lost()
+
+
+def test_one_controller_becomes_three(scaled: Scaled) -> None:
+    assert scaled.voters() == [0]
+
+    scaled.ask(3, 3)
+    scaled.until(lambda status: status["ready"] and status["nodes"] == 6, "three controllers")
+
+    assert scaled.voters() == [0, 1, 2]
+    scaled.assert_nothing_is_lost()

@@ -1,0 +1,226 @@
+"""An operator on a simulated cluster: drives the reconciler pass by pass, and keeps what the API server would keep.
+
+Its process may be killed at any step, which the cluster plays, and at any write of the object's status. Whatever the
+next one knows is in the object.
+"""
+
+import asyncio
+import copy
+from typing import Any, NamedTuple, Self
+
+import pytest
+
+from ottla_operator.model.broker_configs import dynamic_configs
+from ottla_operator.model.conditions import Reached, Underway, Verdict, Waiting
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.scaling import REBALANCE_ANNOTATION
+from ottla_operator.reconcile.journal import Journal
+from ottla_operator.reconcile.reconciler import Pass, founding_facts, reconcile_cluster, status
+
+PASSES_MAX = 120
+NOW = "2026-01-01T00:00:00Z"
+
+
+def pool(name: str, nodes: int, roles: str = "broker controller", first: int = 0) -> Document:
+    return {
+        "name": name,
+        "nodes": nodes,
+        "roles": roles.split(),
+        "firstNodeId": first,
+        "storage": {"size": "1Gi"},
+    }
+
+
+def manifest(*pools: Document, **config: str) -> Document:
+    spec = {"pools": list(pools), "config": config}
+    return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": "c", "uid": "u"}, "spec": spec}
+
+
+def scaled(document: Document, **scaling: Any) -> Document:
+    """Return the manifest with ``spec.scaling``."""
+    return {**document, "spec": {**document["spec"], "scaling": scaling}}
+
+
+def of_image(image: str, document: Document, **spec: Any) -> Document:
+    """Return the manifest with ``spec.image``, and more of the spec."""
+    return {**document, "spec": {**document["spec"], "image": image, **spec}}
+
+
+THREE = manifest(pool("main", 3))
+FIVE = manifest(pool("main", 3), pool("more", 2, "broker", 10))
+LATEST = manifest(pool("main", 3), **{"log.retention.ms": "5", "a": "1"})
+LATEST["spec"]["features"] = {"policy": "AfterUpgrade"}
+APART = manifest(pool("quorum", 3, "controller", 20), pool("main", 4, "broker"))
+
+
+class Change(NamedTuple):
+    """From one spec to another, with partitions on the brokers that there are."""
+
+    before: Document
+    after: Document
+    assignments: tuple[tuple[int, ...], ...]
+
+
+class Operator:
+    """See the module: stores the object with its status, as the API server and the state directory do."""
+
+    def __init__(self, world: Any, document: Document) -> None:
+        self.world = world
+        self.document = copy.deepcopy(document)
+        self.verdict: Verdict | None = None
+        """Of the last pass that came to its end."""
+        self.verdicts: list[str] = []
+        self.writes: list[Document] = []
+        """Each status that was written, in order, as it is then."""
+        self.kill_write_at: int | None = None
+        """Right before which write the process is killed."""
+        self.lost: tuple[int | None, int | None] = (None, None)
+        """The step and the write that never came to be, because the process was killed right before it."""
+        self.known: list[Document] = []
+        """For each of the world's steps, the status when it was begun."""
+
+    def fork(self) -> Self:
+        """Return another operator, on a cluster of its own, that is where this one is."""
+        other = copy.copy(self)
+        other.world = copy.deepcopy(self.world)
+        other.document = {**self.document, "metadata": dict(self.document["metadata"])}
+        other.verdicts, other.writes, other.known = list(self.verdicts), list(self.writes), list(self.known)
+        return other
+
+    def ask(self, document: Document) -> None:
+        """Change the spec, as a user does."""
+        metadata, spec = self.document["metadata"], copy.deepcopy(document["spec"])
+        metadata["generation"] = metadata.get("generation", 1) + (spec != self.document["spec"])
+        self.document["spec"] = spec
+
+    def annotate(self, text: str) -> None:
+        """Ask for a rebalance, as a user does."""
+        self.document["metadata"]["annotations"] = {REBALANCE_ANNOTATION: text}
+
+    def one_pass(self) -> Pass:
+        """Make a pass, in a process that may be killed; whatever is stored then is stored."""
+        try:
+            return self._pass()
+        finally:
+            self._note_steps()
+
+    def _pass(self) -> Pass:
+        cluster = Cluster.parse(self.document)
+        if cluster.known_cluster_id is None:
+            facts = asyncio.run(founding_facts(cluster, self.world))
+            self._write({**self.document.get("status", {}), **facts})
+            cluster = Cluster.parse(self.document)
+
+        async def write(facts: Document) -> None:
+            self._write({**self.document["status"], **facts})
+
+        journal = Journal(lambda: f"2026-01-01T00:{self.world.seconds // 60:02}:{self.world.seconds % 60:02}Z", write)
+        result = asyncio.run(
+            reconcile_cluster(cluster, self.world, self.world.connect, journal=journal, plans=self.world.plans)
+        )
+        self._write(status(self.document, result, now=NOW))
+        self.verdict = result.verdict
+        self.verdicts.append(f"{result.verdict.reason}: {result.verdict.message}")
+        return result
+
+    def until_ready(self) -> Pass:
+        """Make passes, with time between them, until it is as the spec asks or refused."""
+        for _ in range(PASSES_MAX):
+            result = self.survived_pass()
+            if self.is_settled and result is not None:
+                return result
+            self.world.tick()
+        pytest.fail(f"not ready after {PASSES_MAX} passes: {self.verdicts[-3:]}")
+
+    def survived_pass(self) -> Pass | None:
+        """Make a pass; None where its process was killed, and that is over with the next one."""
+        try:
+            return self.one_pass()
+        except self.world.Killed:
+            step = self.world.kill_at
+            self.lost = None if step is None else step[0], self.kill_write_at
+            self.world.kill_at = self.kill_write_at = None
+            return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last pass said that there is nothing to wait for."""
+        return self.verdict is not None and not isinstance(self.verdict, Waiting | Underway)
+
+    @property
+    def done(self) -> list[str]:
+        """The steps that were done."""
+        return [step for number, step in enumerate(self.world.steps) if number != self.lost[0]]
+
+    @property
+    def restarts(self) -> list[str]:
+        """The nodes that were restarted, in order, without the name of the cluster."""
+        return [step.removeprefix("restart c-") for step in self.done if step.startswith("restart")]
+
+    @property
+    def written(self) -> list[Document]:
+        """Each status that there was."""
+        return [status for number, status in enumerate(self.writes) if number != self.lost[1]]
+
+    @property
+    def operation(self) -> Document | None:
+        """What is on record as under way."""
+        found: Document | None = self.document.get("status", {}).get("operation")
+        return found
+
+    def _write(self, new: Document) -> None:
+        if new == self.document.get("status"):
+            return
+        self._note_steps()
+        number = len(self.writes)
+        self.writes.append(new)
+        if self.kill_write_at == number:
+            raise self.world.Killed
+        self.document["status"] = new
+
+    def _note_steps(self) -> None:
+        self.known += [self.document.get("status", {})] * (len(self.world.steps) - len(self.known))
+
+
+def begin(world: Any, change: Change) -> Operator:
+    """Return an operator whose cluster is as the spec before the change asks, and has partitions."""
+    operator = Operator(world, change.before)
+    assert isinstance(operator.until_ready().verdict, Reached)
+    world.create_topic("flights", change.assignments)
+    for done in (world.steps, operator.known, operator.writes):
+        done.clear()
+    return operator
+
+
+def assert_as_asked(operator: Operator, document: Document) -> None:
+    """Assert that nodes, registrations, voters and partitions are what ``document`` asks for, and nothing else."""
+    world, cluster = operator.world, Cluster.parse(document)
+    ids = {number: it for it in cluster.pools for number in it.node_ids}
+    running = {node.node_id: node for node in world.nodes.values() if node.is_ready}
+    assert running.keys() == ids.keys()
+    assert world.registered == {number: False for number, it in ids.items() if it.is_broker}
+    assert set(world.voters) == {number for number, it in ids.items() if it.is_controller}
+    desired = asyncio.run(world.desired(Cluster.parse(operator.document)))
+    assert {node.node_id: node.revision for node in desired.nodes} == {
+        number: node.revision for number, node in running.items()
+    }
+    assert world.configs == dynamic_configs(cluster.config)
+    if cluster.features.follows_upgrades:
+        assert world.levels == {"metadata.version": 2}
+    assert_nothing_is_left(operator)
+    for there in world.partitions.values():
+        assert set(there.replicas) <= world.registered.keys()
+        assert sorted(there.isr) == sorted(there.replicas)
+        assert there.leader == there.replicas[0]
+
+
+def assert_nothing_is_left(operator: Operator) -> None:
+    """Assert that no throttle is left, and no cordon but those that are remembered for whoever has the id next."""
+    world, remembered = operator.world, operator.document["status"]["scaling"]
+    assert "throttle" not in remembered
+    assert not any(world.topic_configs.values())
+    gone = {number for number, configs in world.own_configs.items() if configs}
+    assert gone == set(remembered.get("cordoned", ()))
+    assert gone.isdisjoint(world.registered)
+    assert all(world.own_configs[number] == {"cordoned.log.dirs": "*"} for number in gone)

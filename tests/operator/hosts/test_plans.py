@@ -1,0 +1,77 @@
+"""Plans to rebalance where people read them: written whole, read back, and owned by their Cluster."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.client.rebalance_plan import RebalancePlan, moves_json, parse_moves, plan_rebalance
+from ottla.types import TopicPartition
+from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
+from ottla_operator.hosts.local_plans import LocalPlans
+from ottla_operator.hosts.plan_store import PlanStore
+from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.model.manifest import Cluster
+
+
+class Api:
+    """Objects by kind and name."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], Any] = {}
+
+    async def get(self, kind: str, _: str, name: str) -> Any:
+        return self.objects.get((kind, name))
+
+    async def apply(self, document: Any) -> Any:
+        self.objects[(document["kind"], document["metadata"]["name"])] = document
+        return document
+
+
+@pytest.fixture
+def plan() -> RebalancePlan:
+    return plan_rebalance({TopicPartition("t", number): (0,) for number in range(4)}, {0: "a", 1: "b"})
+
+
+@pytest.fixture(params=["kubernetes", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> PlanStore:
+    api: Any = Api()
+    return KubernetesPlans(api, "team") if request.param == "kubernetes" else LocalPlans(StateDirectory(tmp_path))
+
+
+@pytest.fixture
+def cluster(cluster_manifest: Callable[..., Any]) -> Cluster:
+    return Cluster.parse(cluster_manifest())
+
+
+def test_moves_are_read_back(store: PlanStore, cluster: Cluster, plan: RebalancePlan) -> None:
+    assert asyncio.run(store.read(cluster.name)) is None
+
+    asyncio.run(store.write(cluster, plan))
+
+    text = asyncio.run(store.read(cluster.name))
+    assert text is not None
+    assert parse_moves(text) == plan.moves
+
+
+def test_config_map_goes_with_its_cluster_and_is_for_people(cluster: Cluster, plan: RebalancePlan) -> None:
+    api: Any = Api()
+
+    asyncio.run(KubernetesPlans(api, "team").write(cluster, plan))
+
+    written = api.objects[("ConfigMap", "demo-rebalance")]
+    (owner,) = written["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Cluster", "demo")
+    assert written["data"] == {
+        "summary.txt": f"{plan.id}: {plan.summary}\n",
+        "brokers.txt": plan.table(),
+        "moves.json": moves_json(plan.moves),
+    }
+
+
+def test_files_are_for_people(cluster: Cluster, plan: RebalancePlan, tmp_path: Path) -> None:
+    asyncio.run(LocalPlans(StateDirectory(tmp_path)).write(cluster, plan))
+
+    assert (tmp_path / "demo-rebalance" / "summary.txt").read_text() == f"{plan.id}: {plan.summary}\n"

@@ -1,0 +1,53 @@
+"""When maintenance windows are open, and what is said while they are not."""
+
+import pytest
+
+from ottla_operator.model.maintenance import MaintenanceWindow, closed
+
+SATURDAY_NIGHT = MaintenanceWindow.parse({"schedule": "0 2 * * 6", "durationMinutes": 240, "timeZone": "Europe/Prague"})
+EVERY_NOON = MaintenanceWindow.parse({"schedule": "0 12 * * *", "durationMinutes": 1})
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        # 2026-01-03 is a Saturday; Prague is an hour ahead of UTC in winter, two in summer.
+        pytest.param("2026-01-03T00:59:59Z", "2026-01-03T02:00:00+01:00", id="a-second-before"),
+        pytest.param("2026-01-03T01:00:00Z", None, id="opens"),
+        pytest.param("2026-01-03T04:59:59Z", None, id="last-second"),
+        pytest.param("2026-01-03T05:00:00Z", "2026-01-10T02:00:00+01:00", id="closes"),
+        pytest.param("2026-07-04T00:30:00Z", None, id="summer-time"),
+        pytest.param("2026-01-01T12:00:30Z", "2026-01-03T02:00:00+01:00", id="another-day"),
+    ],
+)
+def test_window_is_open_for_its_time(now: str, said: str | None) -> None:
+    expected = None if said is None else f"the next maintenance window opens at {said}"
+
+    assert closed([SATURDAY_NIGHT], now) == expected
+
+
+def test_first_of_several_windows_is_told() -> None:
+    assert closed([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T13:00:00Z") == (
+        "the next maintenance window opens at 2026-01-02T12:00:00+00:00"
+    )
+    assert closed([SATURDAY_NIGHT, EVERY_NOON], "2026-01-01T12:00:59Z") is None
+
+
+def test_cluster_without_windows_is_always_open() -> None:
+    assert closed([], "2026-01-01T00:00:00Z") is None
+
+
+@pytest.mark.parametrize(
+    "window",
+    [{"schedule": "99 2 * * 6"}, {"schedule": "0 2 30 2 *"}, {"schedule": "0 2 * * 6", "timeZone": "Prague"}],
+    ids=["no-minute", "no-day", "no-time-zone"],
+)
+def test_window_that_cannot_be_read_is_never_open_and_says_so(window: dict[str, str]) -> None:
+    wrong = MaintenanceWindow.parse({"durationMinutes": 60, **window})
+
+    said = closed([wrong], "2026-01-03T01:00:00Z")
+
+    assert said is not None
+    assert "cannot be read" in said
+    assert "correct spec.maintenanceWindows" in said
+    assert "opens at" in (closed([wrong, EVERY_NOON], "2026-01-03T01:00:00Z") or "")

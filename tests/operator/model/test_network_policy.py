@@ -1,0 +1,79 @@
+"""Who may come in to a Cluster's pods: what its NetworkPolicy says, port by port."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
+
+Document = dict[str, Any]
+Policy = Callable[..., Document]
+
+OPERATOR = OperatorPods(namespace="ottla-system", labels={"app.kubernetes.io/name": "ottla-operator"})
+TEAM: Document = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
+NODES: Document = {"podSelector": {"matchLabels": {"ottla.dev/cluster": "demo"}}}
+OPERATORS: Document = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ottla-system"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "ottla-operator"}},
+}
+
+
+@pytest.fixture
+def policy(cluster_manifest: Callable[..., Document]) -> Policy:
+    def of(*listeners: Document, **words: Any) -> Document:
+        doors = {"tls": {}, "listeners": list(listeners)} if listeners else {}
+        cluster = Cluster.parse(cluster_manifest(spec={**doors, "networkPolicy": words}))
+        return network_policy(cluster, OPERATOR)
+
+    return of
+
+
+def doors(policy: Document) -> dict[int, list[Document] | None]:
+    """Return by port who may come in; None: everybody. A port that is not there is closed."""
+    return {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+
+
+def test_nodes_are_among_themselves(policy: Policy) -> None:
+    found = policy({"name": "a", "port": 9094}, {"name": "b", "port": 9095, "allowFrom": [TEAM]})
+
+    assert doors(found) == {
+        9091: [NODES, OPERATORS],
+        9093: [NODES, OPERATORS],
+        9094: None,
+        9095: [TEAM],
+        8080: None,
+    }
+    assert found["spec"]["podSelector"] == NODES["podSelector"]
+    assert found["spec"]["policyTypes"] == ["Ingress"]
+
+
+@pytest.mark.parametrize(
+    ("peers", "expected"),
+    [
+        pytest.param({}, {8080: None}, id="everybody"),
+        pytest.param({"httpFrom": [TEAM]}, {8080: [TEAM]}, id="somebody"),
+        pytest.param({"httpFrom": []}, {}, id="nobody"),
+    ],
+)
+def test_http_is_for_whom_the_spec_names(policy: Policy, peers: Document, expected: Document) -> None:
+    found = doors(policy(**peers))
+
+    assert {port: it for port, it in found.items() if port == 8080} == expected
+
+
+def test_listener_for_nobody_is_closed(policy: Policy) -> None:
+    """An empty list of peers would be everybody."""
+    assert 9094 not in doors(policy({"name": "a", "port": 9094, "allowFrom": []}))
+
+
+def test_nodes_without_tls_come_in_where_clients_do(policy: Policy) -> None:
+    assert set(doors(policy())) == {9092, 9093, 8080}
+    assert doors(policy())[9092] is None
+
+
+def test_every_rule_names_its_peers_or_everybody(policy: Policy) -> None:
+    rules = policy({"name": "a", "port": 9094, "allowFrom": []}, httpFrom=[])["spec"]["ingress"]
+
+    assert all(rule.get("from", [NODES]) for rule in rules)

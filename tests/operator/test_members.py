@@ -1,0 +1,325 @@
+"""Topics and Users that refer to a Cluster of another namespace: who is let in, who has which name, and what goes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla_operator.controller import Controller
+from ottla_operator.hosts.kubernetes import KubernetesHost
+from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.topic import TOPIC_FINALIZER
+from ottla_operator.model.user import USER_FINALIZER
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+TOPIC, USER = ObjectKey("Topic", "team-a", "flights"), ObjectKey("User", "team-a", "alice")
+ABROAD = {"name": "demo", "namespace": "kafka"}
+GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z"}
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def reasons(api: Any, key: ObjectKey) -> dict[str, tuple[str, str]]:
+    return {it["type"]: (it["status"], it["reason"]) for it in api.stored[key]["status"]["conditions"]}
+
+
+def message(api: Any, key: ObjectKey) -> str:
+    (ready,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
+    return str(ready["message"])
+
+
+@pytest.fixture
+def let_in(api: Any, cluster_manifest: Builder) -> Callable[..., None]:
+    """Return a function that makes the Cluster of namespace kafka let in members of ``namespaces``."""
+
+    def allow(*namespaces: str) -> None:
+        status = {"bootstrapServers": "demo-bootstrap.kafka.svc:9092"}
+        api.put({**cluster_manifest(spec={"allowedNamespaces": list(namespaces)}), "status": status})
+
+    return allow
+
+
+@pytest.fixture
+def abroad(api: Any, topic_manifest: Builder, user_manifest: Builder) -> Callable[..., Document]:
+    """Return a builder of a stored Topic or User of namespace team-a, of the Cluster of namespace kafka."""
+
+    def build(kind: str, name: str | None = None, *, status: Document | None = None, **metadata: Any) -> Document:
+        spec = {"clusterRef": ABROAD, **metadata.pop("spec", {})}
+        manifest = (
+            user_manifest(name or "alice", **spec) if kind == "User" else topic_manifest(name or "flights", **spec)
+        )
+        return api.put({**manifest, "status": status or {}}, **{"namespace": "team-a", **metadata})
+
+    return build
+
+
+@pytest.mark.parametrize("namespaces", [("team-a",), ("team-b", "team-a"), ("*",)])
+def test_topic_of_a_namespace_that_is_let_in_is_made(
+    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder, namespaces: tuple[str, ...]
+) -> None:
+    let_in(*namespaces)
+    abroad("Topic")
+
+    assert run(controller.reconcile(TOPIC)) is True
+    assert brokers.addresses == ["demo-bootstrap.kafka.svc:9092"]
+    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
+
+
+@pytest.mark.parametrize("namespaces", [(), ("team-b",)])
+@pytest.mark.parametrize("key", [TOPIC, USER], ids=["topic", "user"])
+def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
+    controller: Controller,
+    api: Any,
+    brokers: Any,
+    let_in: Builder,
+    abroad: Builder,
+    namespaces: tuple[str, ...],
+    key: ObjectKey,
+) -> None:
+    let_in(*namespaces)
+    abroad(key.kind)
+
+    assert run(controller.reconcile(key)) is True
+    assert reasons(api, key)["Stalled"] == ("True", "NamespaceNotAllowed")
+    assert "add team-a to spec.allowedNamespaces of Cluster demo in namespace kafka" in message(api, key)
+    assert brokers.changes == []
+
+
+def test_own_namespace_is_always_let_in(
+    controller: Controller, api: Any, let_in: Builder, topic_manifest: Builder
+) -> None:
+    let_in("team-a")
+    api.put(topic_manifest(clusterRef=ABROAD))
+
+    assert run(controller.reconcile(ObjectKey("Topic", "kafka", "flights"))) is True
+    assert reasons(api, ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
+
+
+def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
+    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder
+) -> None:
+    let_in("team-a")
+    abroad("Topic", spec={"deletionPolicy": "Delete"})
+    abroad("User")
+
+    async def both() -> None:
+        await controller.reconcile(TOPIC)
+        await controller.reconcile(USER)
+
+    run(both())
+    let_in("team-b")
+    api.stored[TOPIC]["spec"]["partitions"] = 9
+    brokers.changes.clear()
+    run(both())
+
+    assert [reasons(api, key)["Stalled"] for key in (TOPIC, USER)] == [("True", "NamespaceNotAllowed")] * 2
+    assert api.stored[TOPIC]["status"]["partitions"] == 6
+    for key in (TOPIC, USER):
+        api.stored[key]["metadata"] |= GOING
+    run(both())
+
+    assert brokers.changes == [], "nothing was changed or deleted"
+    assert [api.stored[key]["metadata"]["finalizers"] for key in (TOPIC, USER)] == [[], []]
+    assert ("flights" in brokers.topics, bool(brokers.acls)) == (True, True)
+
+
+def test_change_of_the_list_marks_who_refers_to_the_cluster(
+    controller: Controller, api: Any, let_in: Builder, abroad: Builder
+) -> None:
+    let_in()
+
+    async def scenario() -> list[ObjectKey]:
+        controller.seen(abroad("Topic"))
+        controller.seen(abroad("User", "stranger", spec={"clusterRef": {"name": "demo"}}))
+        controller.queue._waiting_since.clear()
+        let_in("team-a")
+        await controller.reconcile(ObjectKey("Cluster", "kafka", "demo"))
+        return list(controller.queue._waiting_since)
+
+    assert run(scenario()) == [TOPIC]
+
+
+def test_members_of_one_cluster_take_turns_whatever_their_namespace(
+    controller: Controller, let_in: Builder, abroad: Builder, topic_manifest: Builder, api: Any
+) -> None:
+    async def scenario() -> set[object]:
+        for document in (abroad("Topic"), abroad("User"), api.put(topic_manifest("home"))):
+            controller.seen(document)
+        return {controller.queue._group(key) for key in (TOPIC, USER, ObjectKey("Topic", "kafka", "home"))}
+
+    assert run(scenario()) == {ObjectKey("Cluster", "kafka", "demo")}
+
+
+def test_claims_are_of_the_cluster_and_not_of_the_namespace(
+    controller: Controller, api: Any, let_in: Builder, abroad: Builder, topic_manifest: Builder
+) -> None:
+    let_in("team-a")
+    abroad("Topic", creationTimestamp="2026-01-01T00:00:01Z")
+    api.put(topic_manifest())
+    elsewhere = api.put(topic_manifest(), namespace="team-b")
+
+    async def scenario() -> None:
+        await controller.resync()
+        for key in (TOPIC, ObjectKey("Topic", "kafka", "flights")):
+            await controller.reconcile(key)
+
+    run(scenario())
+    assert elsewhere["spec"]["clusterRef"] == {"name": "demo"}, "another cluster, of namespace team-b"
+    assert reasons(api, TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
+    assert "Topic kafka/flights" in message(api, TOPIC)
+    assert reasons(api, ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
+
+
+@pytest.mark.parametrize("kind", ["Topic", "User"])
+def test_who_is_not_let_in_claims_nothing(
+    controller: Controller,
+    api: Any,
+    let_in: Builder,
+    abroad: Builder,
+    topic_manifest: Builder,
+    user_manifest: Builder,
+    kind: str,
+) -> None:
+    """Else anybody could keep a name from the cluster's own members by asking for it first."""
+    let_in()
+    abroad(kind)
+    mine = topic_manifest() if kind == "Topic" else user_manifest()
+    key = ObjectKey(kind, "kafka", mine["metadata"]["name"])
+    api.put(mine, creationTimestamp="2026-01-01T00:00:01Z")
+
+    async def scenario() -> None:
+        await controller.resync()
+        await controller.reconcile(key)
+
+    run(scenario())
+    assert reasons(api, key)["Ready"] == ("True", "AsSpecified")
+
+
+def test_secret_is_where_the_user_is(
+    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder
+) -> None:
+    let_in("*")
+    abroad("User")
+
+    assert run(controller.reconcile(USER)) is True
+    assert ObjectKey("Secret", "team-a", "alice") in api.stored
+    assert ObjectKey("Secret", "kafka", "alice") not in api.stored
+
+
+@pytest.mark.parametrize(("kind", "finalizer"), [("Topic", TOPIC_FINALIZER), ("User", USER_FINALIZER)])
+def test_cluster_that_is_gone_releases_members_of_other_namespaces(
+    controller: Controller, api: Any, abroad: Builder, kind: str, finalizer: str
+) -> None:
+    status = {"topicId": "id-1", "principal": "User:alice"}
+    document = abroad(
+        kind,
+        status=status,
+        spec={"deletionPolicy": "Delete"} if kind == "Topic" else {},
+        finalizers=[finalizer],
+        **GOING,
+    )
+    key = ObjectKey(kind, "team-a", document["metadata"]["name"])
+
+    assert run(controller.reconcile(key)) is True
+    assert api.stored[key]["metadata"]["finalizers"] == []
+
+
+class TestSomeNamespaces:
+    """An operator that looks after some namespaces only."""
+
+    @pytest.fixture
+    def controller(self, api: Any, brokers: Any) -> Controller:
+        return Controller(
+            api,
+            lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
+            brokers.connect,
+            namespaces=("team-a", "team-b"),
+            now=lambda: "2026-01-01T00:00:00Z",
+        )
+
+    def test_cluster_elsewhere_is_not_asked_for(
+        self, controller: Controller, api: Any, abroad: Builder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        get = api.get
+
+        async def watched(kind: str, namespace: str, name: str) -> Document | None:
+            asked.append(namespace)
+            return await get(kind, namespace, name)
+
+        monkeypatch.setattr(api, "get", watched)
+        abroad("Topic")
+
+        assert run(controller.reconcile(TOPIC)) is True
+        assert set(asked) == {"team-a"}, "it has no right to look into namespace kafka"
+        assert reasons(api, TOPIC)["Stalled"] == ("True", "NamespaceNotWatched")
+        assert "looks after the namespaces team-a, team-b" in message(api, TOPIC)
+        assert "add kafka to watchNamespaces" in message(api, TOPIC)
+
+    def test_deletion_does_not_wait_for_a_cluster_elsewhere(
+        self, controller: Controller, api: Any, abroad: Builder
+    ) -> None:
+        abroad("User", status={"principal": "User:alice"}, finalizers=[USER_FINALIZER], **GOING)
+
+        assert run(controller.reconcile(USER)) is True
+        assert api.stored[USER]["metadata"]["finalizers"] == []
+
+    def test_users_of_a_cluster_are_found_in_every_namespace(
+        self, controller: Controller, api: Any, abroad: Builder, let_in: Builder, cluster_manifest: Builder
+    ) -> None:
+        from ottla_operator.model.manifest import Cluster
+
+        manifest = cluster_manifest(spec={"allowedNamespaces": ["team-b"]})
+        cluster = Cluster.parse(api.put(manifest, namespace="team-a"))
+        reference = {"spec": {"clusterRef": {"name": "demo", "namespace": "team-a"}}}
+        for namespace in ("team-a", "team-b", "kafka"):
+            abroad("User", f"of-{namespace}", namespace=namespace, **reference)
+
+        found = run(controller._members.users_of(cluster))
+        assert [it["metadata"]["name"] for it in found] == ["of-team-a", "of-team-b"]
+
+
+def test_deletion_of_the_younger_of_two_objects_leaves_the_topic_of_the_older(
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    api.put(topic_manifest())
+    api.put(topic_manifest("second", topicName="flights", deletionPolicy="Delete"), creationTimestamp="2026-02-01")
+    second = ObjectKey("Topic", "kafka", "second")
+
+    async def scenario() -> None:
+        await controller.resync()
+        await controller.reconcile(ObjectKey("Topic", "kafka", "flights"))
+        await controller.reconcile(second)
+        assert reasons(api, second)["Stalled"] == ("True", "TopicClaimedElsewhere")
+        api.stored[second]["metadata"] |= GOING
+        await controller.reconcile(second)
+
+    run(scenario())
+    assert "flights" in brokers.topics
+    assert api.stored[second]["metadata"]["finalizers"] == []
+
+
+def test_topic_is_handed_over_to_another_object_that_asks_for_it(
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    """As when an object moves to another namespace: made there first, deleted here next."""
+    first, second = ObjectKey("Topic", "kafka", "flights"), ObjectKey("Topic", "kafka", "second")
+    api.put(topic_manifest(deletionPolicy="Delete"))
+    api.put(topic_manifest("second", topicName="flights"), creationTimestamp="2026-02-01")
+
+    async def scenario() -> None:
+        await controller.resync()
+        await controller.reconcile(first)
+        api.stored[first]["metadata"] |= GOING
+        controller.seen(api.stored[first])
+        await controller.reconcile(first)
+        await controller.reconcile(second)
+
+    run(scenario())
+    assert brokers.changes == ["create flights 6"]
+    assert api.stored[first]["metadata"]["finalizers"] == []
+    assert reasons(api, second)["Ready"] == ("True", "AsSpecified")

@@ -1,0 +1,167 @@
+"""Many objects in one pass of the controller: what they cost together, and that none spoils it for the others."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ottla_operator import members
+from ottla_operator.controller import Controller
+from ottla_operator.errors import ApiError
+from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.together import AT_ONCE_MAX, together
+
+Document = dict[str, Any]
+Builder = Callable[..., Document]
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def keys(kind: str, count: int) -> list[ObjectKey]:
+    return [ObjectKey(kind, "kafka", f"{kind.lower()}-{number}") for number in range(count)]
+
+
+def applied(api: Any, manifest: Builder, kind: str, count: int) -> list[ObjectKey]:
+    """Return the keys of that many new objects that ``api`` has."""
+    made = keys(kind, count)
+    for key in made:
+        api.put(manifest(key.name))
+    return made
+
+
+def ready(api: Any, key: ObjectKey) -> str:
+    (found,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
+    return str(found["status"])
+
+
+def test_topics_share_a_connection_and_a_look(
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    asked = applied(api, topic_manifest, "Topic", 40)
+
+    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert {ready(api, key) for key in asked} == {"True"}
+    assert len(brokers.addresses) == 1
+    assert brokers.requests == ["describe 40", "create 40", "describe 40"]
+    assert api.writes == ["status Topic"] * 80, "each once before its topic is made, and once when it is there"
+    api.writes.clear()
+
+    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert api.writes == [], "nothing has changed"
+    assert brokers.requests[3:] == ["describe 40"]
+
+
+def test_users_are_described_together(
+    controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
+) -> None:
+    asked = applied(api, user_manifest, "User", 20)
+    run(controller.reconcile_together(asked))
+    api.writes.clear()
+    brokers.changes.clear()
+
+    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert (api.writes, brokers.changes) == ([], [])
+    assert {ready(api, key) for key in asked} == {"True"}
+
+
+def test_objects_that_are_gone_or_to_go_disturb_nobody(
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    gone, going, there = keys("Topic", 3)
+    api.put(topic_manifest(there.name))
+    brokers.add_topic(going.name)
+    api.put(
+        {**topic_manifest(going.name, deletionPolicy="Delete"), "status": {"topicId": "id-1"}},
+        deletionTimestamp="2026-01-02T00:00:00Z",
+        finalizers=["ottla.dev/topic"],
+    )
+
+    assert run(controller.reconcile_together([gone, going, there])) == {gone, going, there}
+    assert list(brokers.topics) == [there.name]
+    assert api.stored[going]["metadata"]["finalizers"] == []
+
+
+def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
+    controller: Controller,
+    api: Any,
+    topic_manifest: Builder,
+    with_cluster: Document,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = applied(api, topic_manifest, "Topic", 5)
+    apply_status = api.apply_status
+
+    async def refuse(document: Document, status: Document) -> None:
+        if document["metadata"]["name"] == "topic-3" and status.get("partitions"):
+            raise ApiError(409, "Conflict", "somebody else was faster")
+        await apply_status(document, status)
+
+    monkeypatch.setattr(api, "apply_status", refuse)
+    assert run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
+    monkeypatch.undo()
+
+    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert {ready(api, key) for key in asked} == {"True"}
+    assert "adopted" not in api.stored[asked[3]]["status"], "its topic was made for it"
+
+
+def test_bug_about_one_object_is_alone_with_that(
+    controller: Controller,
+    api: Any,
+    brokers: Any,
+    topic_manifest: Builder,
+    with_cluster: Document,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = applied(api, topic_manifest, "Topic", 5)
+    older_claim = members.older_claim
+
+    def buggy(member: Any, others: Any) -> ObjectKey | None:
+        if member.metadata.name == "topic-2":
+            raise KeyError("a bug of ours")
+        return older_claim(member, others)
+
+    monkeypatch.setattr(members, "older_claim", buggy)
+
+    assert run(controller.reconcile_together(asked)) == set(asked) - {asked[2]}
+    assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
+
+
+def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there(
+    controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
+) -> None:
+    async def scenario() -> list[ObjectKey]:
+        (key,) = keys("Topic", 1)
+        controller.seen(api.put(topic_manifest(key.name)))
+        (taken,) = await controller.queue._take()
+        api.put(topic_manifest(key.name, clusterRef={"name": "other"}))
+        assert await controller.reconcile_together([taken]) == {taken}
+        controller.queue._give_back(taken, is_settled=True)
+        assert controller.queue._group(key) == ObjectKey("Cluster", "kafka", "other")
+        return await controller.queue._take()
+
+    assert run(scenario()) == keys("Topic", 1)
+    assert brokers.changes == []
+
+
+def test_calls_are_made_side_by_side_but_not_all_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def call(number: int) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        if number == 3:
+            raise ValueError("three")
+        return number
+
+    found = run(together(call(number) for number in range(50)))
+
+    assert most == AT_ONCE_MAX
+    assert [it for it in found if isinstance(it, int)] == [number for number in range(50) if number != 3]
+    assert isinstance(found[3], ValueError)
