@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import pytest
-import yaml
+
+from ottla.cli.yaml_form import to_yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "ottla-operator"
@@ -67,7 +68,7 @@ class Namespace:
         return run("kubectl", "--namespace", self.name, *arguments, text=text, timeout_s=timeout_s)
 
     def apply(self, *documents: Document) -> str:
-        return self.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(documents))
+        return self.kubectl("apply", "-f", "-", text="---\n".join(map(to_yaml, documents)))
 
     def apply_file(self, path: str) -> str:
         return self.kubectl("apply", "-f", path)
@@ -369,7 +370,7 @@ def restricted_namespace(module: str, leaving: dict[str, str]) -> Iterator[Names
         "kind": "Namespace",
         "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     }
-    run("kubectl", "create", "-f", "-", text=yaml.safe_dump(manifest))
+    run("kubectl", "create", "-f", "-", text=to_yaml(manifest))
     yield Namespace(name)
     run("kubectl", "delete", "namespace", name, "--ignore-not-found", "--wait=false")
     leaving[name] = module

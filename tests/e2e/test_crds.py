@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
+from ottla.cli.yaml_form import to_yaml
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
 from ottla_operator.model.document import KINDS
@@ -356,7 +356,7 @@ class Server:
         return {"apiVersion": "ottla.dev/v1", "metadata": {"name": self.name}, **document}
 
     def admits(self, document: Document) -> bool:
-        text = yaml.safe_dump(self.manifest(document))
+        text = to_yaml(self.manifest(document))
         try:
             self._namespace.kubectl("apply", "--dry-run=server", "-f", "-", text=text)
         except AssertionError as refusal:

@@ -54,9 +54,9 @@ def emit_value(value: Any, output: str) -> None:  # noqa: ANN401 - anything that
     """Print ``value`` as JSON or YAML."""
     plain = to_plain(value)
     if output == "yaml":
-        import yaml
+        from ottla.cli.yaml_form import to_yaml
 
-        click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(to_yaml(plain), nl=False)
     else:
         click.echo(json.dumps(plain, indent=2, ensure_ascii=False))
 
