@@ -18,6 +18,9 @@ class SystemRandom:
     __slots__ = ()
 
     def randrange(self, stop: int) -> int:
+        if stop & (stop - 1) == 0:
+            # Of a power of two no draw need be thrown away; `randrange` throws away every other one.
+            return _source.getrandbits(stop.bit_length() - 1)
         return _source.randrange(stop)
 
     def uuid(self) -> Uuid:

@@ -55,6 +55,8 @@ def decoy(
 
 def _draw(number: int, forms: Mapping[CredentialForm, int]) -> CredentialForm:
     """Return one of ``forms``; ``number``, of 64 bits, says which. Few draws change when the counts change a little."""
+    if len(forms) == 1:
+        return next(iter(forms))
     place = number * sum(forms.values()) >> _DRAW_BITS
     for form, count in sorted(forms.items()):
         if place < count:

@@ -1,0 +1,16 @@
+"""The system's randomness keeps to the range that was asked for, to both of its ends."""
+
+import pytest
+
+from ottla.runtime.chance import SystemRandom
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5, 8])
+def test_every_number_below_the_stop_is_drawn_and_no_other(stop: int) -> None:
+    assert {SystemRandom().randrange(stop) for _ in range(100 * stop)} == set(range(stop))
+
+
+@pytest.mark.parametrize("stop", [0, -1, -4])
+def test_there_is_no_number_below_nothing(stop: int) -> None:
+    with pytest.raises(ValueError, match=r"empty range|non-negative"):
+        SystemRandom().randrange(stop)
