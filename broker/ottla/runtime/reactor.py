@@ -21,6 +21,7 @@ from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.backlog import Backlog
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
+from ottla.runtime.epoll_selector import new_selector
 from ottla.runtime.hang_ups import HangUps
 from ottla.runtime.link import Link, SocketOptions, endpoint_of
 from ottla.runtime.sender import Sender
@@ -87,7 +88,7 @@ class Reactor:
         self._options = options or SocketOptions()
         metrics = metrics or NetworkMetrics()
         self._unread = Unread(clock, self._options, metrics, self._give_up)
-        self._selector = selectors.DefaultSelector()
+        self._selector = new_selector()
         self._links: dict[ConnectionId, Link] = {}
         self._ids = count(1)
         self._stopping = False
