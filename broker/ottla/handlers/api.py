@@ -64,8 +64,8 @@ class ConnectionInfo:
     listener: str
     role: ListenerRole
     security_protocol: str
-    dialled: Endpoint
-    """The address of ours that the peer connected to."""
+    dialled: Endpoint | None
+    """The address of ours that the peer connected to; None where nobody will ask (`advertised_endpoint`)."""
     principal: str = ANONYMOUS_PRINCIPAL
     heartbeats_of: tuple[NodeId, Offset] | None = None
     """The broker, by id and epoch, whose heartbeats came over this connection."""
@@ -82,9 +82,9 @@ class ConnectionInfo:
         self.host = host_address(self.peer.host)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class RequestContext:
-    """One request, seen by its handler."""
+    """One request, seen by its handler; the pipeline makes one for each, and keywords would double what that costs."""
 
     api_key: int
     api_version: int

@@ -214,6 +214,7 @@ def _socket_options(config: NodeConfig) -> SocketOptions:
         backlog_size=backlog,
         unread_bytes_max=settings.request_memory_bytes_max(config),
         idle_ms_max=settings.idle_ms_max(config),
+        tells_dialled=config.ottla_advertise_dialled_address,
     )
 
 

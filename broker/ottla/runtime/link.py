@@ -19,6 +19,7 @@ class SocketOptions:
     Attributes:
         unread_bytes_max: answers that peers have not taken hold so much memory over all connections.
         idle_ms_max: a peer that takes nothing of what is queued for it is waited for so long.
+        tells_dialled: whether the core is told which address of ours a peer has dialled; few nodes want to know.
     """
 
     receive_buffer_bytes: int | None = None
@@ -26,6 +27,7 @@ class SocketOptions:
     backlog_size: int = 1024
     unread_bytes_max: int = 256 * 1024 * 1024
     idle_ms_max: int = 600_000
+    tells_dialled: bool = False
 
 
 class Link:

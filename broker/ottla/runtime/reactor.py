@@ -45,8 +45,11 @@ LINGER_MS = 10_000
 class Core(Protocol):
     """What the reactor drives: `server.node.Node`."""
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
-        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now."""
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
+        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now.
+
+        ``dialled`` is None unless `SocketOptions.tells_dialled`.
+        """
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:
         """An accepted connection is through its handshake; ``subject`` is that of the client's certificate."""
@@ -283,19 +286,19 @@ class Reactor:
     def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
         assert self._core is not None
         link = self._adopt(next(self._ids), sock)
-        if not self._core.accepted(link.id, listener=name, peer=peer, dialled=endpoint_of(sock.getsockname())):
+        dialled = endpoint_of(sock.getsockname()) if self._options.tells_dialled else None
+        if not self._core.accepted(link.id, listener=name, peer=peer, dialled=dialled):
             self._drop(link)
             return
+        handshakes = self._handshakes
         # Who is not to be read needs no handshake either: it will be closed.
-        if self._handshakes is not None and self._secures(name) and link.is_reading:
-            link.secure(self._handshakes.accept(link.id, sock, listener=name, peer=peer))
+        if handshakes is not None and handshakes.secures(name) and link.is_reading:
+            link.secure(handshakes.accept(link.id, sock, listener=name, peer=peer))
         self._watch(link)
 
-    def _secures(self, name: str) -> bool:
-        return self._handshakes is not None and self._handshakes.secures(name)
-
     def _has_room(self, name: str) -> bool:
-        return self._handshakes is None or not self._secures(name) or self._handshakes.has_room(name)
+        handshakes = self._handshakes
+        return handshakes is None or not handshakes.secures(name) or handshakes.has_room(name)
 
     def _drop_lingering(self) -> None:
         """Let go of connections that were closed long ago, and whose peers do not take the rest."""

@@ -76,6 +76,12 @@ class _State(Enum):
     FAILED = "failed"
 
 
+# Looked up in their classes for every frame they would cost as much as calls.
+_HANDSHAKE, _TOKENS, _BARE_TOKENS, _DONE, _FAILED = _State
+_API_VERSIONS, _SASL_HANDSHAKE = ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE
+_SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
+
+
 @dataclass(frozen=True, slots=True)
 class _Sentence:
     """A failed login that is to be answered, if there is an answer, and closed at ``due_ms``."""
@@ -249,7 +255,7 @@ class ConnectionLogin:
         self._owner = owner
         self._connection = connection
         self.deadline_ms = deadline_ms
-        self._state = _State.HANDSHAKE
+        self._state = _HANDSHAKE
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
         self._user: str | None = None
@@ -274,29 +280,29 @@ class ConnectionLogin:
 
     def stops(self, frame: memoryview) -> bool:
         """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
-        if self._state is _State.DONE:
+        if self._state is _DONE:
             return self._is_over(frame)
-        if self._state is _State.BARE_TOKENS:
+        if self._state is _BARE_TOKENS:
             self._take_bare_token(bytes(frame))
             return True
-        if self._state is _State.FAILED:
+        if self._state is _FAILED:
             return True
         api_key, version = _HEADER_START.unpack_from(frame)
-        if self._state is _State.TOKENS:
-            may_come = api_key in (ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE)
+        if self._state is _TOKENS:
+            may_come = api_key in (_SASL_AUTHENTICATE, _SASL_HANDSHAKE)
             return not may_come and self._refuse(api_key, "authentication")
-        if api_key == ApiKey.API_VERSIONS:
+        if api_key == _API_VERSIONS:
             self._versions_questions += 1
             is_enough = self._is_versions_answered(version) or self._versions_questions > VERSIONS_QUESTIONS_MAX
             return is_enough and self._refuse(api_key, "handshake")
-        return api_key != ApiKey.SASL_HANDSHAKE and self._refuse(api_key, "handshake")
+        return api_key != _SASL_HANDSHAKE and self._refuse(api_key, "handshake")
 
     def _is_over(self, frame: memoryview) -> bool:
         """Return whether the session has ended, and end the connection then; only a renewal may still begin."""
         if self._session_ends_ms is None or self._owner.clock.monotonic_ms() <= self._session_ends_ms:
             return False
         api_key, version = _HEADER_START.unpack_from(frame)
-        if api_key == ApiKey.SASL_HANDSHAKE and self._may_renew(version):
+        if api_key == _SASL_HANDSHAKE and self._may_renew(version):
             return False
         self._owner.expired_sessions += 1
         self._owner.on_close(self._connection, "its SASL session is over and was not renewed")
@@ -305,7 +311,7 @@ class ConnectionLogin:
     def _is_versions_answered(self, version: int) -> bool:
         """Note that ApiVersions is asked in ``version``; return whether it had been answered, without error, before."""
         asked, self._asked_version = self._asked_version, version
-        if asked is None or asked > CATALOG[ApiKey.API_VERSIONS].last_version:
+        if asked is None or asked > CATALOG[_API_VERSIONS].last_version:
             return False
         return asked < _VERSION_WITH_SOFTWARE or self._connection.info.client_software_name != "unknown"
 
@@ -340,10 +346,10 @@ class ConnectionLogin:
     def choose(self, mechanism: str, *, version: int) -> Answer:
         """See `handlers.api.Login.choose`."""
         offered = list(self._listener.mechanisms)
-        if self._state is _State.TOKENS:
+        if self._state is _TOKENS:
             reason = "a second SaslHandshake where a token is due"
             return self._fail(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE), reason)
-        if self._state is _State.DONE:
+        if self._state is _DONE:
             if not self._may_renew(version):
                 self._owner.count(self._connection.info.listener, self._mechanism).failures += 1
                 reason = "a renewal that is not due, or within a second of the last"
@@ -360,12 +366,12 @@ class ConnectionLogin:
         if self._wrong_mechanism is None:
             self._mechanism = mechanism
             self._exchange = self._owner.new_exchange(self._connection.info.listener, mechanism)
-        self._state = _State.TOKENS if version > 0 else _State.BARE_TOKENS
+        self._state = _TOKENS if version > 0 else _BARE_TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 
     def authenticate(self, token: bytes) -> Answer:
         """See `handlers.api.Login.authenticate`."""
-        if self._state is not _State.TOKENS:
+        if self._state is not _TOKENS:
             return SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE,
                 error_message="SaslAuthenticate request received after successful authentication",
@@ -412,7 +418,7 @@ class ConnectionLogin:
             )
         owner, connection = self._owner, self._connection
         counters = owner.count(connection.info.listener, self._mechanism)
-        self._state = _State.DONE
+        self._state = _DONE
         if self._is_renewal:
             counters.renewals += 1
         else:
@@ -450,7 +456,7 @@ class ConnectionLogin:
 
     def _note_failure(self, reason: str) -> None:
         user = self._exchange.user if self._exchange is not None else self._user
-        self._state = _State.FAILED
+        self._state = _FAILED
         self._connection.guard = self
         self._exchange = None
         self._owner.forget(self._connection.info.connection)

@@ -9,6 +9,7 @@ Whatever stays (a frame that has not arrived wholly, bytes behind a request in h
 `RequestMemory`; a frame for which there is no room waits, and nothing is read meanwhile.
 """
 
+import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -21,6 +22,7 @@ from ottla.server.request_memory import RequestMemory
 from ottla.server.turns import Turns
 
 SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 """A response with nothing but its correlation id."""
 _TURN_FRAMES_MAX = 32
@@ -283,7 +285,7 @@ class Connection:
             self._start_body(size, part[SIZE_BYTES:])
 
     def _checked_size(self, buffer: memoryview, position: int) -> int:
-        size = int.from_bytes(buffer[position : position + SIZE_BYTES], "big", signed=True)
+        size: int = _SIZE.unpack_from(buffer, position)[0]
         if _SMALLEST_FRAME_BYTES <= size <= self.frame_size_bytes_max:
             return size
         limit_key = "socket.request.max.bytes" if self.guard is None else "sasl.server.max.receive.size"

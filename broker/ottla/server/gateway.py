@@ -145,7 +145,7 @@ class Gateway:
     def routes(self) -> list[Route]:
         return self._pipeline.routes
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
         """Take a new connection in; False when a limit is reached, or the broker does not know the cluster yet."""
         if not self._serves_clients and self._roles[listener] is ListenerRole.BROKER:
             self._serves_clients = self._has_caught_up and bool(self._services.metadata.alive_brokers())

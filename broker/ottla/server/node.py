@@ -458,7 +458,7 @@ class Node:
 
     # --- what the driver calls -----------------------------------------------------------------------------------
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
         return self.gateway.accepted(connection, listener=listener, peer=peer, dialled=dialled)
 
     def secured(self, connection: ConnectionId, subject: str | None) -> None:

@@ -117,15 +117,8 @@ class Pipeline:
         route.request_bytes += len(frame)
         # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
         request, _ = route.request_type.decode_from(frame, version, position, entries_max=self._entries_max)
-        context = RequestContext(
-            api_key=api_key,
-            api_version=version,
-            correlation_id=correlation_id,
-            client_id=client_id,
-            connection=connection.info,
-            services=self._services,
-            received_at_ms=now_ms,
-        )
+        info = connection.info
+        context = RequestContext(api_key, version, correlation_id, client_id, info, self._services, now_ms)
         respond = self._respond
         if self._quotas.is_enabled:
             context.charge = self._quotas.begin(

@@ -31,6 +31,7 @@ class LineCore:
         self.answer = answer
         self.events: list[str] = []
         self.accepts = True
+        self.dialled: Endpoint | None = None
         self.rest_is_served = False
         self.greeting = b""
         self.deadline_ms: int | None = None
@@ -38,8 +39,9 @@ class LineCore:
         self._buffer = memoryview(bytearray(1024))
         self._partial: dict[ConnectionId, bytes] = {}
 
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
         self.events.append(f"accepted on {listener}")
+        self.dialled = dialled
         self._partial[connection] = b""
         return self.accepts
 

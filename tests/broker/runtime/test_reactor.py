@@ -51,6 +51,17 @@ def test_requests_are_answered_in_order_however_they_are_cut(served: Any) -> Non
         assert read_all(sock, 14) == b"one\ntwo\nthree\n"
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_the_core_is_told_the_address_that_was_dialled_where_it_wants_to_know(
+    serve: Callable[..., Any], is_told: bool
+) -> None:
+    with serve(echo, None, SocketOptions(tells_dialled=is_told)) as served, served.connect() as sock:
+        sock.sendall(b"x\n")
+        read_all(sock, 2)
+
+        assert served.core.dialled == (Endpoint("127.0.0.1", served.port) if is_told else None)
+
+
 def test_a_peer_that_hangs_up_is_reported_once(served: Any) -> None:
     with served.connect() as sock:
         sock.sendall(b"x\n")
