@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from ottla_operator.clients.broker_admin import Connect
+from ottla_operator.cluster_claims import CLAIM_FIELD, Claim, ClusterClaims, Standing, in_words
 from ottla_operator.errors import ApiError
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
@@ -35,9 +36,12 @@ logger = logging.getLogger(__name__)
 
 _OURS = "ottla.dev/"
 
-Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str, str], ...]]
-"""uid, generation, deletion, finalizers and our annotations of an object: they change when it is asked for more."""
+Asked: TypeAlias = tuple[str, int, str | None, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, str]]
+"""uid, generation, deletion, finalizers, our annotations and claimants of an object: they change when it is asked more.
+"""
 
+
+_OTHER_OPERATOR = "OtherOperator"
 
 _UNSETTLED = Waiting | Underway | Halted
 
@@ -54,15 +58,20 @@ class Controller:
         namespaces: tuple[str, ...] = (),
         metrics: OperatorMetrics | None = None,
         now: Callable[[], str] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
         secret_store: Callable[[str], SecretStore] | None = None,
         draw: Draw = secrets.randbelow,
+        name: str = "",
     ) -> None:
+        """``name`` tells this operator from others that may watch the same namespaces; empty: there are none."""
         self._api = api
         self._host = host
         self._connect = connect
         self._namespaces = namespaces or ("",)
         self._metrics = metrics or OperatorMetrics()
         self._now = now or _utc_now
+        self._now_s = now_s
+        self._claims = ClusterClaims(name)
         self._secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
         self._statuses = Statuses(
             api, self._now, told=lambda document, new: self._metrics.clusters.saw(_key(document), new)
@@ -76,6 +85,7 @@ class Controller:
             secret_store=self._secret_store,
             draw=draw,
             now=self._now,
+            is_others=self._claims.is_others,
         )
         self._asked: dict[ObjectKey, Asked] = {}
         self._done: dict[ObjectKey, list[str]] = {}
@@ -95,6 +105,7 @@ class Controller:
     def _forget(self, key: ObjectKey) -> None:
         self._asked.pop(key, None)
         self._done.pop(key, None)
+        self._claims.forget(key)
         self._metrics.clusters.forget(key)
         for other in self._members.forget(key):
             self.queue.add(other)
@@ -201,6 +212,8 @@ class Controller:
         if cluster.metadata.is_deleting:
             # What it owns is collected as garbage; its volumes have no owner, and stay.
             return None
+        if (elsewhere := await self._claim(cluster.metadata.key, document)) is not None:
+            return elsewhere
         await self._statuses.accept(document)
         host = self._host(cluster.metadata.namespace)
         if cluster.known_cluster_id is None:
@@ -226,6 +239,25 @@ class Controller:
                 self.queue.add(member)
         return outcome
 
+    async def _claim(self, key: ObjectKey, document: Document) -> Pass | None:
+        """Claim a Cluster, or answer for it; return the end of the pass where another operator looks after it."""
+        found = Claim.of(document)
+        standing, claim = self._claims.look(key, found, now_s=self._now_s(), now=self._now())
+        if claim != found:
+            stored = await self._api.patch_status(document, claim.to_patch())
+            document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+            kept = stored.get("status", {}).get(CLAIM_FIELD)
+            document["status"] = {**document.get("status", {}), **({} if kept is None else {CLAIM_FIELD: kept})}
+        if standing is not Standing.OURS:
+            words = in_words(key, claim, standing, self._claims.name)
+            verdict = Waiting if standing is Standing.ASKED else Refused
+            return Pass(verdict(_OTHER_OPERATOR, words), {}, is_seen=False)
+        if found.name not in ("", claim.name):
+            logger.warning("%s: taken over from %s, which did not answer", key, found.name)
+            for member in self._members.inside(key):
+                self.queue.add(member)
+        return None
+
     def _remember(self, key: ObjectKey, document: Document) -> None:
         self._asked[key] = _what_it_asks(document)
         if key.kind != "Cluster":
@@ -238,13 +270,14 @@ def _key(document: Document) -> ObjectKey:
 
 
 def _what_it_asks(document: Document) -> Asked:
-    metadata = document["metadata"]
+    metadata, claim = document["metadata"], Claim.of(document)
     return (
         metadata.get("uid", ""),
         metadata.get("generation", 0),
         metadata.get("deletionTimestamp"),
         tuple(metadata.get("finalizers", ())),
         tuple(sorted(it for it in (metadata.get("annotations") or {}).items() if it[0].startswith(_OURS))),
+        (claim.name, claim.challenger),
     )
 
 

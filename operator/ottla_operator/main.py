@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _RESYNC_JITTER = 0.1
 _RETRY_S = 5.0
 """After a listing that failed."""
-_PASS_S_MAX = 300.0
+PASS_S_MAX = 300.0
 """Calls have limits of seconds; a pass that takes so long hangs, and would keep its cluster for ever."""
 
 
@@ -105,6 +105,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             leaders_only(connect, may_write),
             namespaces=settings.watch_namespaces,
             metrics=metrics,
+            name=settings.name,
         )
         health = WatchHealth(watch_targets(settings.watch_namespaces), monotonic())
         probes = Probes(
@@ -177,11 +178,11 @@ async def _work(controller: Controller, listed: asyncio.Event) -> None:
 
     async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
         try:
-            async with asyncio.timeout(_PASS_S_MAX):
+            async with asyncio.timeout(PASS_S_MAX):
                 return await controller.reconcile_together(keys)
         except TimeoutError:
             more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-            logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, _PASS_S_MAX)
+            logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, PASS_S_MAX)
             return set()
 
     await controller.queue.work(reconcile)

@@ -58,7 +58,9 @@ class Members:
         secret_store: Callable[[str], SecretStore],
         draw: Draw,
         now: Callable[[], str],
+        is_others: Callable[[Document], bool],
     ) -> None:
+        """``is_others`` tells whether another operator looks after a Cluster, and what is in it."""
         self._api = api
         self._host = host
         self._connect = connect
@@ -68,6 +70,7 @@ class Members:
         self._secret_store = secret_store
         self._draw = draw
         self._now = now
+        self._is_others = is_others
         self._known: dict[ObjectKey, Member] = {}
         self._by_claim: defaultdict[tuple[str, ...], dict[ObjectKey, Member]] = defaultdict(dict)
 
@@ -126,12 +129,12 @@ class Members:
 
     # --- passes
 
-    async def passes(self, documents: Sequence[Document]) -> list[Pass | Exception]:
+    async def passes(self, documents: Sequence[Document]) -> list[Pass | Exception | None]:
         """Make one pass over each of ``documents``, which are all Topics or all Users.
 
-        An exception in the place of an outcome is about that one only.
+        An exception in the place of an outcome is about that one only; None there is another operator's.
         """
-        outcomes: dict[int, Pass | Exception] = {}
+        outcomes: dict[int, Pass | Exception | None] = {}
         waiting: defaultdict[ObjectKey, list[int]] = defaultdict(list)
         prepared = await together(self._prepare(document) for document in documents)
         members: dict[int, Member] = {}
@@ -144,6 +147,9 @@ class Members:
         for cluster, numbers in waiting.items():
             inside = [(documents[number], members[number]) for number in numbers]
             found = await self._in_cluster(cluster, inside)
+            if found is None:
+                outcomes.update(dict.fromkeys(numbers))
+                continue
             ends = await together(
                 self._finish(document, member, outcome)
                 for (document, member), outcome in zip(inside, found, strict=True)
@@ -188,11 +194,16 @@ class Members:
 
     async def _in_cluster(
         self, key: ObjectKey, inside: Sequence[tuple[Document, Member]]
-    ) -> Sequence[Pass | Exception]:
-        """Return what a pass over each of the members ``inside`` the cluster ``key`` finds."""
+    ) -> Sequence[Pass | Exception] | None:
+        """Return what a pass over each of the members ``inside`` the cluster ``key`` finds.
+
+        None where another operator looks after them.
+        """
         address = str(key)
         try:
             cluster = await self._cluster(key)
+            if cluster is None:
+                return None
             if not isinstance(cluster, Cluster):
                 return [Pass(cluster, {}, is_seen=False)] * len(inside)
             let_in = [(document, member) for document, member in inside if _not_allowed(member, cluster) is None]
@@ -218,8 +229,8 @@ class Members:
         except EXPECTED_ERRORS as error:
             return [Pass(verdict_of(error, f"reach the brokers at {address}"), {}, is_seen=False)] * len(inside)
 
-    async def _cluster(self, key: ObjectKey) -> Cluster | Waiting | Refused:
-        """Return the cluster, or why there is none for its members."""
+    async def _cluster(self, key: ObjectKey) -> Cluster | Waiting | Refused | None:
+        """Return the cluster, or why there is none for its members; None where it is another operator's."""
         if self._namespaces and key.namespace not in self._namespaces:
             return Refused(
                 NAMESPACE_NOT_WATCHED,
@@ -229,7 +240,7 @@ class Members:
         document = await self._api.get(*key)
         if document is None or document["metadata"].get("deletionTimestamp"):
             return Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
-        return Cluster.parse(document)
+        return None if self._is_others(document) else Cluster.parse(document)
 
     async def _topic_passes(
         self, inside: Sequence[tuple[Document, Member]], broker: BrokerAdmin, cluster: Cluster

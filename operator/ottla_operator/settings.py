@@ -52,6 +52,11 @@ class Settings:
     log_level: str = "info"
 
     @property
+    def name(self) -> str:
+        """What all replicas of this operator are called, as ``namespace/lease``; empty without a Lease."""
+        return f"{self.lease_namespace}/{self.lease_name}" if self.lease_namespace else ""
+
+    @property
     def pods(self) -> OperatorPods | None:
         """By what its own pods are known; None where they are not, as of an operator outside Kubernetes."""
         if not self.own_namespace or not self.own_labels:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -71,6 +72,42 @@ def test_operator_that_starts_again_writes_nothing(full: Any, operator: Any) -> 
 
     assert versions(full) == before
     assert full.names("event") == events
+
+
+@pytest.fixture
+def second_release(full: Any, helm: Callable[..., str]) -> Iterator[str]:
+    """Another installation of the operator that looks after the same namespace; its name in `status.operator`."""
+    settings = f"crds.enabled=false,replicas=1,watchNamespaces={{{full.name}}}"
+    chart, place = "charts/ottla-operator", ("--namespace", "ottla-second")
+    helm("install", "second", chart, *place, "--create-namespace", "--wait", "--timeout=120s", "--set", settings)
+    yield "ottla-second/second"
+    helm("uninstall", "second", *place, "--wait")
+    full.kubectl("delete", "namespace", "ottla-second", "--wait=false")
+
+
+def test_second_release_keeps_away_from_what_has_an_operator(full: Any, second_release: str) -> None:
+    def operator() -> Document:
+        found: Document = full.get("cluster.ottla.dev", "demo")["status"]["operator"]
+        return found
+
+    def said() -> list[str]:
+        listed = json.loads(full.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
+        return [it["note"] for it in listed if (it["reason"], it["regarding"]["name"]) == ("OtherOperator", "demo")]
+
+    full.eventually(lambda: operator().get("refused") == second_release, "the second one asks, and is refused")
+    full.eventually(said, "the second one says that it keeps away")
+    before = versions(full)
+    full.change("topic.ottla.dev", "retained", {"spec": {"partitions": 2}})
+    full.wait_for("jsonpath={.status.observedGeneration}=2", "topic.ottla.dev/retained")
+    full.wait_ready("topic.ottla.dev/retained", "cluster.ottla.dev/demo")
+
+    assert said() == [
+        f"ottla-system/ottla looks after Cluster {full.name}/demo, and so {second_release} does not; give each "
+        "operator namespaces of its own (watchNamespaces), or remove one of them"
+    ]
+    assert operator().keys() == {"name", "refused", "refusedAt"}
+    assert operator()["name"] == "ottla-system/ottla"
+    assert {key for key, it in versions(full).items() if before.get(key) != it} == {"Topic/retained"}
 
 
 def test_neighbours_are_let_in_by_name_and_shut_out_again(full: Any, neighbour: Any) -> None:

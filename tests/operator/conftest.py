@@ -17,6 +17,7 @@ from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
+from ottla_operator.cluster_claims import CLAIM_FIELD
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError, BrokerUnreachableError
 from ottla_operator.hosts.kubernetes import KubernetesHost
@@ -338,7 +339,20 @@ class FakeApi:
 
     async def apply_status(self, document: Document, status: Document) -> None:
         self.writes.append(f"status {document['kind']}")
-        self.stored[self._key(document)]["status"] = copy.deepcopy(status)
+        there = self.stored[self._key(document)]
+        # What was merged in is not this applier's, and stays.
+        claim = {key: it for key, it in there.get("status", {}).items() if key == CLAIM_FIELD}
+        there["status"] = claim | copy.deepcopy(status)
+
+    async def patch_status(self, document: Document, patch: Document) -> Document:
+        there = self.stored[self._key(document)]
+        if there["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "it has changed")
+        self.writes.append(f"claim {document['kind']}")
+        merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
+        there["status"] = {**there.get("status", {}), **copy.deepcopy(merged)}
+        there["metadata"]["resourceVersion"] = str(int(there["metadata"]["resourceVersion"]) + 1)
+        return copy.deepcopy(there)
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
         self.writes.append(f"finalizers {finalizers}")

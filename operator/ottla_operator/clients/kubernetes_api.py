@@ -163,15 +163,25 @@ class KubernetesApi:
         }
         await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]) + "/status", body)
 
+    async def patch_status(self, document: Document, patch: Document) -> Document:
+        """Merge ``patch`` (RFC 7386) into the status, and return the object.
+
+        Only where nobody has changed the object since ``document`` was read (else 409 Conflict).
+        """
+        return await self._merge(document, "/status", {}, {"status": patch})
+
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
         """Set the finalizers, unless somebody has changed the object since ``document`` was read (409 Conflict)."""
-        metadata = document["metadata"]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": finalizers}}
-        await self._request(
+        await self._merge(document, "", {"finalizers": finalizers}, {})
+
+    async def _merge(self, document: Document, subresource: str, metadata: Document, patch: Document) -> Document:
+        """Merge into the object, on condition that it is of the version of ``document``."""
+        found = document["metadata"]
+        return await self._request(
             "PATCH",
-            _path(document["kind"], metadata["namespace"], metadata["name"]),
+            _path(document["kind"], found["namespace"], found["name"]) + subresource,
             parameters={"fieldManager": FIELD_MANAGER},
-            body=patch,
+            body={"metadata": {"resourceVersion": found["resourceVersion"], **metadata}, **patch},
             content_type="application/merge-patch+json",
         )
 

@@ -134,7 +134,10 @@ def follow(record: Record | None, operation: Operation | None, *, now: str) -> R
         blocked_by=operation.blocked_by[:BLOCKERS_MAX],
         attempts=attempts + operation.takes_step,
         started_at=known.started_at if known is not None else now,
-        step_started_at=known.step_started_at if known is not None and is_same_step else now,
+        # Who is started once more, because an operator ended in between, has all the time again to come up.
+        step_started_at=known.step_started_at
+        if known is not None and is_same_step and not operation.takes_step
+        else now,
         generation=operation.generation,
     )
 

@@ -4,8 +4,8 @@ Every look says all that is left to do; nothing is remembered between two, so an
 on where it was.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 from ottla_operator.model.conditions import Halted, Obstacle, Refused, Underway, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -16,7 +16,7 @@ from ottla_operator.reconcile.draining import forgotten, surplus_name
 from ottla_operator.reconcile.features import next_levels
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rebalancing import ObservedRebalance
-from ottla_operator.reconcile.rolling import Terms, is_running, roll
+from ottla_operator.reconcile.rolling import Roll, Terms, is_running, roll
 from ottla_operator.reconcile.scaling import ScalingPlan, plan_scaling
 from ottla_operator.reconcile.steps import (
     AlterOwnConfigs,
@@ -84,7 +84,8 @@ def plan_cluster(
     ending = [node for node in surplus if node.state is NodeState.STOPPING]
     set_up = _set_up_first(desired, scaling)
     steps += [StopNode(node.name) for node in surplus if node not in ending and node.name not in set_up]
-    steps += [StartNode(node) for node in _missing(desired, observed)]
+    starts = [StartNode(node) for node in _missing(desired, observed)]
+    steps += starts
     waiting: list[Obstacle | None] = [_node_obstacle(desired, observed), *map(_not_ready, ending)]
     removal = next_removal(desired, observed.claims, frozenset(observed.nodes), view)
     steps += [removal] if removal is not None else []
@@ -97,6 +98,7 @@ def plan_cluster(
     comes_first = others[0] if others else None
     rolling = roll(desired, observed.nodes, view, record, terms or Terms(), comes_first=comes_first)
     says_all = rolling.restarts or isinstance(rolling.obstacle, Halted)
+    rolling = _with_starts(rolling, record, {start.node.name for start in starts})
     waiting.insert(0 if says_all else len(waiting), rolling.obstacle)
     steps += rolling.restarts
     if view is not None and not steps and not any(waiting):
@@ -117,6 +119,18 @@ def plan_cluster(
         ),
         None if scaling is None else (scaling.before, scaling.after),
     )
+
+
+def _with_starts(rolling: Roll, record: Record | None, started: Set[str]) -> Roll:
+    """Return the roll, which is at nodes that are started once more: they were stopped, and the operator ended."""
+    operation = rolling.operation
+    if operation is None or record is None or record.id != operation.id:
+        return rolling
+    again = tuple(name for name in record.nodes if name in started)
+    if not again:
+        return rolling
+    operation = replace(operation, step="Restarting", nodes=(*operation.nodes, *again), takes_step=True)
+    return replace(rolling, operation=operation)
 
 
 def _set_up_first(desired: DesiredCluster, scaling: ScalingPlan | None) -> set[str | None]:

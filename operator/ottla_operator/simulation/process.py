@@ -10,7 +10,7 @@ from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.document import Document
 from ottla_operator.simulation.calendar import shown
 from ottla_operator.simulation.host import HostState, SimulatedHost
-from ottla_operator.simulation.steps import Steps, WatchedHost, WatchedSecrets, watched
+from ottla_operator.simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
 from ottla_operator.simulation.store import Store
 
 WORKERS = 2
@@ -21,8 +21,16 @@ class OperatorProcess:
     """See the module. It knows nothing but what it reads from ``store``, the host and the brokers."""
 
     def __init__(
-        self, loop: SimulatedEventLoop, state: HostState, store: Store, steps: Steps, draw: Callable[[int], int]
+        self,
+        loop: SimulatedEventLoop,
+        state: HostState,
+        store: Store,
+        steps: StepTaker,
+        draw: Callable[[int], int],
+        *,
+        name: str = "",
     ) -> None:
+        """``name`` is that of its installation, where there are several."""
         host = WatchedHost(SimulatedHost(state, loop), steps)
         self._loop = loop
         self._controller = Controller(
@@ -30,8 +38,10 @@ class OperatorProcess:
             lambda _: host,
             watched(ottla_admin.connector(), steps),
             now=lambda: shown(loop.time()),
+            now_s=loop.time,
             secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(store, namespace), steps),
             draw=draw,
+            name=name,
         )
         self._parts = [loop.create_task(self._resync())]
         self._parts += [loop.create_task(self._work()) for _ in range(WORKERS)]

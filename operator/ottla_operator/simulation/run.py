@@ -26,6 +26,7 @@ from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
 from ottla.types import Endpoint
+from ottla_operator.cluster_claims import Claim
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
@@ -33,15 +34,16 @@ from ottla_operator.simulation.host import HostState, place_of
 from ottla_operator.simulation.leftovers import leftovers
 from ottla_operator.simulation.process import OperatorProcess
 from ottla_operator.simulation.promises import PROMISES, PlannerPromise, Situation
-from ottla_operator.simulation.scenarios import CLUSTER, Scenario, Stage
-from ottla_operator.simulation.steps import Moment, Steps, StepTaken
+from ottla_operator.simulation.scenarios import CLUSTER, Scenario, Second, Stage
+from ottla_operator.simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
 from ottla_operator.simulation.store import Store
 from ottla_operator.simulation.troubles import Troubles
 from ottla_operator.simulation.users import user_differences
 
-OPERATOR_HOST = "operator"
+OPERATOR_HOST, OTHER_OPERATOR_HOST = "operator", "operator-of-others"
+FIRST, SECOND = "first/ottla", "second/ottla"
 BEGIN_LIMIT_MS = 120_000
-CHANGE_LIMIT_MS = 600_000
+CHANGE_LIMIT_MS = 900_000
 CLIENTS_LIMIT_MS = 120_000
 IDLE_MS = 8_000
 """A new operator looks at everything at once, and finds what is to be done soon."""
@@ -54,6 +56,7 @@ CHECK_INTERVAL_MS = 250
 AWAY_MS_MAX = 2_000
 CHANGE_DELAY_MS_MAX = 12_000
 CRASH_DELAY_MS_MAX = 400
+REMOVAL_DELAY_MS_MAX = 3_000
 PACE_MS = 200
 
 SETTINGS = {
@@ -144,7 +147,7 @@ class PlannerRun:
         self.cluster.before_start = self.witness.before_start
         self.cluster.on_event = self._on_event
         self.cluster.on_stopped = self._on_stopped
-        self.store = Store(self._on_status, self._on_gone)
+        self.store = Store(self._on_status, self._on_claim, self._on_gone)
         self.steps = Steps(self.cluster.events.after)
         self.steps.on_step = self._on_step
         self.steps.kill = self.replace_operator
@@ -161,6 +164,9 @@ class PlannerRun:
         self._seen: dict[int, tuple[bool, bool]] = {}
         self._operators = 0
         self._operator: OperatorProcess | None = None
+        self._installation = FIRST if scenario.second is not None else ""
+        self._other: OperatorProcess | None = None
+        """Of another installation, which has nothing to do as long as the first one is there."""
         self._change_begins = 0
         self._crashes_at: int | None = None
         self._is_crash_due = False
@@ -173,9 +179,34 @@ class PlannerRun:
     def start_operator(self) -> None:
         assert self._operator is None, "one operator at a time"
         self._operators += 1
-        loop = SimulatedEventLoop(self.cluster, OPERATOR_HOST)
-        self._operator = OperatorProcess(loop, self.state, self.store, self.steps, self._passwords.randrange)
+        self._operator = self._begin_operator(OPERATOR_HOST, self.steps, self._installation)
         self.trace.note("operator", f"operator {self._operators} begins")
+
+    def _begin_operator(self, host: str, steps: StepTaker, name: str) -> OperatorProcess:
+        loop = SimulatedEventLoop(self.cluster, host)
+        return OperatorProcess(loop, self.state, self.store, steps, self._passwords.randrange, name=name)
+
+    def _start_other(self) -> None:
+        """Start the operator of another installation, whose steps are a broken promise until it is the only one."""
+
+        def look(step: StepTaken) -> None:
+            if self._other is not None:
+                self._failure = self._failure or InvariantViolation(f"OneOperator: {SECOND} takes a step: {step}")
+
+        self._other = self._begin_operator(OTHER_OPERATOR_HOST, StepsOfAnother(self.steps, look), SECOND)
+
+    def _remove_first(self) -> None:
+        """Remove the first installation: the other one is the operator from now on."""
+        if self._operator is None:  # one that was killed is followed first
+            self.cluster.events.after(AWAY_MS_MAX, self._remove_first)
+            return
+        self._operator.kill()
+        self._operator, self._other, self._installation = self._other, None, SECOND
+        self.trace.note("operator", f"{FIRST} is removed")
+
+    def _watching(self) -> list[OperatorProcess]:
+        """Return the operators that hear of changes."""
+        return [it for it in (self._operator, self._other) if it is not None]
 
     def replace_operator(self) -> None:
         """Kill the operator; a new one starts soon."""
@@ -190,18 +221,24 @@ class PlannerRun:
             asked = self.store.put(document)
             if asked["kind"] == "Cluster":
                 self.situation.ask(Cluster.parse(asked))
-            if self._operator is not None:
-                self._operator.seen(asked)
+            for operator in self._watching():
+                operator.seen(asked)
 
         for name in self.scenario.gone if documents is self.scenario.after else ():
             leaving = self.store.ask_to_go("User", name)
-            if self._operator is not None:
-                self._operator.seen(leaving)
+            for operator in self._watching():
+                operator.seen(leaving)
 
     def _on_gone(self, document: Document) -> None:
         self.trace.note("operator", f"{document['metadata']['name']} is gone")
-        if self._operator is not None:
-            self._operator.gone(document)
+        for operator in self._watching():
+            operator.gone(document)
+
+    def _on_claim(self, document: Document) -> None:
+        claim = Claim.of(document)
+        self.trace.note("operator", f"{claim.name} has the cluster, {claim.challenger or 'nobody'} asks for it")
+        for operator in self._watching():
+            operator.seen(document)
 
     def _on_step(self, step: StepTaken) -> None:
         self.trace.note("operator", str(step))
@@ -256,8 +293,8 @@ class PlannerRun:
         now = (place.process is not None, place.is_ready)
         if self._seen.get(place.node_id) != now:
             self._seen[place.node_id] = now
-            if self._operator is not None:
-                self._operator.child_seen(CLUSTER)
+            for operator in self._watching():
+                operator.child_seen(CLUSTER)
 
     # --- running
 
@@ -281,8 +318,8 @@ class PlannerRun:
                 logging.getLogger("ottla").debug("the simulation ends", exc_info=True)
                 self.trace.note_error("simulator", error)
             finally:
-                if self._operator is not None:
-                    self._operator.kill()
+                for operator in self._watching():
+                    operator.kill()
         return Outcome(
             scenario=self.scenario.name,
             seed=self.seed,
@@ -303,6 +340,8 @@ class PlannerRun:
         if self.scenario.before:
             self._ask(self.scenario.before)
             self._until("the first objects are ready", self.store.is_settled, BEGIN_LIMIT_MS)
+            if self.scenario.second is not None:
+                self._start_other()
             self._start_clients()
 
     def _start_clients(self) -> None:
@@ -338,6 +377,8 @@ class PlannerRun:
             self._go_through(stage)
         self.trace.note("simulator", "the users ask for something else")
         self._ask(self.scenario.after)
+        if self.scenario.second is Second.HEIR:
+            self.cluster.events.after(1 + self._random.randrange(REMOVAL_DELAY_MS_MAX), self._remove_first)
         if self.order.troubles:
             self._pass(TROUBLES_MS)
             self.trace.note("simulator", "troubles stop")
@@ -454,7 +495,8 @@ class PlannerRun:
 
     def _pass(self, milliseconds: int) -> None:
         self.cluster.run(milliseconds)
-        failure = self._failure or (self._operator.failure() if self._operator is not None else None)
+        failures = (operator.failure() for operator in self._watching())
+        failure = self._failure or next((it for it in failures if it is not None), None)
         if failure is not None:
             raise failure
 

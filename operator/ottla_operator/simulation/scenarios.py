@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster
@@ -87,6 +88,15 @@ class Stage:
     hold_ms: int = 0
 
 
+class Second(Enum):
+    """Another installation of the operator, that watches the same objects."""
+
+    BESIDE = "beside"
+    """Both are there all the time."""
+    HEIR = "heir"
+    """The first is removed in the middle of the change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """From ``before``, which is there when the simulation begins to look, to ``after`` and without ``gone``."""
@@ -100,6 +110,7 @@ class Scenario:
     """What users ask for, one after the other, before they ask for ``after``."""
     racks: int = 0
     """In so many racks machines stand, by turns; 0: nobody says."""
+    second: Second | None = None
 
     @property
     def topics(self) -> list[Topic]:
@@ -280,6 +291,18 @@ SCENARIOS = (
             Stage((cluster(_main(3), **_CHANGED),), Kind.RESTART),
             Stage((having(cluster(_main(3), **_CHANGED), paused=True),), "Paused", _A_WHILE_MS),
         ),
+    ),
+    Scenario(
+        "roll-beside-another",
+        (cluster(_main(3)), _FLIGHTS),
+        (cluster(_main(3), **_CHANGED), topic("later", 4, 3, 2)),
+        second=Second.BESIDE,
+    ),
+    Scenario(
+        "roll-taken-over",
+        (cluster(_main(3)), _FLIGHTS),
+        (cluster(_main(3), **_CHANGED), topic("later", 4, 3, 2)),
+        second=Second.HEIR,
     ),
 )
 """Every kind of change that a Cluster, a Topic and a User know."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.client.admin_security import ScramSecret
 from ottla.errors import KafkaError
@@ -60,6 +60,12 @@ class StepTaken(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.what}"
+
+
+class StepTaker(Protocol):
+    """Through whom the steps of an operator go."""
+
+    async def take(self, step: StepTaken, call: Callable[[], Awaitable[None]]) -> None: ...
 
 
 class Moment(Enum):
@@ -115,10 +121,22 @@ class Steps:
         await asyncio.Event().wait()
 
 
+class StepsOfAnother:
+    """The steps of another installation of the operator; ``look`` sees each of them first."""
+
+    def __init__(self, steps: Steps, look: Callable[[StepTaken], object]) -> None:
+        self._steps = steps
+        self._look = look
+
+    async def take(self, step: StepTaken, call: Callable[[], Awaitable[None]]) -> None:
+        self._look(step)
+        await self._steps.take(step, call)
+
+
 class WatchedHost:
     """A `Host` whose changes are steps."""
 
-    def __init__(self, host: Host, steps: Steps) -> None:
+    def __init__(self, host: Host, steps: StepTaker) -> None:
         self._host = host
         self._steps = steps
         self._cluster: Cluster | None = None
@@ -170,7 +188,7 @@ class WatchedHost:
 class WatchedSecrets:
     """A `SecretStore` whose changes are steps."""
 
-    def __init__(self, secrets: SecretStore, steps: Steps) -> None:
+    def __init__(self, secrets: SecretStore, steps: StepTaker) -> None:
         self._secrets = secrets
         self._steps = steps
 
@@ -203,7 +221,7 @@ class WatchedSecrets:
 class WatchedBrokers:
     """A `BrokerAdmin` whose changes are steps."""
 
-    def __init__(self, brokers: BrokerAdmin, steps: Steps) -> None:
+    def __init__(self, brokers: BrokerAdmin, steps: StepTaker) -> None:
         self._brokers = brokers
         self._steps = steps
 
@@ -320,7 +338,7 @@ class WatchedBrokers:
         await self._steps.take(StepTaken(kind, node_id, what), call)
 
 
-def watched(connect: Connect, steps: Steps) -> Connect:
+def watched(connect: Connect, steps: StepTaker) -> Connect:
     """Return the way to brokers whose changes are ``steps``."""
 
     @asynccontextmanager

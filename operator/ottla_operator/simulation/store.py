@@ -4,6 +4,7 @@ import asyncio
 import copy
 from collections.abc import Callable
 
+from ottla_operator.cluster_claims import CLAIM_FIELD
 from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import KINDS, Document
@@ -15,13 +16,20 @@ CALL_S = 0.002
 class Store:
     """See the module; the calls of `controller.StatusStore`.
 
-    ``on_status`` is called with each status that is new, ``on_gone`` with each object that goes.
+    ``on_status`` is called with each status that is new, ``on_claim`` with each Cluster that an operator has claimed or
+    asks for, ``on_gone`` with each object that goes.
     """
 
-    def __init__(self, on_status: Callable[[Document], object], on_gone: Callable[[Document], object]) -> None:
+    def __init__(
+        self,
+        on_status: Callable[[Document], object],
+        on_claim: Callable[[Document], object],
+        on_gone: Callable[[Document], object],
+    ) -> None:
         self._objects: dict[ObjectKey, Document] = {}
         self._owned: dict[ObjectKey, Document] = {}
         self._on_status = on_status
+        self._on_claim = on_claim
         self._on_gone = on_gone
         self._created = 0
         self._writes = 0
@@ -43,12 +51,14 @@ class Store:
         elif known["spec"] != document["spec"]:
             known["spec"] = copy.deepcopy(document["spec"])
             known["metadata"]["generation"] += 1
+        self._version(known)
         return copy.deepcopy(known)
 
     def ask_to_go(self, kind: str, name: str) -> Document:
         """Begin the deletion of an object, which ends when nothing keeps it; return it as it is now."""
         known = self._objects[ObjectKey(kind, "", name)]
         known["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+        self._version(known)
         self._collect(known)
         return copy.deepcopy(known)
 
@@ -115,11 +125,14 @@ class Store:
         return self._write(document)
 
     def _write(self, document: Document) -> Document:
-        self._writes += 1
         written = copy.deepcopy(document)
-        written["metadata"]["resourceVersion"] = str(self._writes)
+        self._version(written)
         self._owned[ObjectKey(document["kind"], "", document["metadata"]["name"])] = written
         return copy.deepcopy(written)
+
+    def _version(self, document: Document) -> None:
+        self._writes += 1
+        document["metadata"]["resourceVersion"] = str(self._writes)
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         await asyncio.sleep(CALL_S)
@@ -128,12 +141,28 @@ class Store:
     async def apply_status(self, document: Document, status: Document) -> None:
         await asyncio.sleep(CALL_S)
         known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
-        known["status"] = copy.deepcopy(status)
+        # What was merged in is not this applier's, and stays.
+        claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
+        known["status"] = claim | copy.deepcopy(status)
+        self._version(known)
         self._on_status(known)
+
+    async def patch_status(self, document: Document, patch: Document) -> Document:
+        """Merge into the status, if the object is of the version that ``document`` says."""
+        await asyncio.sleep(CALL_S)
+        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        if known["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "it has changed")
+        merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
+        known["status"] = {**known.get("status", {}), **merged}
+        self._version(known)
+        self._on_claim(copy.deepcopy(known))
+        return copy.deepcopy(known)
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
         known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
         known["metadata"]["finalizers"] = list(finalizers)
+        self._version(known)
         self._collect(known)
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:

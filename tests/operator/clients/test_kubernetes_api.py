@@ -162,6 +162,19 @@ def test_status_is_applied_without_spec_and_version(server: FakeServer) -> None:
     }
 
 
+def test_part_of_a_status_is_merged_only_on_the_version_that_was_read(server: FakeServer) -> None:
+    patch = {"operator": {"name": "a/b", "challenger": None}}
+    server.answers = [(200, {"merged": True})]
+
+    assert ask(server, lambda api: api.patch_status(TOPIC, patch)) == {"merged": True}
+
+    (request,) = server.requests
+    assert (request["method"], request["path"].rpartition("/topics/")[2]) == ("PATCH", "flights/status")
+    assert request["type"] == "application/merge-patch+json"
+    version = TOPIC["metadata"]["resourceVersion"]
+    assert request["body"] == {"metadata": {"resourceVersion": version}, "status": patch}
+
+
 def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeServer) -> None:
     ask(server, lambda api: api.replace_finalizers(TOPIC, ["a", "b"]))
 

@@ -33,6 +33,8 @@ BRIEFLY = frozenset(
         "voters-up-and-down",
         "shrink-and-grow-back",
         "grow-and-wait",
+        "roll-beside-another",
+        "roll-taken-over",
     }
 )
 """Variations of other scenarios: they are struck less often, unless everything is swept."""

@@ -1,0 +1,137 @@
+"""Which of several installations of the operator looks after a Cluster: what its `status.operator` says.
+
+The candidates of one installation choose their leader by a Lease. Two installations that watch the same namespace know
+nothing of each other, and would undo each other's work; so the first that sees a Cluster claims it, and others keep
+away from it and from what is in it. Who finds the claim of another asks on the object whether that one is still there
+(``challenger``). An operator that lives answers before its next pass; a claim whose challenge stands longer than any
+pass may take belongs to nobody any more, and is taken over. Times are of the asking operator's monotonic clock only,
+and nothing is written while nobody asks.
+
+Every write is on condition that the object is what was read, so of two operators that take a claim one does.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ottla_operator.model.document import Document
+from ottla_operator.model.manifest import ObjectKey
+
+CLAIM_FIELD = "operator"
+"""In the status of a Cluster. Not part of what a pass writes: see `statuses.Statuses`."""
+
+TAKEN_OVER_AFTER_S = 360.0
+"""A challenge that nobody answers for so long; more than `main.PASS_S_MAX`, so the last pass of the other has ended."""
+
+ASKED_AGAIN_AFTER_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What `status.operator` of a Cluster says."""
+
+    name: str = ""
+    """The operator that looks after it, as ``namespace/lease``; empty: nobody does yet."""
+
+    challenger: str = ""
+    """Another one, that has asked whether the first is still there."""
+
+    refused: str = ""
+    """The one whose question was answered last."""
+
+    refused_at: str = ""
+
+    @classmethod
+    def of(cls, document: Document) -> "Claim":
+        """Return the claim that a Cluster's status holds."""
+        found = (document.get("status") or {}).get(CLAIM_FIELD) or {}
+        return cls(
+            name=found.get("name", ""),
+            challenger=found.get("challenger", ""),
+            refused=found.get("refused", ""),
+            refused_at=found.get("refusedAt", ""),
+        )
+
+    def to_patch(self) -> Document:
+        """Return the merge patch (RFC 7386) of the status that makes this the claim."""
+        return {
+            CLAIM_FIELD: {
+                "name": self.name or None,
+                "challenger": self.challenger or None,
+                "refused": self.refused or None,
+                "refusedAt": self.refused_at or None,
+            }
+        }
+
+
+class Standing(Enum):
+    """How an operator stands to a Cluster."""
+
+    OURS = auto()
+    ASKED = auto()
+    """Somebody else's, who may be gone: it is asked, and not answered yet."""
+
+    THEIRS = auto()
+
+
+class ClusterClaims:
+    """The claims of other operators as the one called ``name`` has seen them; without a name there are no others."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._seen: dict[ObjectKey, tuple[Claim, float]] = {}
+        """Claims of others, and since when each has been seen to stand."""
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a Cluster that is gone."""
+        self._seen.pop(key, None)
+
+    def is_others(self, document: Document) -> bool:
+        """Tell whether another operator looks after the Cluster; it may be gone."""
+        return bool(self.name) and Claim.of(document).name not in ("", self.name)
+
+    def look(self, key: ObjectKey, claim: Claim, *, now_s: float, now: str) -> tuple[Standing, Claim]:
+        """Return how this operator stands to a Cluster, and what its claim should be made before anything else.
+
+        Args:
+            key: of the Cluster.
+            claim: what its status says.
+            now_s: the time, by a monotonic clock of this process.
+            now: the same for people, as RFC 3339.
+        """
+        if not self.name:
+            return Standing.OURS, claim
+        if claim.name in ("", self.name):
+            self.forget(key)
+            if not claim.challenger:
+                return Standing.OURS, Claim(name=self.name, refused=claim.refused, refused_at=claim.refused_at)
+            return Standing.OURS, Claim(name=self.name, refused=claim.challenger, refused_at=now)
+        before, since_s = self._seen.get(key, (None, now_s))
+        if before is None or (before.name, before.challenger) != (claim.name, claim.challenger):
+            since_s = now_s
+        self._seen[key] = claim, since_s
+        return self._look_at_others(claim, now_s - since_s, is_first=before is None)
+
+    def _look_at_others(self, claim: Claim, stood_s: float, *, is_first: bool) -> tuple[Standing, Claim]:
+        ask = (
+            Standing.ASKED,
+            Claim(name=claim.name, challenger=self.name, refused=claim.refused, refused_at=claim.refused_at),
+        )
+        if claim.challenger == self.name:
+            return (Standing.OURS, Claim(name=self.name)) if stood_s >= TAKEN_OVER_AFTER_S else ask
+        if not claim.challenger:
+            return ask if is_first or stood_s >= ASKED_AGAIN_AFTER_S else (Standing.THEIRS, claim)
+        # A third one asks; unless it is gone itself, it ends this.
+        return ask if stood_s >= 2 * TAKEN_OVER_AFTER_S else (Standing.THEIRS, claim)
+
+
+def in_words(key: ObjectKey, claim: Claim, standing: Standing, name: str) -> str:
+    """Say why the operator called ``name`` does nothing for a Cluster, and what to do."""
+    if standing is Standing.ASKED:
+        return (
+            f"{claim.name} looks after {key}; {name} asks whether it is still there, and takes over when nobody has "
+            f"answered for {TAKEN_OVER_AFTER_S:.0f} s"
+        )
+    return (
+        f"{claim.name} looks after {key}, and so {name} does not; give each operator namespaces of its own "
+        f"(watchNamespaces), or remove one of them"
+    )
