@@ -102,9 +102,12 @@ class Pipeline:
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)
-        route = self._routes_of(connection.info.role).get(api_key << 16 | version)
+        info = connection.info
+        # A hash of the role would cost more than this.
+        routes = self._broker_routes if info.role is _BROKER else self._controller_routes
+        route = routes.get(api_key << 16 | version)
         if route is None:
-            route = self._find_route(connection.info.role, api_key, version)
+            route = self._find_route(info.role, routes, api_key, version)
             if route is None:
                 self._refuse_version(connection, api_key, version, correlation_id)
                 return
@@ -117,13 +120,10 @@ class Pipeline:
         route.request_bytes += len(frame)
         # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
         request, _ = route.request_type.decode_from(frame, version, position, entries_max=self._entries_max)
-        info = connection.info
         context = RequestContext(api_key, version, correlation_id, client_id, info, self._services, now_ms)
         respond = self._respond
         if self._quotas.is_enabled:
-            context.charge = self._quotas.begin(
-                api_key, connection.info.principal, client_id, is_exempt=_is_exempt(context)
-            )
+            context.charge = self._quotas.begin(api_key, info.principal, client_id, is_exempt=_is_exempt(context))
             respond = self._respond_charged
             context.size_bytes = len(frame)
         answer: Answer
@@ -157,7 +157,7 @@ class Pipeline:
         elif charge is not None:
             self._mute(connection, charge.settle(produced_bytes=context.size_bytes, is_answered=False))
 
-    def _find_route(self, role: ListenerRole, api_key: int, version: int) -> Route | None:
+    def _find_route(self, role: ListenerRole, routes: dict[int, Route], api_key: int, version: int) -> Route | None:
         served = find(api_key, version)
         if served is None or not is_served_to(role, ApiKey(api_key)):
             return None
@@ -170,12 +170,8 @@ class Pipeline:
             has_flexible_request_header=request_header_version(key, version) == 2,
             has_flexible_response_header=response_header_version(key, version) == 1,
         )
-        self._routes_of(role)[api_key << 16 | version] = route
+        routes[api_key << 16 | version] = route
         return route
-
-    def _routes_of(self, role: ListenerRole) -> dict[int, Route]:
-        # Twice per request a hash of the role would cost more than this.
-        return self._broker_routes if role is _BROKER else self._controller_routes
 
     def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
