@@ -22,7 +22,8 @@ CLAIM_FIELD = "operator"
 TAKEN_OVER_AFTER_S = 360.0
 """A challenge that nobody answers for so long; more than `main.PASS_S_MAX`, so the last pass of the other has ended."""
 
-ASKED_AGAIN_AFTER_S = 300.0
+ASKED_AGAIN_AFTER_S = 240.0
+"""Less than the time between two looks (`settings.Settings.resync_s`), so that each look asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
