@@ -118,6 +118,7 @@ class Reactor:
             on_accepted=self._on_accepted,
         )
         self._handshakes = handshakes
+        self._secured_doors: set[str] = set()
         if handshakes is not None:
             handshakes.report_to(
                 post=self.post,
@@ -134,6 +135,8 @@ class Reactor:
         Raises:
             OSError: the address cannot be bound.
         """
+        if self._handshakes is not None and self._handshakes.secures(name):
+            self._secured_doors.add(name)
         return self._doors.open(name, host, port)
 
     def post(self, action: Callable[[], None]) -> None:
@@ -290,15 +293,14 @@ class Reactor:
         if not self._core.accepted(link.id, listener=name, peer=peer, dialled=dialled):
             self._drop(link)
             return
-        handshakes = self._handshakes
         # Who is not to be read needs no handshake either: it will be closed.
-        if handshakes is not None and handshakes.secures(name) and link.is_reading:
-            link.secure(handshakes.accept(link.id, sock, listener=name, peer=peer))
+        if name in self._secured_doors and link.is_reading:
+            assert self._handshakes is not None
+            link.secure(self._handshakes.accept(link.id, sock, listener=name, peer=peer))
         self._watch(link)
 
     def _has_room(self, name: str) -> bool:
-        handshakes = self._handshakes
-        return handshakes is None or not handshakes.secures(name) or handshakes.has_room(name)
+        return name not in self._secured_doors or self._handshakes is None or self._handshakes.has_room(name)
 
     def _drop_lingering(self) -> None:
         """Let go of connections that were closed long ago, and whose peers do not take the rest."""
@@ -319,6 +321,8 @@ class Reactor:
         takes_much = link.file_bytes and events & selectors.EVENT_WRITE
         if link.events_put_off or takes_much or (link.is_sent_much and self._sender.is_behind(link)):
             self._backlog.add(link, events)
+        elif events == selectors.EVENT_READ and link.is_reading:
+            self._read(link)
         else:
             self._serve(link, events)
 
