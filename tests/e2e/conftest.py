@@ -27,6 +27,8 @@ OPERATOR_RELEASE = "ottla"
 OPERATOR_LABEL = f"app.kubernetes.io/instance={OPERATOR_RELEASE}"
 """Of its pods: one leads, the others stand by."""
 COMMAND_TIMEOUT_S = 240
+ON_ONE_MACHINE = frozenset({"rancher.io/local-path", "k8s.io/minikube-hostpath", "kubernetes.io/no-provisioner"})
+"""Provisioners of volumes that are folders or disks of one machine."""
 CLIENT_POD = "client"
 
 Document = dict[str, Any]
@@ -324,6 +326,28 @@ def operator() -> Iterator[Operator]:
     installed.install()
     yield installed
     installed.uninstall()
+
+
+def default_storage_class() -> Document:
+    """Return the StorageClass of claims that name none."""
+    found: list[Document] = json.loads(run("kubectl", "get", "storageclasses", "-o", "json"))["items"]
+    mark = "storageclass.kubernetes.io/is-default-class"
+    return next(it for it in found if it["metadata"].get("annotations", {}).get(mark) == "true")
+
+
+@pytest.fixture
+def growing_volumes() -> None:
+    """Volumes that can grow, which those of kind cannot."""
+    if not default_storage_class().get("allowVolumeExpansion"):
+        pytest.skip("needs a default StorageClass whose volumes can grow")
+
+
+@pytest.fixture
+def travelling_volumes() -> None:
+    """Volumes that follow their pod to another machine, which those of kind do not: they are its folders."""
+    provisioner = default_storage_class()["provisioner"]
+    if provisioner in ON_ONE_MACHINE:
+        pytest.skip(f"needs a default StorageClass whose volumes follow their pods; those of {provisioner} do not")
 
 
 @pytest.fixture

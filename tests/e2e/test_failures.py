@@ -116,6 +116,7 @@ def test_lost_disk_is_filled_again_and_its_controller_votes_anew(tried: Tried, b
     ], "nobody else was restarted"
 
 
+@pytest.mark.usefixtures("travelling_volumes")
 def test_drained_machine_takes_one_node_down_and_it_comes_up_elsewhere(
     tried: Tried, machine_of_nobody_else: tuple[str, str], watch_pods: Callable[..., Any]
 ) -> None:

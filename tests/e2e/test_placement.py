@@ -1,6 +1,6 @@
 """Where nodes run and what they keep, on real machines in zones: racks, growing and further volumes, and leaving.
 
-Three worker nodes in zone-1 to zone-3; the default StorageClass can grow, and its volumes follow their pods.
+Three worker nodes in three zones.
 """
 
 import json
@@ -114,6 +114,7 @@ def test_nodes_are_spread_and_have_the_racks_of_their_machines(placed: Placed) -
     assert len(set(racks.values())) == 3
 
 
+@pytest.mark.usefixtures("growing_volumes")
 def test_volumes_grow_under_running_nodes(placed: Placed) -> None:
     pods = placed.pod_ids()
     placed.ask_pool(storage={"size": "2Gi"})
@@ -126,7 +127,7 @@ def test_volumes_grow_under_running_nodes(placed: Placed) -> None:
 
 
 def test_disk_is_added_and_keeps_records(placed: Placed) -> None:
-    placed.ask_pool(storage={"size": "2Gi", "volumes": [{"name": "d1", "size": "1Gi"}]})
+    placed.ask_pool(storage={**placed.spec["pools"][0]["storage"], "volumes": [{"name": "d1", "size": "1Gi"}]})
 
     placed.until(lambda: len(placed.capacities()) == 6, "further volumes")
     placed.produce("on two disks")

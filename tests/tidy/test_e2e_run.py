@@ -1,0 +1,111 @@
+"""`tests/e2e/run`: which cluster it takes, what it does with kind, and what it says where something is missing.
+
+Tools are stand-ins that write down how they were called.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+E2E = Path(__file__).parents[1] / "e2e"
+TOOLS = ("docker", "helm", "kind", "kubectl")
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $* KUBECONFIG=${KUBECONFIG:+set}" >> "$CALLS"
+case "$0" in */python) exit "${TESTS_EXIT:-0}" ;; esac
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with nothing but the script, its configuration and a Python that runs no tests."""
+    (tmp_path / "tests" / "e2e").mkdir(parents=True)
+    for name in ("run", "kind.yaml"):
+        shutil.copy(E2E / name, tmp_path / "tests" / "e2e" / name)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("basename", "bash", "dirname", "env", "mktemp", "rm", "sh"):
+        found = shutil.which(name)
+        assert found is not None
+        (tmp_path / "bin" / name).symlink_to(found)
+    for stand_in in (*(tmp_path / "bin" / tool for tool in TOOLS), tmp_path / ".venv" / "bin" / "python"):
+        stand_in.write_text(STAND_IN)
+        stand_in.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def run(repository: Path) -> Callable[..., tuple[int, str, list[str]]]:
+    """Return what calls the script: its exit code, its errors, and the calls of tools."""
+    calls = repository / "calls"
+
+    def call(*arguments: str, **environment: str) -> tuple[int, str, list[str]]:
+        calls.write_text("")
+        done = subprocess.run(
+            (repository / "tests" / "e2e" / "run", *arguments),
+            env={"PATH": str(repository / "bin"), "CALLS": str(calls), "TMPDIR": str(repository), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=os.sep,
+        )
+        return done.returncode, done.stderr, calls.read_text().splitlines()
+
+    return call
+
+
+def image(name: str) -> list[str]:
+    return [
+        f"docker build -q -f images/{name.partition('/')[2].partition(':')[0]}/Dockerfile -t {name} . KUBECONFIG=set",
+        f"kind load docker-image --name ottla-e2e {name} KUBECONFIG=set",
+    ]
+
+
+@pytest.mark.parametrize("tests_exit", [0, 3])
+def test_a_cluster_of_kind_is_made_and_removed_whatever_the_tests_say(
+    run: Callable[..., tuple[int, str, list[str]]], repository: Path, tests_exit: int
+) -> None:
+    code, _, calls = run("-k", "users", TESTS_EXIT=str(tests_exit))
+
+    assert code == tests_exit
+    assert calls == [
+        "kind create cluster --name ottla-e2e --config tests/e2e/kind.yaml --wait 120s KUBECONFIG=set",
+        *image("ottla/operator:0.1.0"),
+        *image("ottla/broker:0.1.0"),
+        *image("ottla/spark:dev"),
+        "python -m pytest -m e2e -p no:randomly tests/e2e -k users KUBECONFIG=set",
+        "kind delete cluster --name ottla-e2e KUBECONFIG=set",
+    ]
+    assert not list(repository.glob("tmp.*")), "its KUBECONFIG is gone"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_is_missing_is_said(run: Callable[..., tuple[int, str, list[str]]], repository: Path, tool: str) -> None:
+    (repository / "bin" / tool).unlink()
+
+    code, errors, calls = run()
+
+    assert (code, calls) == (1, [])
+    assert errors.startswith(f"end-to-end tests need {tool}: https://")
+
+
+def test_a_cluster_of_yours_is_left_as_it_is(run: Callable[..., tuple[int, str, list[str]]], repository: Path) -> None:
+    (repository / "bin" / "kind").unlink()
+
+    code, errors, calls = run(KUBECONFIG="mine")
+    assert (code, calls) == (1, [])
+    assert "OTTLA_E2E_BUILD_IMAGE" in errors
+
+    code, _, calls = run("tests/e2e/test_users.py", KUBECONFIG="mine", OTTLA_E2E_SKIP_BUILD="1")
+    assert code == 0
+    assert calls == ["python -m pytest -m e2e -p no:randomly tests/e2e/test_users.py KUBECONFIG=set"]
+
+
+def test_the_cluster_of_kind_has_three_machines_in_three_zones() -> None:
+    machines = [it for it in yaml.safe_load((E2E / "kind.yaml").read_text())["nodes"] if it["role"] == "worker"]
+
+    assert len({it["labels"]["topology.kubernetes.io/zone"] for it in machines}) == len(machines) == 3
