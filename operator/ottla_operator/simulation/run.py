@@ -43,7 +43,9 @@ from ottla_operator.simulation.users import user_differences
 OPERATOR_HOST, OTHER_OPERATOR_HOST = "operator", "operator-of-others"
 FIRST, SECOND = "first/ottla", "second/ottla"
 BEGIN_LIMIT_MS = 120_000
-CHANGE_LIMIT_MS = 900_000
+CHANGE_LIMIT_MS = 600_000
+INHERITED_LIMIT_MS = 1_200_000
+"""Of a change, where another operator has to take it over first."""
 CLIENTS_LIMIT_MS = 120_000
 IDLE_MS = 8_000
 """A new operator looks at everything at once, and finds what is to be done soon."""
@@ -384,7 +386,8 @@ class PlannerRun:
             self.trace.note("simulator", "troubles stop")
             self.troubles.stop()
             self._pass(SETTLE_MS)
-        self._until("everything is as asked", self._is_as_asked, CHANGE_LIMIT_MS)
+        limit_ms = INHERITED_LIMIT_MS if self.scenario.second is Second.HEIR else CHANGE_LIMIT_MS
+        self._until("everything is as asked", self._is_as_asked, limit_ms)
         self._change_ms = self.cluster.clock.monotonic_ms() - began_ms
 
     def _go_through(self, stage: Stage) -> None:

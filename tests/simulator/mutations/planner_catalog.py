@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
 from ottla.wire.acl_codes import Operation
-from ottla_operator import controller
+from ottla_operator import cluster_claims, controller
+from ottla_operator.cluster_claims import ClusterClaims, Standing
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.reconcile import cluster, draining, reconciler, rolling, scaling, topic_pass, user, voters
 from ottla_operator.reconcile.journal import Journal
@@ -226,6 +227,32 @@ def _give_more(set_attribute: SetAttribute) -> None:
 @mutation("what too few brokers refuse is refused for good", "create", crash_at=1)
 def _refuse_early(set_attribute: SetAttribute) -> None:
     set_attribute(topic_pass, "_unless_brokers_come", lambda refused, *_: refused)
+
+
+@mutation("another operator's cluster is taken for one's own", "roll-beside-another")
+def _claims_are_not_read(set_attribute: SetAttribute) -> None:
+    set_attribute(ClusterClaims, "look", lambda self, key, claim, **_: (Standing.OURS, claim))
+
+
+@mutation("a question is taken for nobody's answer", "roll-beside-another", seeds_max=20)
+def _taken_over_at_once(set_attribute: SetAttribute) -> None:
+    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 0.0)
+
+
+@mutation("topics in another operator's cluster are one's own", "roll-beside-another")
+def _members_are_anybodys(set_attribute: SetAttribute) -> None:
+    set_attribute(ClusterClaims, "is_others", lambda self, document: False)
+
+
+@mutation("who is asked does not answer", "roll-beside-another", "roll-taken-over")
+def _silent(set_attribute: SetAttribute) -> None:
+    look = ClusterClaims.look
+
+    def silent(self: ClusterClaims, key: Any, claim: Any, **when: Any) -> Any:
+        return (Standing.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
+
+    set_attribute(ClusterClaims, "look", silent)
+    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 2.0)
 
 
 if __name__ == "__main__":
