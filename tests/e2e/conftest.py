@@ -4,6 +4,7 @@ The tests need KUBECONFIG and the images ottla/operator:0.1.0, ottla/broker:0.1.
 `tests/e2e/run` sees to both.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -123,20 +124,61 @@ class Namespace:
             for name, pod in self.pods(cluster).items()
         }
 
-    def start_client(self) -> None:
-        """Start a pod that has the ottla command and nothing to do with any cluster."""
-        container = {
+    def secret(self, name: str) -> dict[str, str]:
+        """Return what a Secret holds, decoded."""
+        data = self.get("secret", name)["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def start_pod(
+        self,
+        name: str,
+        *command: str,
+        image: str = "ottla/broker:0.1.0",
+        mount: tuple[str, Document] | None = None,
+        restart_policy: str = "Never",
+    ) -> None:
+        """Start a pod of one container, as Pod Security `restricted` wants it.
+
+        ``mount`` is a path and the volume that is there; the ottla command finds the way to brokers in it.
+        """
+        container: Document = {
             "name": "client",
-            "image": "ottla/broker:0.1.0",
-            "command": ["python", "-c", "import signal; signal.pause()"],
+            "image": image,
+            "command": command,
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         }
-        spec = {
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        spec: Document = {
+            "restartPolicy": restart_policy,
             "terminationGracePeriodSeconds": 0,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
         }
-        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": CLIENT_POD}, "spec": spec})
+        if mount is not None:
+            path, volume = mount
+            spec["volumes"] = [{"name": "files", **volume}]
+            container["volumeMounts"] = [{"name": "files", "mountPath": path, "readOnly": True}]
+            container["env"] = [{"name": "OTTLA_COMMAND_CONFIG", "value": f"{path}/client.properties"}]
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+    def start_bound(self, name: str, user: str, script: str) -> None:
+        """Start a pod that mounts the Secret of a User where applications look for one, and runs ``script`` once."""
+        self.start_pod(name, "sh", "-c", script, mount=("/bindings/kafka", {"secret": {"secretName": user}}))
+
+    def finish(self, pod: str, phase: str = "Succeeded") -> str:
+        """Wait until the pod has come to its end, well or as ``phase`` says, and return what it said."""
+        self.wait_for(f"jsonpath={{.status.phase}}={phase}", f"pod/{pod}")
+        return self.kubectl("logs", pod)
+
+    def stop(self, pod: str) -> str:
+        """Let the pod's script come to its end, which it has not reached before; return what it said."""
+        phase = self.get("pod", pod)["status"]["phase"]
+        assert phase == "Running", f"{pod}: {self.kubectl('logs', pod)}"
+        self.kubectl("exec", pod, "--", "touch", "/tmp/stop")
+        return self.finish(pod)
+
+    def start_client(self) -> None:
+        """Start a pod that has the ottla command and nothing to do with any cluster."""
+        self.start_pod(CLIENT_POD, "python", "-c", "import signal; signal.pause()", restart_policy="Always")
         self.wait_ready(f"pod/{CLIENT_POD}")
 
     def ottla(self, *arguments: str, text: str | None = None) -> str:
@@ -242,29 +284,14 @@ class Ledger:
         self._bootstrap = bootstrap
 
     def start(self) -> None:
-        container = {
-            "name": "client",
-            "image": "ottla/spark:dev",
-            "command": ["python3", "-c", Path(__file__).with_name("ledger_client.py").read_text(encoding="utf-8")],
-            "args": [self._bootstrap, self.topic, self.name],
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        }
-        spec = {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [container],
-        }
-        self.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": self.pod}, "spec": spec})
+        script = Path(__file__).with_name("ledger_client.py").read_text(encoding="utf-8")
+        arguments = (self._bootstrap, self.topic, self.name)
+        self.namespace.start_pod(self.pod, "python3", "-c", script, *arguments, image="ottla/spark:dev")
         self.namespace.wait_ready(f"pod/{self.pod}")
 
     def check(self) -> Document:
         """Stop it, and hold what it wrote against what is there: nothing lost, doubled, unread or refused."""
-        phase = self.namespace.get("pod", self.pod)["status"]["phase"]
-        assert phase == "Running", f"{self.pod}: {self.namespace.kubectl('logs', self.pod)}"
-        self.namespace.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
-        self.namespace.wait_for("jsonpath={.status.phase}=Succeeded", f"pod/{self.pod}")
-        said: Document = json.loads(self.namespace.kubectl("logs", self.pod))
+        said: Document = json.loads(self.namespace.stop(self.pod))
         self.namespace.kubectl("delete", "pod", self.pod)
         print(f"ledger of {self.topic}: {said['acknowledged']} records, at most {said['stall_s']} s without an answer")
         assert said["acknowledged"] > 0

@@ -3,7 +3,6 @@
 cert-manager is what the cluster has, or what `tests/e2e/build_cert_manager` built, run beside these tests.
 """
 
-import base64
 import json
 import os
 import re
@@ -151,15 +150,11 @@ class Issued:
     def __init__(self, namespace: Any) -> None:
         self.namespace = namespace
 
-    def secret(self, name: str) -> dict[str, str]:
-        data = self.namespace.get("secret", name)["data"]
-        return {key: base64.b64decode(value).decode() for key, value in data.items()}
-
     def made(self, listener: str) -> str:
         """Return the certificate that cert-manager has made for a listener; empty while there is none."""
         if f"secret/demo-listener-{listener}" not in self.namespace.names("secrets"):
             return ""
-        return self.secret(f"demo-listener-{listener}").get("tls.crt", "")
+        return self.namespace.secret(f"demo-listener-{listener}").get("tls.crt", "")
 
     def address(self, listener: str) -> tuple[str, str]:
         listeners = self.namespace.get("cluster.ottla.dev", "demo")["status"]["listeners"]
@@ -172,45 +167,12 @@ class Issued:
         said: str = self.namespace.kubectl("exec", "stranger", "--", "python", "-c", SHOWN, *self.address(listener))
         return said.strip()
 
-    def start(self, pod: str, command: list[str], volume: Document, mount: str) -> None:
-        container = {
-            "name": "client",
-            "image": "ottla/broker:0.1.0",
-            "command": command,
-            "env": [{"name": "OTTLA_COMMAND_CONFIG", "value": f"{mount}/client.properties"}],
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            "volumeMounts": [{"name": "files", "mountPath": mount, "readOnly": True}],
-        }
-        spec = {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "volumes": [{"name": "files", **volume}],
-            "containers": [container],
-        }
-        self.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec})
-
     def start_stranger(self, pod: str, script: str) -> None:
         """Start a pod that knows the issuer's certificate and nothing else, and runs ``script`` against a listener."""
         only_trust = {"secretName": "house", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-        self.start(pod, ["python", "-c", script, *self.address("open")], {"secret": only_trust}, "/house")
+        command = ("python", "-c", script, *self.address("open"))
+        self.namespace.start_pod(pod, *command, mount=("/house", {"secret": only_trust}))
         self.namespace.wait_ready(f"pod/{pod}")
-
-    def start_alice(self, pod: str, script: str) -> None:
-        self.start(pod, ["sh", "-c", script], {"secret": {"secretName": "alice"}}, "/bindings/kafka")
-
-    def finish(self, pod: str) -> str:
-        """Wait until the pod has ended well and return what it said."""
-        self.namespace.wait_for("jsonpath={.status.phase}=Succeeded", f"pod/{pod}")
-        said: str = self.namespace.kubectl("logs", pod)
-        return said
-
-    def stop(self, pod: str) -> str:
-        """Let the pod's script come to its end, which it has not reached before; return what it said."""
-        phase = self.namespace.get("pod", pod)["status"]["phase"]
-        assert phase == "Running", f"{pod}: {self.namespace.kubectl('logs', pod)}"
-        self.namespace.kubectl("exec", pod, "--", "touch", "/tmp/stop")
-        return self.finish(pod)
 
     def renew(self, listener: str) -> None:
         """Ask cert-manager for a new certificate, as its own command does: by a condition."""
@@ -253,10 +215,12 @@ def test_clients_who_trust_the_issuer_meet_its_certificate(issued: Issued, liste
 
 
 def test_a_users_secret_trusts_the_issuer_and_opens_the_door(issued: Issued) -> None:
-    issued.start_alice("greets", "echo alice-was-here | ottla produce ledger && ottla consume ledger -O :end")
+    issued.namespace.start_bound(
+        "greets", "alice", "echo alice-was-here | ottla produce ledger && ottla consume ledger -O :end"
+    )
 
-    assert "alice-was-here" in issued.finish("greets")
-    assert issued.secret("alice")["ca.crt"].strip() == issued.secret("house")["ca.crt"].strip()
+    assert "alice-was-here" in issued.namespace.finish("greets")
+    assert issued.namespace.secret("alice")["ca.crt"].strip() == issued.namespace.secret("house")["ca.crt"].strip()
 
 
 def test_new_certificates_disturb_nobody(issued: Issued) -> None:
@@ -265,7 +229,7 @@ def test_new_certificates_disturb_nobody(issued: Issued) -> None:
     lives = issued.namespace.lives()
     counting = "i=0; while [ ! -e /tmp/stop ]; do echo renewing-$i; i=$((i+1)); sleep 0.02; done"
     issued.start_stranger("holds-on", HOLDS_ON)
-    issued.start_alice("writes-on", f"{counting} | ottla produce ledger")
+    issued.namespace.start_bound("writes-on", "alice", f"{counting} | ottla produce ledger")
     issued.namespace.wait_ready("pod/writes-on")
 
     issued.renew("open")
@@ -275,10 +239,12 @@ def test_new_certificates_disturb_nobody(issued: Issued) -> None:
         lambda: all(issued.shown(it) in issued.made(it) for it in before), "shown to clients", RENEWAL_S
     )
 
-    assert re.search(r"^answered \d+$", issued.stop("holds-on").strip()), "one connection from before to after"
-    issued.stop("writes-on")
-    issued.start_alice("reads-it-all", "ottla consume ledger -O :end")
-    records = issued.finish("reads-it-all").split()
+    assert re.search(r"^answered \d+$", issued.namespace.stop("holds-on").strip()), (
+        "one connection from before to after"
+    )
+    issued.namespace.stop("writes-on")
+    issued.namespace.start_bound("reads-it-all", "alice", "ottla consume ledger -O :end")
+    records = issued.namespace.finish("reads-it-all").split()
     numbers = [int(it.rpartition("-")[2]) for it in records if it.startswith("renewing-")]
     assert numbers == list(range(len(numbers))), "each record, once"
     assert numbers

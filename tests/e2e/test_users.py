@@ -1,6 +1,5 @@
 """Users on Kubernetes: a Secret that a pod can mount, rules and passwords that brokers know, and nothing left."""
 
-import base64
 import json
 from typing import Any
 
@@ -40,10 +39,6 @@ class Locked:
         self.namespace.wait_for(f"jsonpath={{.status.observedGeneration}}={generation}", reference)
         self.namespace.wait_ready(reference)
 
-    def secret(self, name: str) -> dict[str, str]:
-        data = self.namespace.get("secret", name)["data"]
-        return {key: base64.b64decode(value).decode() for key, value in data.items()}
-
     def ask(self, *arguments: str) -> list[Document]:
         answer: list[Document] = json.loads(self.namespace.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
         return answer
@@ -68,7 +63,7 @@ def locked(namespace: Any) -> Locked:
 def test_user_is_let_in_and_its_secret_is_of_the_binding_form(locked: Locked) -> None:
     locked.apply(locked.user("alice", quotas={"producerByteRate": 1000}))
 
-    secret, entries = locked.namespace.get("secret", "alice"), locked.secret("alice")
+    secret, entries = locked.namespace.get("secret", "alice"), locked.namespace.secret("alice")
     assert secret["type"] == "servicebinding.io/kafka"
     assert secret["metadata"]["ownerReferences"][0]["kind"] == "User"
     assert entries["bootstrap-servers"] == f"demo-bootstrap.{locked.namespace.name}.svc:9092"
@@ -78,32 +73,18 @@ def test_user_is_let_in_and_its_secret_is_of_the_binding_form(locked: Locked) ->
 
 def test_pod_finds_the_cluster_by_the_secret_that_it_mounts(locked: Locked) -> None:
     locked.apply(locked.user("mounted"))
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    container = {
-        "name": "client",
-        "image": "ottla/broker:0.1.0",
-        "command": ["sh", "-c", 'ottla topic list -b "$(cat /bindings/kafka/bootstrap-servers)"'],
-        "securityContext": security,
-        "volumeMounts": [{"name": "kafka", "mountPath": "/bindings/kafka", "readOnly": True}],
-    }
-    spec = {
-        "restartPolicy": "OnFailure",
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "volumes": [{"name": "kafka", "secret": {"secretName": "mounted"}}],
-        "containers": [container],
-    }
-    locked.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mounting"}, "spec": spec})
+    by_address_alone = 'unset OTTLA_COMMAND_CONFIG; ottla topic list -b "$(cat /bindings/kafka/bootstrap-servers)"'
+    locked.namespace.start_bound("mounting", "mounted", by_address_alone)
 
-    locked.namespace.wait_for("jsonpath={.status.phase}=Succeeded", "pod/mounting")
-    assert "greetings" not in locked.namespace.kubectl("logs", "mounting"), "nobody has made that topic"
+    assert "greetings" not in locked.namespace.finish("mounting"), "nobody has made that topic"
 
 
 def test_new_revision_makes_another_password(locked: Locked) -> None:
     locked.apply(locked.user("rotating"))
-    before = locked.secret("rotating")["password"]
+    before = locked.namespace.secret("rotating")["password"]
     locked.apply(locked.user("rotating", authentication={"type": "scram-sha-512", "rotation": {"revision": "2"}}))
 
-    assert locked.secret("rotating")["password"] != before
+    assert locked.namespace.secret("rotating")["password"] != before
 
 
 def test_fewer_rules_are_fewer_entries(locked: Locked) -> None:
@@ -148,5 +129,5 @@ def test_no_password_is_in_what_the_operator_says(locked: Locked, operator: Any)
     )
 
     assert "user quiet" in said
-    assert locked.secret("quiet")["password"] not in said
+    assert locked.namespace.secret("quiet")["password"] not in said
     assert "Traceback" not in operator.logs()
