@@ -225,6 +225,8 @@ class Ledger:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send_steadily, daemon=True)
         settings = {"acks": "all", "enable.idempotence": "true", "linger.ms": "1", "message.timeout.ms": "60000"}
+        # More requests under way, and the client may double records when a leader moves (librdkafka issue 4953).
+        settings["max.in.flight"] = "1"
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, **QUIET}
             | settings
