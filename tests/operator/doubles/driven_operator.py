@@ -9,6 +9,7 @@ import copy
 from typing import Any, NamedTuple, Self
 
 import pytest
+from kills import KilledError
 
 from ottla_operator.model.broker_configs import dynamic_configs
 from ottla_operator.model.conditions import Reached, Underway, Verdict, Waiting
@@ -137,7 +138,7 @@ class Operator:
         """Make a pass; None where its process was killed, and that is over with the next one."""
         try:
             return self.one_pass()
-        except self.world.Killed:
+        except KilledError:
             step = self.world.kill_at
             self.lost = None if step is None else step[0], self.kill_write_at
             self.world.kill_at = self.kill_write_at = None
@@ -176,7 +177,7 @@ class Operator:
         number = len(self.writes)
         self.writes.append(new)
         if self.kill_write_at == number:
-            raise self.world.Killed
+            raise KilledError
         self.document["status"] = new
 
     def _note_steps(self) -> None:

@@ -6,9 +6,10 @@ in their order, and no further once a pod lacks a volume of the list.
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from kills import KilledError
 
 from ottla_operator.errors import ApiError
 from ottla_operator.model.quantity import compare_quantities
@@ -17,15 +18,9 @@ Document = dict[str, Any]
 TIME = "2026-01-01T00:00:00Z"
 
 
-class KilledError(BaseException):
-    """The operator's process ended."""
-
-
 @dataclass
 class FakeKubernetes:
     """Objects by kind and name; ``kill_at`` names the write before or after which the operator ends."""
-
-    Killed: ClassVar[type[BaseException]] = KilledError
 
     can_grow: bool = True
     stored: dict[tuple[str, str], Document] = field(default_factory=dict)

@@ -7,9 +7,10 @@ lost or unavailable by it. `kill_at` ends the reconciler before or after one of 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from kills import KilledError
 from places import place_of
 
 from ottla.client.rebalance_plan import RebalancePlan, moves_json
@@ -24,10 +25,6 @@ from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
 
 START_TICKS = 2
-
-
-class KilledError(BaseException):
-    """The reconciler's process ends here: no handler of its own runs."""
 
 
 @dataclass
@@ -63,9 +60,6 @@ class SimulatedPartition:
 @dataclass
 class SimulatedCluster:
     """The world: both ports, and time."""
-
-    Killed: ClassVar[type[BaseException]] = KilledError
-    starting: ClassVar[NodeState] = NodeState.STARTING
 
     min_isr: int = 2
     configs: dict[str, str] = field(default_factory=dict)

@@ -113,6 +113,7 @@ def once(operator: Operator) -> Counter[str]:
     return Counter(step for step in operator.done if step.startswith(ONCE))
 
 
+WITHOUT_MORE = manifest(pool("main", 3), pool("more", 0, "broker", 10))
 CHANGES = [
     pytest.param(Change(THREE, manifest(pool("main", 3), a="1"), ((0, 1, 2), (1, 2, 0), (2, 0, 1))), id="roll-3"),
     pytest.param(
@@ -130,7 +131,7 @@ CHANGES = [
     pytest.param(Change(THREE, LATEST, ((0, 1, 2), (1, 2, 0))), id="roll-3-then-features"),
     pytest.param(Change(LATEST, THREE, ((0, 1, 2), (1, 2, 0))), id="configs-go"),
     pytest.param(
-        Change(THREE, {**THREE, "spec": {**THREE["spec"], "image": "another"}}, ((0, 1, 2), (1, 2, 0))),
+        Change(THREE, of_image("another", THREE), ((0, 1, 2), (1, 2, 0))),
         id="roll-image",
     ),
     pytest.param(
@@ -138,7 +139,7 @@ CHANGES = [
         id="two-more-brokers",
     ),
     pytest.param(
-        Change(FIVE, manifest(pool("main", 3), pool("more", 0, "broker", 10)), ((10, 11, 0), (11, 1), (10,), (2, 0))),
+        Change(FIVE, WITHOUT_MORE, ((10, 11, 0), (11, 1), (10,), (2, 0))),
         id="two-brokers-less",
     ),
     pytest.param(
@@ -152,7 +153,7 @@ CHANGES = [
     pytest.param(
         Change(
             scaled(FIVE, throttleBytesPerSecond=1000),
-            scaled(manifest(pool("main", 3), pool("more", 0, "broker", 10)), throttleBytesPerSecond=1000),
+            scaled(WITHOUT_MORE, throttleBytesPerSecond=1000),
             ((10, 11, 0), (11, 1), (2, 0)),
         ),
         id="two-brokers-less-throttled",
@@ -214,7 +215,6 @@ def test_change_is_finished_as_if_nobody_had_been_killed(simulated_cluster: Any,
         assert once(it) == once(operator)
 
 
-GONE = pool("more", 0, "broker", 10)
 IN_RACKS = manifest(pool("quorum", 1, "controller", 20), pool("main", 6, "broker"))
 ROLLED_BY_RACK = {**IN_RACKS, "spec": {**IN_RACKS["spec"], "rolling": {"parallelism": "Rack"}, "config": {"a": "1"}}}
 
@@ -319,7 +319,7 @@ HALF_WAY: list[Any] = [
 def test_cluster_grows_back_in_the_middle_of_a_drain_whoever_is_killed(
     simulated_cluster: Any, is_half_way: Callable[[Operator], bool]
 ) -> None:
-    five, three = (scaled(it, throttleBytesPerSecond=1000) for it in (FIVE, manifest(pool("main", 3), GONE)))
+    five, three = (scaled(it, throttleBytesPerSecond=1000) for it in (FIVE, WITHOUT_MORE))
     operator = begin(simulated_cluster(), Change(five, five, ((10, 11, 0), (11, 1, 2), (0, 10), (2, 0))))
     replicas = factors(operator)
     shrinks = Turn(lambda it: it.ask(three), is_half_way)

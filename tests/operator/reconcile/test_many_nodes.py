@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
+from ottla_operator.reconcile.nodes import NodeState
 
 
 @pytest.mark.parametrize("document", [manifest(pool("main", 1)), THREE, FIVE, APART], ids=["1", "3", "5", "apart"])
@@ -45,9 +46,8 @@ def test_controllers_are_restarted_first_and_the_active_one_last(simulated_clust
 
     operator.until_ready()
 
-    restarts = [step.removeprefix("restart c-") for step in world.steps if step.startswith("restart")]
     others = [f"main-{number}" for number in range(3) if number != active]
-    assert restarts == [*others, f"main-{active}", "more-0", "more-1"]
+    assert operator.restarts == [*others, f"main-{active}", "more-0", "more-1"]
 
 
 def test_roll_is_a_record_from_before_its_first_step_to_its_end(simulated_cluster: Any) -> None:
@@ -66,7 +66,7 @@ def test_roll_is_a_record_from_before_its_first_step_to_its_end(simulated_cluste
         assert (conditions["Progressing"], conditions["Degraded"]) == ("True", "False"), operator.verdicts[-1]
         world.tick()
 
-    restarted = [step.removeprefix("restart ") for step in world.steps if step.startswith("restart")]
+    restarted = [f"c-{name}" for name in operator.restarts]
     assert [node for node, *_ in dict.fromkeys(seen)] == list(dict.fromkeys(node for node, *_ in seen)) == restarted
     assert {(total, attempts) for _, _, total, attempts in seen} == {(5, 1)}
     assert [done for _, done, *_ in dict.fromkeys(seen)] == [1, 2, 3, 4, 5]
@@ -78,20 +78,20 @@ def test_roll_that_is_paused_stops_where_it_is_and_goes_on(simulated_cluster: An
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     changed = manifest(pool("main", 3), a="1")
     operator.ask(changed)
-    while not any(step.startswith("restart") for step in world.steps):
+    while not operator.restarts:
         operator.one_pass()
     operator.ask({**changed, "spec": {**changed["spec"], "paused": True}})
     for _ in range(8):
         world.tick()
         verdict = operator.one_pass().verdict
 
-    steps, paused = list(world.steps), operator.document["status"]["operation"]
+    restarted, paused = operator.restarts, operator.document["status"]["operation"]
     said = {it["type"]: it["status"] for it in operator.document["status"]["conditions"]}
     operator.ask(changed)
     operator.until_ready()
 
     assert isinstance(verdict, Held)
-    assert [step for step in steps if step.startswith("restart")] == ["restart c-main-1"]
+    assert restarted == ["main-1"]
     assert (paused["step"], paused["node"], paused["done"], paused["total"]) == ("Paused", "c-main-1", 1, 3)
     assert (said["Ready"], said["Paused"], said["Progressing"], said["Degraded"]) == ("False", "True", "False", "False")
     assert_as_asked(operator, changed)
@@ -172,7 +172,7 @@ def test_halted_roll_goes_on_by_itself_only_where_nothing_has_crashed(
     operator.ask(of_image("bad", THREE))
     passes(operator, 10)
     world.bad_images.clear()
-    world.nodes["c-main-1"].state, world.nodes["c-main-1"].ticks_left = world.starting, 1
+    world.nodes["c-main-1"].state, world.nodes["c-main-1"].ticks_left = NodeState.STARTING, 1
     operator = Operator(world, operator.document)
     passes(operator, 20)
     touched = operator.restarts
@@ -224,7 +224,7 @@ def test_roll_waits_for_a_replica_that_lags_and_says_so(simulated_cluster: Any) 
         "node c-main-1 has to be restarted; waiting for 1 partitions to have all replicas in sync "
         "(first: flights-0, in sync [0, 1] of [0, 1, 2])"
     )
-    assert not any(step.startswith("restart") for step in world.steps)
+    assert operator.restarts == []
 
 
 def test_nodes_that_hold_too_many_replicas_do_not_go(simulated_cluster: Any) -> None:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from kills import KilledError
 
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.secret_store import SecretStore
@@ -33,10 +34,6 @@ ROUNDS_MAX = 30
 AUTHORITIES = ("cluster", "clients")
 LOOKS = 3
 """So often nodes get fresh certificates while an authority changes."""
-
-
-class KilledError(BaseException):
-    """The operator's process ends here: no handler of its own runs."""
 
 
 @dataclass
