@@ -8,7 +8,7 @@ import pytest
 
 from ottla_operator.controller import Controller
 from ottla_operator.hosts.kubernetes import KubernetesHost
-from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
 from ottla_operator.model.user import USER_FINALIZER
 
@@ -59,7 +59,12 @@ def abroad(api: Any, topic_manifest: Builder, user_manifest: Builder) -> Callabl
 
 @pytest.mark.parametrize("namespaces", [("team-a",), ("team-b", "team-a"), ("*",)])
 def test_topic_of_a_namespace_that_is_let_in_is_made(
-    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder, namespaces: tuple[str, ...]
+    controller: Controller,
+    api: Any,
+    brokers: Any,
+    let_in: Callable[..., None],
+    abroad: Builder,
+    namespaces: tuple[str, ...],
 ) -> None:
     let_in(*namespaces)
     abroad("Topic")
@@ -75,7 +80,7 @@ def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
     controller: Controller,
     api: Any,
     brokers: Any,
-    let_in: Builder,
+    let_in: Callable[..., None],
     abroad: Builder,
     namespaces: tuple[str, ...],
     key: ObjectKey,
@@ -90,7 +95,7 @@ def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
 
 
 def test_own_namespace_is_always_let_in(
-    controller: Controller, api: Any, let_in: Builder, topic_manifest: Builder
+    controller: Controller, api: Any, let_in: Callable[..., None], topic_manifest: Builder
 ) -> None:
     let_in("team-a")
     api.put(topic_manifest(clusterRef=ABROAD))
@@ -100,7 +105,7 @@ def test_own_namespace_is_always_let_in(
 
 
 def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
-    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder
+    controller: Controller, api: Any, brokers: Any, let_in: Callable[..., None], abroad: Builder
 ) -> None:
     let_in("team-a")
     abroad("Topic", spec={"deletionPolicy": "Delete"})
@@ -128,7 +133,7 @@ def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
 
 
 def test_change_of_the_list_marks_who_refers_to_the_cluster(
-    controller: Controller, api: Any, let_in: Builder, abroad: Builder
+    controller: Controller, api: Any, let_in: Callable[..., None], abroad: Builder
 ) -> None:
     let_in()
 
@@ -144,7 +149,7 @@ def test_change_of_the_list_marks_who_refers_to_the_cluster(
 
 
 def test_members_of_one_cluster_take_turns_whatever_their_namespace(
-    controller: Controller, let_in: Builder, abroad: Builder, topic_manifest: Builder, api: Any
+    controller: Controller, let_in: Callable[..., None], abroad: Builder, topic_manifest: Builder, api: Any
 ) -> None:
     async def scenario() -> set[object]:
         for document in (abroad("Topic"), abroad("User"), api.put(topic_manifest("home"))):
@@ -155,7 +160,7 @@ def test_members_of_one_cluster_take_turns_whatever_their_namespace(
 
 
 def test_claims_are_of_the_cluster_and_not_of_the_namespace(
-    controller: Controller, api: Any, let_in: Builder, abroad: Builder, topic_manifest: Builder
+    controller: Controller, api: Any, let_in: Callable[..., None], abroad: Builder, topic_manifest: Builder
 ) -> None:
     let_in("team-a")
     abroad("Topic", creationTimestamp="2026-01-01T00:00:01Z")
@@ -178,7 +183,7 @@ def test_claims_are_of_the_cluster_and_not_of_the_namespace(
 def test_who_is_not_let_in_claims_nothing(
     controller: Controller,
     api: Any,
-    let_in: Builder,
+    let_in: Callable[..., None],
     abroad: Builder,
     topic_manifest: Builder,
     user_manifest: Builder,
@@ -200,7 +205,7 @@ def test_who_is_not_let_in_claims_nothing(
 
 
 def test_secret_is_where_the_user_is(
-    controller: Controller, api: Any, brokers: Any, let_in: Builder, abroad: Builder
+    controller: Controller, api: Any, brokers: Any, let_in: Callable[..., None], abroad: Builder
 ) -> None:
     let_in("*")
     abroad("User")
@@ -269,10 +274,8 @@ class TestSomeNamespaces:
         assert api.stored[USER]["metadata"]["finalizers"] == []
 
     def test_users_of_a_cluster_are_found_in_every_namespace(
-        self, controller: Controller, api: Any, abroad: Builder, let_in: Builder, cluster_manifest: Builder
+        self, controller: Controller, api: Any, abroad: Builder, let_in: Callable[..., None], cluster_manifest: Builder
     ) -> None:
-        from ottla_operator.model.manifest import Cluster
-
         manifest = cluster_manifest(spec={"allowedNamespaces": ["team-b"]})
         cluster = Cluster.parse(api.put(manifest, namespace="team-a"))
         reference = {"spec": {"clusterRef": {"name": "demo", "namespace": "team-a"}}}

@@ -81,8 +81,10 @@ def test_what_is_not_surely_ours_is_never_removed(
     assert len(api.stored) == 1
 
 
-def test_removal_that_comes_late_finds_nothing(children: Children, cluster: Cluster) -> None:
+def test_removal_that_comes_late_finds_nothing(api: Any, children: Children, cluster: Cluster) -> None:
     asyncio.run(children.publish(cluster, [], ["no Service/demo-x"]))
+
+    assert api.writes == []
 
 
 @pytest.mark.parametrize("damage", ["labels", "ownerReferences"])

@@ -13,21 +13,7 @@ from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
 from ottla_operator.hosts.local_plans import LocalPlans
 from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.hosts.state_directory import StateDirectory
-from ottla_operator.model.manifest import Cluster
-
-
-class Api:
-    """Objects by kind and name."""
-
-    def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], Any] = {}
-
-    async def get(self, kind: str, _: str, name: str) -> Any:
-        return self.objects.get((kind, name))
-
-    async def apply(self, document: Any) -> Any:
-        self.objects[(document["kind"], document["metadata"]["name"])] = document
-        return document
+from ottla_operator.model.manifest import Cluster, ObjectKey
 
 
 @pytest.fixture
@@ -36,14 +22,15 @@ def plan() -> RebalancePlan:
 
 
 @pytest.fixture(params=["kubernetes", "local"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> PlanStore:
-    api: Any = Api()
+def store(request: pytest.FixtureRequest, api: Any, tmp_path: Path) -> PlanStore:
     return KubernetesPlans(api, "team") if request.param == "kubernetes" else LocalPlans(StateDirectory(tmp_path))
 
 
 @pytest.fixture
 def cluster(cluster_manifest: Callable[..., Any]) -> Cluster:
-    return Cluster.parse(cluster_manifest())
+    manifest = cluster_manifest()
+    manifest["metadata"]["namespace"] = "team"
+    return Cluster.parse(manifest)
 
 
 def test_moves_are_read_back(store: PlanStore, cluster: Cluster, plan: RebalancePlan) -> None:
@@ -56,12 +43,10 @@ def test_moves_are_read_back(store: PlanStore, cluster: Cluster, plan: Rebalance
     assert parse_moves(text) == plan.moves
 
 
-def test_config_map_goes_with_its_cluster_and_is_for_people(cluster: Cluster, plan: RebalancePlan) -> None:
-    api: Any = Api()
-
+def test_config_map_goes_with_its_cluster_and_is_for_people(api: Any, cluster: Cluster, plan: RebalancePlan) -> None:
     asyncio.run(KubernetesPlans(api, "team").write(cluster, plan))
 
-    written = api.objects[("ConfigMap", "demo-rebalance")]
+    written = api.stored[ObjectKey("ConfigMap", "team", "demo-rebalance")]
     (owner,) = written["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Cluster", "demo")
     assert written["data"] == {

@@ -26,9 +26,13 @@ def condition(kind: str, status: bool, reason: str = "", message: str = "") -> D
 
 RUNNING = [{"name": "broker", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
 SILENT = (condition("Ready", False), condition("ContainersReady", True))
-NO_ROOM = "0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available."
-NO_CLAIM = '0/3 nodes are available: persistentvolumeclaim "data-demo-main-0" not found.'
-NO_ZONE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had volume node affinity conflict."
+NOWHERE = {
+    "no-capacity": "0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available.",
+    "claim-deleted": '0/3 nodes are available: persistentvolumeclaim "data-demo-main-0" not found.',
+    "volume-elsewhere": (
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had volume node affinity conflict."
+    ),
+}
 NO_IMAGE = 'Back-off pulling image "ottla/broker:9": ErrImagePull: not found'
 EVICTED = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 9Mi."
 TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
@@ -37,26 +41,15 @@ TAINT = condition("DisruptionTarget", True, "DeletionByTaintManager", "Taint man
 @pytest.mark.parametrize(
     ("found", "state", "reason", "message"),
     [
-        pytest.param(
-            pod(condition("PodScheduled", False, "Unschedulable", NO_ROOM), phase="Pending"),
-            NodeState.FAILED,
-            "Unschedulable",
-            NO_ROOM,
-            id="no-capacity",
-        ),
-        pytest.param(
-            pod(condition("PodScheduled", False, "Unschedulable", NO_CLAIM), phase="Pending"),
-            NodeState.FAILED,
-            "Unschedulable",
-            NO_CLAIM,
-            id="claim-deleted",
-        ),
-        pytest.param(
-            pod(condition("PodScheduled", False, "Unschedulable", NO_ZONE), phase="Pending"),
-            NodeState.FAILED,
-            "Unschedulable",
-            NO_ZONE,
-            id="volume-elsewhere",
+        *(
+            pytest.param(
+                pod(condition("PodScheduled", False, "Unschedulable", words), phase="Pending"),
+                NodeState.FAILED,
+                "Unschedulable",
+                words,
+                id=name,
+            )
+            for name, words in NOWHERE.items()
         ),
         pytest.param(
             pod(

@@ -282,12 +282,12 @@ def test_pool_cannot_be_removed_while_others_stay() -> None:
         schema.admit(pools({"name": "main", "nodes": 1}), stored)
 
 
-LARGER: Document = {"size": "2Gi"}
-TWO_DISKS: Document = {"size": "1Gi", "volumes": [{"name": "d1", "size": "1Gi", "storageClassName": "x"}]}
-
-
 def disks(*names: str, **volume: str) -> Document:
     return {"size": "1Gi", "volumes": [{"name": it, "size": "1Gi", "storageClassName": "x", **volume} for it in names]}
+
+
+LARGER: Document = {"size": "2Gi"}
+TWO_DISKS = disks("d1")
 
 
 @pytest.mark.parametrize(

@@ -4,37 +4,27 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from places import place_of
 
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Degradation
-from ottla_operator.model.manifest import Cluster, Metadata, Pool
-from ottla_operator.model.node_doors import Place
-from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.model.storage import Storage
+from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.reconcile.degradation import degradation
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
-PLACE = Place(listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/d")
 NAMES = ("c-main-0", "c-main-1", "c-main-2")
 
 
 def desired(initial: tuple[int, ...] = ()) -> DesiredCluster:
-    pool = Pool(name="main", nodes=3, storage=Storage.parse({"size": "1Gi"}))
-    cluster = Cluster(
-        metadata=Metadata(kind="Cluster", name="c"),
-        image=None,
-        pools=(pool,),
-        config={},
-        annotations={},
-        known_cluster_id="c",
-        known_initial_controllers=initial,
-    )
-    nodes = tuple(
-        DesiredNode(node_id=number, pool="main", name=name, place=PLACE, properties="", revision="r")
-        for number, name in enumerate(NAMES)
-    )
-    return DesiredCluster(cluster=cluster, nodes=nodes)
+    document = {
+        "kind": "Cluster",
+        "metadata": {"name": "c"},
+        "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
+        "status": {"clusterId": "c", "initialControllers": initial},
+    }
+    return desired_cluster(Cluster.parse(document), place_of)
 
 
 def observed(*missing: str, **states: NodeState) -> dict[str, ObservedNode]:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from places import place_of
 
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Halted, Underway
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Record, follow
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
@@ -31,9 +31,8 @@ def desired(brokers: int = 6, restart: str = "", **spec: Any) -> DesiredCluster:
         "spec": {"pools": pools, **spec},
         "status": {"clusterId": "c", "initialControllers": [], "image": "good"},
     }
-    place = Place(listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/d")
     cluster = Cluster.parse(document)
-    return desired_cluster(cluster, lambda *_: place, image=cluster.image or "good")
+    return desired_cluster(cluster, place_of, image=cluster.image or "good")
 
 
 def observed(of: DesiredCluster, **others: ObservedNode) -> dict[str, ObservedNode]:

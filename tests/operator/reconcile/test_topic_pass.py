@@ -17,6 +17,7 @@ from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
+Topics = Callable[..., Topic]
 
 
 class Passes:
@@ -41,7 +42,7 @@ def passes(brokers: Any) -> Passes:
 
 
 @pytest.fixture
-def topic(topic_manifest: Builder) -> Callable[..., Topic]:
+def topic(topic_manifest: Builder) -> Topics:
     """Return a builder of Topics: ``topic("a", status={...}, partitions=1, **spec)``."""
 
     def build(name: str = "flights", *, status: Document | None = None, **spec: Any) -> Topic:
@@ -51,7 +52,7 @@ def topic(topic_manifest: Builder) -> Callable[..., Topic]:
 
 
 class TestManyTopics:
-    def test_are_described_and_created_together(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_are_described_and_created_together(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         outcomes = passes.over(*(topic(f"t{number}") for number in range(30)))
 
         assert {type(it.verdict) for it in outcomes} == {Reached}
@@ -66,14 +67,14 @@ class TestManyTopics:
         ],
     )
     def test_are_created_in_portions_that_brokers_take(
-        self, passes: Passes, brokers: Any, topic: Builder, partitions: list[int], portions: list[int]
+        self, passes: Passes, brokers: Any, topic: Topics, partitions: list[int], portions: list[int]
     ) -> None:
         passes.over(*(topic(f"t{number}", partitions=count) for number, count in enumerate(partitions)))
 
         asked = [int(it.split()[1]) for it in brokers.requests if it.startswith("create")]
         assert asked == portions
 
-    def test_one_that_is_refused_disturbs_no_other(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_one_that_is_refused_disturbs_no_other(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         good, bad, late = passes.over(topic("good"), topic("bad", config={"wrong": "1"}), topic("late"))
 
         assert isinstance(bad.verdict, Refused)
@@ -81,19 +82,12 @@ class TestManyTopics:
         assert [type(it.verdict) for it in (good, late)] == [Reached, Reached]
         assert sorted(brokers.topics) == ["good", "late"]
 
-    def test_changes_of_each_are_its_own(self, passes: Passes, brokers: Any, topic: Builder) -> None:
-        for name in ("grows", "shrinks", "fine"):
-            brokers.add_topic(name, partitions=6)
-        status = {"topicId": "known"}
-        for name in brokers.topics:
-            brokers.topics[name] = type(brokers.topics[name])(
-                name=name, topic_id="known", replicas=brokers.topics[name].replicas
-            )
-
+    def test_changes_of_each_are_its_own(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         grows, shrinks, fine = passes.over(
-            topic("grows", partitions=7, status=status),
-            topic("shrinks", partitions=5, status=status),
-            topic("fine", status=status),
+            *(
+                topic(name, partitions=wanted, status={"topicId": brokers.add_topic(name, partitions=6)})
+                for name, wanted in [("grows", 7), ("shrinks", 5), ("fine", 6)]
+            )
         )
 
         assert [type(it.verdict) for it in (grows, shrinks, fine)] == [Reached, Refused, Reached]
@@ -101,7 +95,7 @@ class TestManyTopics:
         assert (grows.facts["partitions"], fine.done) == (7, ())
 
     def test_creation_that_nobody_answers_stops_only_creations(
-        self, passes: Passes, brokers: Any, topic: Builder, monkeypatch: pytest.MonkeyPatch
+        self, passes: Passes, brokers: Any, topic: Topics, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         topic_id = brokers.add_topic("there", partitions=6)
 
@@ -115,7 +109,7 @@ class TestManyTopics:
         assert new.verdict.reason == "BrokerUnreachable"
         assert isinstance(there.verdict, Reached)
 
-    def test_share_the_room_for_moves(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_share_the_room_for_moves(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.broker_ids = (0, 1)
         ids = {name: brokers.add_topic(name, partitions=60) for name in ("a", "b", "c")}
         topics = [
@@ -135,7 +129,7 @@ class TestManyTopics:
         brokers.finish_moves()
         assert [type(it.verdict) for it in passes.over(*topics)] == [Reached] * 3
 
-    def test_are_deleted_each_by_its_own_right(self, brokers: Any, topic: Builder) -> None:
+    def test_are_deleted_each_by_its_own_right(self, brokers: Any, topic: Topics) -> None:
         ids = {name: brokers.add_topic(name) for name in ("mine", "kept", "inherited")}
         mine = topic("mine", deletionPolicy="Delete", status={"topicId": ids["mine"]})
         kept = topic("kept", deletionPolicy="Retain", status={"topicId": ids["kept"]})
@@ -154,7 +148,7 @@ class TestManyTopics:
 
 
 class TestAdoption:
-    def test_differences_are_told_before_they_are_changed(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_differences_are_told_before_they_are_changed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6, config={"retention.ms": "5", "segment.bytes": "9"})
 
         (outcome,) = passes.over(topic(partitions=8, config={"retention.ms": "7", "cleanup.policy": "compact"}))
@@ -172,7 +166,7 @@ class TestAdoption:
         assert [type(step).__name__ for step in outcome.done] == ["AdoptTopic", "AlterTopicConfigs", "CreatePartitions"]
 
     def test_topic_as_specified_is_taken_over_without_a_change(
-        self, passes: Passes, brokers: Any, topic: Builder
+        self, passes: Passes, brokers: Any, topic: Topics
     ) -> None:
         brokers.add_topic("flights", partitions=6)
 
@@ -191,7 +185,7 @@ class TestAdoption:
         ],
     )
     def test_what_is_its_own_is_not_taken_over(
-        self, passes: Passes, brokers: Any, topic: Builder, status: Document
+        self, passes: Passes, brokers: Any, topic: Topics, status: Document
     ) -> None:
         brokers.add_topic("flights", partitions=6)
 
@@ -199,14 +193,14 @@ class TestAdoption:
 
         assert (outcome.done, passes.kept, "adopted" in outcome.facts) == ((), [], False)
 
-    def test_topic_that_somebody_made_anew_is_taken_over(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_topic_that_somebody_made_anew_is_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(status={"topicId": "id-0", "partitions": 6}))
 
         assert (outcome.facts["adopted"], outcome.facts["topicId"]) == (True, "id-1")
 
-    def test_creation_is_kept_before_it_is_done(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_creation_is_kept_before_it_is_done(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         """Else whoever is killed in between would take its own topic for somebody else's."""
         (outcome,) = passes.over(topic())
 
@@ -215,7 +209,7 @@ class TestAdoption:
         assert (kept.facts["partitions"], kept.facts["topicId"]) == (0, None)
         assert "adopted" not in outcome.facts
 
-    def test_topic_with_more_partitions_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_topic_with_more_partitions_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=9)
 
         (outcome,) = passes.over(topic(deletionPolicy="Delete"))
@@ -224,7 +218,7 @@ class TestAdoption:
         assert outcome.verdict.reason == "PartitionsCannotDecrease"
         assert outcome.facts == {}, "so that it does not go with the object"
 
-    def test_topic_of_an_older_object_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_topic_of_an_older_object_is_not_taken_over(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(AskedTopic(topic(), ObjectKey("Topic", "", "older")))
@@ -233,9 +227,7 @@ class TestAdoption:
 
 
 class TestPaused:
-    def test_topic_tells_what_differs_and_nothing_is_changed(
-        self, passes: Passes, brokers: Any, topic: Builder
-    ) -> None:
+    def test_topic_tells_what_differs_and_nothing_is_changed(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         topic_id = brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(paused=True, partitions=7, status={"topicId": topic_id}))
@@ -243,14 +235,14 @@ class TestPaused:
         assert outcome.verdict == Held("Paused", "spec.paused is true; next: grow topic flights to 7 partitions")
         assert (brokers.changes, passes.kept, outcome.facts["partitions"]) == ([], [], 6)
 
-    def test_topic_is_not_created(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_topic_is_not_created(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         (outcome,) = passes.over(topic(paused=True))
 
         assert isinstance(outcome.verdict, Held)
         assert (brokers.topics, passes.kept) == ({}, [])
 
     def test_topic_that_would_be_taken_over_says_with_which_changes(
-        self, passes: Passes, brokers: Any, topic: Builder
+        self, passes: Passes, brokers: Any, topic: Topics
     ) -> None:
         brokers.add_topic("flights", partitions=6, config={"retention.ms": "5"})
 
@@ -259,7 +251,7 @@ class TestPaused:
         assert "it differs: retention.ms is 5, and becomes its default" in outcome.verdict.message
         assert (brokers.changes, outcome.facts) == ([], {}), "it is nobody's yet"
 
-    def test_topic_as_specified_is_ready(self, passes: Passes, brokers: Any, topic: Builder) -> None:
+    def test_topic_as_specified_is_ready(self, passes: Passes, brokers: Any, topic: Topics) -> None:
         topic_id = brokers.add_topic("flights", partitions=6)
 
         (outcome,) = passes.over(topic(paused=True, status={"topicId": topic_id}))
@@ -268,7 +260,7 @@ class TestPaused:
 
 
 def test_brokers_that_cannot_be_described_leave_every_topic_as_it_was(
-    passes: Passes, brokers: Any, topic: Builder
+    passes: Passes, brokers: Any, topic: Topics
 ) -> None:
     brokers.fails["describe_topics"] = KafkaError(ErrorCode.NOT_CONTROLLER)
 

@@ -1,16 +1,14 @@
 """Who votes, from what the quorum's leader tells: for minutes also of replicas that have stopped to fetch."""
 
 import pytest
+from places import place_of
 
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.reconcile.steps import AddVoter, RemoveVoter
 from ottla_operator.reconcile.view import ClusterView, QuorumMember
 from ottla_operator.reconcile.voters import next_change
-
-PLACE = Place(listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/data")
 
 
 def fetching(node_id: int, directory_id: str = "first") -> QuorumMember:
@@ -30,7 +28,7 @@ def three() -> DesiredCluster:
         "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
         "status": {"clusterId": "c", "initialControllers": []},
     }
-    return desired_cluster(Cluster.parse(document), lambda *_: PLACE)
+    return desired_cluster(Cluster.parse(document), place_of)
 
 
 def view(voters: list[QuorumMember], observers: list[QuorumMember]) -> ClusterView:
