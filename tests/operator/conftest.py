@@ -367,6 +367,15 @@ class FakeApi:
         self.writes.append(f"delete {kind}/{name}")
         self.stored.pop(ObjectKey(kind, namespace, name), None)
 
+    def reasons(self, key: ObjectKey) -> dict[str, tuple[str, str]]:
+        """Return what an object's conditions say, by type: status and reason."""
+        return {it["type"]: (it["status"], it["reason"]) for it in self.stored[key]["status"]["conditions"]}
+
+    def message(self, key: ObjectKey) -> str:
+        """Return the words of an object's condition Ready."""
+        (ready,) = [it for it in self.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
+        return str(ready["message"])
+
     def _fail(self) -> None:
         if self.fails is not None:
             raise self.fails

@@ -1,7 +1,7 @@
 """Several installations of the operator over one namespace: one looks after a Cluster, whatever the others do."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,6 @@ Builder = Callable[..., Document]
 CLUSTER, TOPIC = ObjectKey("Cluster", "kafka", "demo"), ObjectKey("Topic", "kafka", "flights")
 NOW = "2026-01-01T00:00:00Z"
 FIRST, SECOND, THIRD = "ottla-system/ottla", "other/ottla", "third/ottla"
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 class Hall:
@@ -183,16 +179,16 @@ class TestController:
         api.put(cluster_manifest())
         api.put(topic_manifest())
         first, second = operator(FIRST), operator(SECOND)
-        run(first.reconcile(CLUSTER))
+        asyncio.run(first.reconcile(CLUSTER))
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": FIRST}
         api.writes.clear()
 
-        assert run(second.reconcile(CLUSTER)) is False
-        assert run(second.reconcile(TOPIC)) is True
+        assert asyncio.run(second.reconcile(CLUSTER)) is False
+        assert asyncio.run(second.reconcile(TOPIC)) is True
         assert api.writes == ["claim Cluster"]
         assert (brokers.addresses, api.stored[TOPIC].get("status")) == ([], None)
-        run(first.reconcile(CLUSTER))
-        assert run(second.reconcile(CLUSTER)) is True
+        asyncio.run(first.reconcile(CLUSTER))
+        assert asyncio.run(second.reconcile(CLUSTER)) is True
 
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": FIRST, "refused": SECOND, "refusedAt": NOW}
         reason, note, is_warning = api.events[-1]
@@ -227,12 +223,12 @@ class TestController:
             await second.reconcile(CLUSTER)
             return before, set(second.queue._waiting_since)
 
-        before, marked = run(scenario())
+        before, marked = asyncio.run(scenario())
 
         assert before is None
         assert TOPIC in marked
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": SECOND}
-        run(second.reconcile(TOPIC))
+        asyncio.run(second.reconcile(TOPIC))
         assert brokers.topics["flights"].partitions == 6
 
     def test_a_question_wakes_who_is_asked_and_an_answer_who_has_asked(
@@ -251,15 +247,15 @@ class TestController:
                 woken.append(CLUSTER in hears.queue._waiting_since)
             return woken
 
-        assert run(scenario()) == [True, True, True]
+        assert asyncio.run(scenario()) == [True, True, True]
 
     def test_of_two_that_take_it_at_once_one_does(
         self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
-        read = run(api.get(*CLUSTER))
-        run(operator(FIRST).reconcile(CLUSTER))
+        read = asyncio.run(api.get(*CLUSTER))
+        asyncio.run(operator(FIRST).reconcile(CLUSTER))
 
         with pytest.raises(ApiError, match="it has changed"):
-            run(operator(SECOND)._cluster_pass(read))
+            asyncio.run(operator(SECOND)._cluster_pass(read))
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": FIRST}

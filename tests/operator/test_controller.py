@@ -1,7 +1,7 @@
 """The controller: finalizers, statuses, who is marked when, and what a failing API server does."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,15 +15,6 @@ from ottla_operator.model.topic import TOPIC_FINALIZER
 Document = dict[str, Any]
 Builder = Callable[..., Document]
 TOPIC, CLUSTER = ObjectKey("Topic", "kafka", "flights"), ObjectKey("Cluster", "kafka", "demo")
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def reasons(api: Any, key: ObjectKey) -> dict[str, tuple[str, str]]:
-    conditions = api.stored[key]["status"]["conditions"]
-    return {it["type"]: (it["status"], it["reason"]) for it in conditions}
 
 
 async def marked(controller: Controller, *events: Callable[[], None]) -> set[str]:
@@ -43,21 +34,21 @@ def test_topic_is_made_and_ready(
 ) -> None:
     api.put(topic_manifest())
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert brokers.addresses == ["demo-bootstrap.kafka.svc:9092"]
     assert brokers.topics["flights"].partitions == 6
-    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
+    assert api.reasons(TOPIC)["Ready"] == ("True", "AsSpecified")
 
 
 def test_status_is_written_at_once_and_then_only_when_it_changes(
     controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest())
-    run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
     assert api.writes == ["status Topic", "status Topic"]
     api.writes.clear()
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert api.writes == []
 
 
@@ -65,7 +56,7 @@ def test_retained_topic_gets_no_finalizer(
     controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Retain"))
-    run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
 
     assert not [write for write in api.writes if write.startswith("finalizers")]
 
@@ -74,7 +65,7 @@ def test_topic_to_be_deleted_gets_a_finalizer_beside_those_of_others(
     controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Delete"), finalizers=["example.com/other"])
-    run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
 
     assert api.stored[TOPIC]["metadata"]["finalizers"] == ["example.com/other", TOPIC_FINALIZER]
 
@@ -83,7 +74,7 @@ def test_finalizer_goes_when_the_policy_becomes_retain(
     controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(topic_manifest(deletionPolicy="Retain"), finalizers=[TOPIC_FINALIZER])
-    run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
 
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
 
@@ -103,7 +94,7 @@ def test_deleted_topic_is_deleted_before_its_object_goes(
 ) -> None:
     deleted_topic()
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert brokers.topics == {}
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
 
@@ -121,7 +112,7 @@ def test_topic_of_a_cluster_that_is_gone_is_released(
     if cluster == "being-deleted":
         api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
     assert brokers.changes == []
 
@@ -132,9 +123,9 @@ def test_topic_is_kept_while_its_brokers_cannot_be_reached(
     deleted_topic()
     brokers.is_reachable = False
 
-    assert run(controller.reconcile(TOPIC)) is False
+    assert asyncio.run(controller.reconcile(TOPIC)) is False
     assert api.stored[TOPIC]["metadata"]["finalizers"] == [TOPIC_FINALIZER]
-    assert reasons(api, TOPIC)["Ready"] == ("False", "BrokerUnreachable")
+    assert api.reasons(TOPIC)["Ready"] == ("False", "BrokerUnreachable")
 
 
 def test_object_that_never_saw_its_topic_is_released_without_brokers(
@@ -144,7 +135,7 @@ def test_object_that_never_saw_its_topic_is_released_without_brokers(
     manifest = topic_manifest(deletionPolicy="Delete")
     api.put(manifest, deletionTimestamp="2026-01-02T00:00:00Z", finalizers=[TOPIC_FINALIZER])
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
 
 
@@ -154,7 +145,7 @@ def test_retain_releases_a_deleted_object_even_without_brokers(
     deleted_topic("Retain")
     brokers.is_reachable = False
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert api.stored[TOPIC]["metadata"]["finalizers"] == []
 
 
@@ -163,15 +154,15 @@ def test_deleted_object_of_somebody_else_is_left_alone(
 ) -> None:
     api.put(topic_manifest(), deletionTimestamp="2026-01-02T00:00:00Z", finalizers=["example.com/other"])
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert api.writes == []
 
 
 def test_topic_without_its_cluster_waits_and_says_so(controller: Controller, api: Any, topic_manifest: Builder) -> None:
     api.put(topic_manifest())
 
-    assert run(controller.reconcile(TOPIC)) is False
-    assert reasons(api, TOPIC)["Reconciling"] == ("True", "ClusterMissing")
+    assert asyncio.run(controller.reconcile(TOPIC)) is False
+    assert api.reasons(TOPIC)["Reconciling"] == ("True", "ClusterMissing")
 
 
 def test_topic_waits_for_its_clusters_address(
@@ -180,8 +171,8 @@ def test_topic_waits_for_its_clusters_address(
     api.put(cluster_manifest())
     api.put(topic_manifest())
 
-    assert run(controller.reconcile(TOPIC)) is False
-    assert reasons(api, TOPIC)["Reconciling"] == ("True", "ClusterNotReady")
+    assert asyncio.run(controller.reconcile(TOPIC)) is False
+    assert api.reasons(TOPIC)["Reconciling"] == ("True", "ClusterNotReady")
 
 
 def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
@@ -190,14 +181,14 @@ def test_refused_topic_is_stalled_and_not_tried_again_by_itself(
     brokers.fails["create_topics"] = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "too many")
     api.put(topic_manifest())
 
-    assert run(controller.reconcile(TOPIC)) is True
-    assert reasons(api, TOPIC)["Stalled"] == ("True", "InvalidReplicationFactor")
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
+    assert api.reasons(TOPIC)["Stalled"] == ("True", "InvalidReplicationFactor")
 
 
 def test_steps_become_events(controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document) -> None:
     api.put(topic_manifest())
-    run(controller.reconcile(TOPIC))
-    run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
+    asyncio.run(controller.reconcile(TOPIC))
 
     assert api.events == [("CreateTopic", "create topic flights (6 partitions)", False)]
 
@@ -214,7 +205,7 @@ def test_the_same_steps_once_more_are_no_progress(
 
     monkeypatch.setattr(api, "apply", apply)
     for _ in range(3):
-        assert run(controller.reconcile(CLUSTER)) is False
+        assert asyncio.run(controller.reconcile(CLUSTER)) is False
 
     assert len(api.events) > 3
     assert progress == [CLUSTER]
@@ -225,7 +216,7 @@ def test_refusal_becomes_one_warning(
 ) -> None:
     api.put(topic_manifest(config={"wrong": "1"}))
     for _ in range(3):
-        run(controller.reconcile(TOPIC))
+        asyncio.run(controller.reconcile(TOPIC))
 
     ((reason, note, is_warning),) = api.events
     assert (reason, is_warning) == ("InvalidConfig", True)
@@ -238,8 +229,8 @@ def test_event_that_cannot_be_recorded_harms_nothing(
     api.fails_events = True
     api.put(topic_manifest())
 
-    assert run(controller.reconcile(TOPIC)) is True
-    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
+    assert api.reasons(TOPIC)["Ready"] == ("True", "AsSpecified")
 
 
 def test_younger_object_for_the_same_topic_is_stalled(
@@ -252,14 +243,14 @@ def test_younger_object_for_the_same_topic_is_stalled(
         await controller.resync()
         return await controller.reconcile(TOPIC)
 
-    assert run(both()) is True
-    assert reasons(api, TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
+    assert asyncio.run(both()) is True
+    assert api.reasons(TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
 
 
 def test_cluster_is_published_and_waited_for(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
     api.put(cluster_manifest())
 
-    assert run(controller.reconcile(CLUSTER)) is False
+    assert asyncio.run(controller.reconcile(CLUSTER)) is False
     assert [write for write in api.writes if write.startswith("apply")] == [
         "apply ServiceAccount",
         "apply Service",
@@ -267,7 +258,7 @@ def test_cluster_is_published_and_waited_for(controller: Controller, api: Any, c
         "apply ConfigMap",
         "apply StatefulSet",
     ]
-    assert reasons(api, CLUSTER)["Reconciling"] == ("True", "PodMissing")
+    assert api.reasons(CLUSTER)["Reconciling"] == ("True", "PodMissing")
     assert api.stored[CLUSTER]["status"]["bootstrapServers"] == "demo-bootstrap.kafka.svc:9092"
 
 
@@ -276,7 +267,7 @@ def test_cluster_being_deleted_is_left_to_the_garbage_collector(
 ) -> None:
     api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
 
-    assert run(controller.reconcile(CLUSTER)) is True
+    assert asyncio.run(controller.reconcile(CLUSTER)) is True
     assert api.writes == []
 
 
@@ -291,11 +282,11 @@ def test_new_state_of_a_cluster_marks_its_topics(
         await controller.reconcile(CLUSTER)
         return await marked(controller)
 
-    assert run(scenario()) == {"mine"}
+    assert asyncio.run(scenario()) == {"mine"}
 
 
 def test_object_that_is_gone_needs_nothing(controller: Controller) -> None:
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
 
 
 @pytest.mark.parametrize(
@@ -311,7 +302,7 @@ def test_error_of_one_object_is_tried_again_and_harms_no_other(
 ) -> None:
     api.fails = error
 
-    assert run(controller.reconcile(TOPIC)) is False
+    assert asyncio.run(controller.reconcile(TOPIC)) is False
 
 
 def test_own_status_writes_do_not_mark_an_object_again(
@@ -329,7 +320,7 @@ def test_own_status_writes_do_not_mark_an_object_again(
             ),
         ]
 
-    assert run(scenario()) == [{"flights"}, set(), {"flights"}, {"flights"}]
+    assert asyncio.run(scenario()) == [{"flights"}, set(), {"flights"}, {"flights"}]
 
 
 def test_resync_marks_everything(
@@ -344,7 +335,7 @@ def test_resync_marks_everything(
         await controller.resync()
         return [first, await marked(controller)]
 
-    assert run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
+    assert asyncio.run(scenario()) == [{"flights", "demo"}, {"flights", "demo"}]
 
 
 def test_resync_notices_who_has_gone_unseen(controller: Controller, api: Any, topic_manifest: Builder) -> None:
@@ -360,7 +351,7 @@ def test_resync_notices_who_has_gone_unseen(controller: Controller, api: Any, to
         assert await controller.reconcile(TOPIC) is False, "it waits for its cluster, not for the older claim"
         return [first, await marked(controller, lambda: controller.gone(older))]
 
-    assert run(scenario()) == [{"flights"}, set()]
+    assert asyncio.run(scenario()) == [{"flights"}, set()]
 
 
 def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: Any, topic_manifest: Builder) -> None:
@@ -371,7 +362,7 @@ def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: Any,
         await marked(controller, *(lambda it=it: controller.seen(it) for it in (first, second, bystander)))
         return await marked(controller, lambda: controller.gone(first))
 
-    assert run(scenario()) == {"second"}
+    assert asyncio.run(scenario()) == {"second"}
 
 
 def test_departure_of_a_cluster_marks_its_topics(
@@ -384,11 +375,11 @@ def test_departure_of_a_cluster_marks_its_topics(
         await marked(controller, *(lambda it=it: controller.seen(api.put(it)) for it in (inside, outside)))
         return await marked(controller, lambda: controller.gone(cluster))
 
-    assert run(scenario()) == {"inside"}
+    assert asyncio.run(scenario()) == {"inside"}
 
 
 def test_change_of_a_child_marks_its_cluster(controller: Controller) -> None:
     async def scenario() -> set[str]:
         return await marked(controller, lambda: controller.child_seen("kafka", "demo"))
 
-    assert run(scenario()) == {"demo"}
+    assert asyncio.run(scenario()) == {"demo"}

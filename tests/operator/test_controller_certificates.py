@@ -5,7 +5,7 @@ import base64
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,6 @@ DEMO, BOB = ObjectKey("Cluster", "kafka", "demo"), ObjectKey("User", "kafka", "b
 SECRETS = ("demo-cluster-ca", "demo-clients-ca", "demo-nodes", "demo-operator")
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
 def spec(*listeners: Document, **tls: Any) -> Document:
     return {"tls": tls, **({"listeners": list(listeners)} if listeners else {})}
 
@@ -43,17 +39,12 @@ def secret(api: Any, name: str) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
 
-def ready(api: Any, key: ObjectKey) -> tuple[str, str]:
-    (found,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
-    return found["reason"], found["message"]
-
-
 def test_secrets_are_there_before_anything_is_published(
     controller: Controller, api: Any, cluster_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec()))
 
-    assert run(controller.reconcile(DEMO)) is False, "its nodes are not there yet"
+    assert asyncio.run(controller.reconcile(DEMO)) is False, "its nodes are not there yet"
 
     writes = [it for it in api.writes if "status" not in it]
     assert writes[:8] == ["create Secret", "apply Secret"] * 4
@@ -68,10 +59,10 @@ def test_secrets_are_there_before_anything_is_published(
 
 def test_second_pass_writes_nothing(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
     api.put(cluster_manifest(spec=spec()))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.writes.clear()
 
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
     assert api.writes == []
 
@@ -81,11 +72,11 @@ def test_secrets_of_a_cluster_that_was_made_again_do_not_go_with_the_old_one(
 ) -> None:
     manifest = cluster_manifest(spec=spec())
     api.put(manifest, uid="old")
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     before = {name: secret(api, name) for name in SECRETS}
     api.put(manifest, uid="new")
 
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
     for name in SECRETS:
         (reference,) = api.stored[ObjectKey("Secret", "kafka", name)]["metadata"]["ownerReferences"]
@@ -101,9 +92,9 @@ def test_what_cannot_be_used_stops_before_nodes_are_made(
     data = {"ca.crt": entry, "ca.key": entry}
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
 
-    assert run(controller.reconcile(DEMO)) is True
+    assert asyncio.run(controller.reconcile(DEMO)) is True
 
-    reason, message = ready(api, DEMO)
+    reason, message = api.reasons(DEMO)["Ready"][1], api.message(DEMO)
     assert reason == "CertificateUnusable"
     assert message.startswith("Secret mine has 0 certificates in ca.crt")
     assert not [it for it in api.writes if "Secret" in it or "StatefulSet" in it]
@@ -113,13 +104,13 @@ def test_user_has_certificate_and_trust_in_its_secret(
     controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder, brokers: Any
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener())))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.put(user_manifest("bob", type="tls"))
 
-    assert run(controller.reconcile(BOB)) is True
+    assert asyncio.run(controller.reconcile(BOB)) is True
 
     entries = secret(api, "bob")
-    assert ready(api, BOB)[0] == "AsSpecified"
+    assert api.reasons(BOB)["Ready"][1] == "AsSpecified"
     assert entries["ca.crt"] == secret(api, "demo-cluster-ca")["ca.crt"]
     assert entries["user.crt"].startswith("-----BEGIN CERTIFICATE-----")
     assert "ssl.keystore.key=-----BEGIN PRIVATE KEY-----" in entries["client.properties"]
@@ -132,12 +123,12 @@ def test_user_is_left_alone_while_nothing_changes(
     controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener())))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.put(user_manifest("bob", type="tls"))
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(BOB))
     api.writes.clear()
 
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(BOB))
 
     assert api.writes == []
 
@@ -146,12 +137,12 @@ def test_user_without_a_door_has_its_rules_and_no_secret(
     controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder, brokers: Any
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener("words", "scram-sha-512"))))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.put(user_manifest("bob", type="tls"))
 
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(BOB))
 
-    reason, message = ready(api, BOB)
+    reason, message = api.reasons(BOB)["Ready"][1], api.message(BOB)
     assert reason == "NoListener"
     assert "no listener of Cluster demo has authentication tls" in message
     assert len(brokers.acls) == 1
@@ -162,15 +153,15 @@ def test_users_are_looked_at_when_an_authority_changes(
     controller: Controller, api: Any, cluster_manifest: Builder, user_manifest: Builder
 ) -> None:
     api.put(cluster_manifest(spec=spec(listener())))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.put(user_manifest("bob", type="tls"))
-    run(controller.resync())
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.resync())
+    asyncio.run(controller.reconcile(BOB))
     before = secret(api, "bob")["ca.crt"]
     api.stored[DEMO]["spec"]["tls"] = {"clusterCa": {"rotation": {"revision": "2"}}}
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(BOB))
 
     trusted = secret(api, "bob")["ca.crt"]
     assert trusted == secret(api, "demo-cluster-ca")["trusted.crt"]
@@ -191,11 +182,11 @@ def rotating(
 
     monkeypatch.setattr(KubernetesHost, "observe", with_a_node)
     api.put(cluster_manifest(spec=spec(listener())))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     api.put(user_manifest("bob", type="tls"))
-    run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(BOB))
     api.stored[DEMO]["spec"]["tls"] = {"clusterCa": {"rotation": {"revision": "2"}}}
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     leaf = leaf_of(secret(api, "demo-nodes")["node.pem"])
     assert leaf is not None
     fingerprint = facts(leaf.certificate).fingerprint
@@ -209,11 +200,11 @@ def is_seen(api: Any) -> bool:
 
 
 def test_user_that_no_watch_has_told_of_is_waited_for(controller: Controller, rotating: Any) -> None:
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     assert not is_seen(rotating)
 
-    run(controller.reconcile(BOB))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(BOB))
+    asyncio.run(controller.reconcile(DEMO))
 
     assert is_seen(rotating)
 
@@ -226,23 +217,23 @@ def test_user_that_cannot_be_helped_is_not_waited_for(controller: Controller, ro
         status = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
         rotating.stored[BOB]["status"] = status
 
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
     assert is_seen(rotating)
 
 
 def test_cert_manager_is_asked_and_waited_for(controller: Controller, api: Any, cluster_manifest: Builder) -> None:
     api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
     asked = api.stored[ObjectKey("Certificate", "kafka", "demo-listener-certs")]
     assert asked["spec"]["issuerRef"] == {"name": "acme", "kind": "Issuer", "group": "cert-manager.io"}
     assert "demo-bootstrap.kafka.svc" in asked["spec"]["dnsNames"]
     assert asked["metadata"]["ownerReferences"][0]["name"] == "demo"
-    assert ready(api, DEMO)[0] == "CertificateMissing"
+    assert api.reasons(DEMO)["Ready"][1] == "CertificateMissing"
     asked["spec"]["privateKey"]["encoding"] = "PKCS1"
     api.writes.clear()
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     assert "apply Certificate" not in api.writes, "whatever cert-manager added"
 
 
@@ -252,12 +243,12 @@ def test_certificate_of_a_listener_that_is_gone_is_deleted_if_it_is_the_clusters
 ) -> None:
     certificate = ObjectKey("Certificate", "kafka", "demo-listener-certs")
     api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
     if owner != "demo":
         api.stored[certificate]["metadata"]["ownerReferences"] = [{"name": owner, "uid": owner}]
     api.put(cluster_manifest(spec=spec(listener())))
 
-    run(controller.reconcile(DEMO))
+    asyncio.run(controller.reconcile(DEMO))
 
     assert (certificate in api.stored) == (owner != "demo")
 
@@ -275,9 +266,9 @@ def test_missing_cert_manager_is_told_of(
     monkeypatch.setattr(api, "apply", without_cert_manager)
     api.put(cluster_manifest(spec=spec(listener(certificate={"issuerRef": {"name": "acme"}}))))
 
-    assert run(controller.reconcile(DEMO)) is True
+    assert asyncio.run(controller.reconcile(DEMO)) is True
 
-    reason, message = ready(api, DEMO)
+    reason, message = api.reasons(DEMO)["Ready"][1], api.message(DEMO)
     assert reason == "CertManagerMissing"
     assert "which is not installed here; install it" in message
 
@@ -293,7 +284,7 @@ def test_no_key_is_in_status_events_or_log(
     api.put(cluster_manifest(spec=spec(listener())))
     api.put(user_manifest("bob", type="tls"))
     for key in (DEMO, BOB):
-        run(controller.reconcile(key))
+        asyncio.run(controller.reconcile(key))
 
     said = str([api.stored[DEMO]["status"], api.stored[BOB]["status"], api.events, caplog.text])
     assert "write secret demo-cluster-ca" in said

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,14 +20,6 @@ ALICE, SECRET = ObjectKey("User", "kafka", "alice"), ObjectKey("Secret", "kafka"
 DELETED = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [USER_FINALIZER]}
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def reasons(api: Any, key: ObjectKey = ALICE) -> dict[str, tuple[str, str]]:
-    return {it["type"]: (it["status"], it["reason"]) for it in api.stored[key]["status"]["conditions"]}
-
-
 def entries(api: Any) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in api.stored[SECRET]["data"].items()}
 
@@ -37,9 +29,9 @@ def test_user_is_let_in_and_has_its_secret(
 ) -> None:
     api.put(user_manifest(quotas={"consumerByteRate": 5}))
 
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
 
-    assert reasons(api)["Ready"] == ("True", "AsSpecified")
+    assert api.reasons(ALICE)["Ready"] == ("True", "AsSpecified")
     assert brokers.lets_in("alice", entries(api)["password"]) == {2}
     assert len(brokers.acls) == 1
     assert brokers.quotas == {"alice": {"consumer_byte_rate": 5.0}}
@@ -58,11 +50,11 @@ def test_second_pass_changes_nothing(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(user_manifest())
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
     api.writes.clear()
     brokers.changes.clear()
 
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert (api.writes, brokers.changes) == ([], [])
 
 
@@ -71,7 +63,7 @@ def test_principal_is_known_before_the_first_step(
 ) -> None:
     brokers.fails["alter_scram"] = KafkaError(ErrorCode.NOT_CONTROLLER)
     api.put(user_manifest())
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
 
     assert api.writes.index("apply Secret") > api.writes.index("status User")
     assert api.stored[ALICE]["status"]["principal"] == "User:alice"
@@ -81,10 +73,10 @@ def test_deleted_user_leaves_nothing(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     api.put(user_manifest(quotas={"consumerByteRate": 5}))
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
     api.stored[ALICE]["metadata"] |= DELETED
 
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
 
     assert (brokers.acls, brokers.scram, brokers.quotas) == (set(), {}, {})
     assert SECRET not in api.stored
@@ -97,9 +89,9 @@ def test_deleted_user_waits_for_its_brokers(
     api.put({**user_manifest(), "status": {"principal": "User:alice"}}, **DELETED)
     brokers.is_reachable = False
 
-    assert run(controller.reconcile(ALICE)) is False
+    assert asyncio.run(controller.reconcile(ALICE)) is False
     assert api.stored[ALICE]["metadata"]["finalizers"] == [USER_FINALIZER]
-    assert reasons(api)["Ready"] == ("False", "BrokerUnreachable")
+    assert api.reasons(ALICE)["Ready"] == ("False", "BrokerUnreachable")
 
 
 @pytest.mark.parametrize("cluster", ["missing", "being-deleted"])
@@ -110,7 +102,7 @@ def test_user_of_a_cluster_that_is_gone_is_released(
     if cluster == "being-deleted":
         api.put(cluster_manifest(), deletionTimestamp="2026-01-02T00:00:00Z")
 
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert api.stored[ALICE]["metadata"]["finalizers"] == []
 
 
@@ -120,7 +112,7 @@ def test_user_that_was_never_let_in_is_released_without_brokers(
     brokers.is_reachable = False
     api.put(user_manifest(), **DELETED)
 
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert api.stored[ALICE]["metadata"]["finalizers"] == []
 
 
@@ -134,16 +126,16 @@ def test_younger_of_two_users_is_stalled_and_gets_the_name_later(
         await controller.resync()
         await controller.reconcile(ObjectKey("User", "kafka", "older"))
         await controller.reconcile(ALICE)
-        first = reasons(api)["Stalled"]
+        first = api.reasons(ALICE)["Stalled"]
         api.stored[ObjectKey("User", "kafka", "older")]["metadata"] |= DELETED
         controller.seen(api.stored[ObjectKey("User", "kafka", "older")])
         await controller.reconcile(ALICE)
         await controller.reconcile(ObjectKey("User", "kafka", "older"))
         controller.gone(older)
         await controller.reconcile(ALICE)
-        return [first, reasons(api)["Ready"]]
+        return [first, api.reasons(ALICE)["Ready"]]
 
-    assert run(scenario()) == [("True", "UserClaimedElsewhere"), ("True", "AsSpecified")]
+    assert asyncio.run(scenario()) == [("True", "UserClaimedElsewhere"), ("True", "AsSpecified")]
     assert len(brokers.acls) == 1, "the older object, which went, left them to its heir"
     assert brokers.lets_in("alice", entries(api)["password"]) == {2}
     assert ObjectKey("Secret", "kafka", "older") not in api.stored
@@ -156,12 +148,12 @@ def test_super_user_of_the_cluster_is_left_alone_and_its_object_may_go(
     api.put({**cluster, "status": {"bootstrapServers": "demo:9092"}})
     api.put(user_manifest())
 
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
 
-    assert reasons(api)["Stalled"] == ("True", "PrincipalReserved")
+    assert api.reasons(ALICE)["Stalled"] == ("True", "PrincipalReserved")
     assert (brokers.changes, SECRET in api.stored) == ([], False)
     api.stored[ALICE]["metadata"] |= DELETED
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert brokers.changes == []
     assert api.stored[ALICE]["metadata"]["finalizers"] == []
 
@@ -177,7 +169,7 @@ def test_users_of_one_name_and_different_certificates_do_not_meet(
         await controller.reconcile(ALICE)
         await controller.reconcile(ObjectKey("User", "kafka", "other"))
 
-    run(scenario())
+    asyncio.run(scenario())
     assert {acl.principal for acl in brokers.acls} == {"User:alice", "User:CN=alice"}
 
 
@@ -192,16 +184,16 @@ def test_secret_that_cannot_be_written_keeps_no_right_alive(
     status: int,
 ) -> None:
     api.put(user_manifest())
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
 
     async def refuse(document: Document) -> Document:
         raise ApiError(status, "Refused", "no")
 
     monkeypatch.setattr(api, "apply", refuse)
     api.put(user_manifest(rules=[], secret={"labels": {"a": "b"}}))
-    run(controller.reconcile(ALICE))
+    asyncio.run(controller.reconcile(ALICE))
 
-    assert reasons(api)["Stalled"] == ("True", "Refused")
+    assert api.reasons(ALICE)["Stalled"] == ("True", "Refused")
     assert brokers.acls == set()
 
 
@@ -211,12 +203,12 @@ def test_password_of_another_secret_is_used(
     reference = {"valueFrom": {"secretKeyRef": {"name": "mine", "key": "pw"}}}
     api.put(user_manifest(authentication={"password": reference}))
 
-    assert run(controller.reconcile(ALICE)) is False
-    assert reasons(api)["Reconciling"] == ("True", "PasswordMissing")
+    assert asyncio.run(controller.reconcile(ALICE)) is False
+    assert api.reasons(ALICE)["Reconciling"] == ("True", "PasswordMissing")
 
     data = {"pw": base64.b64encode(b"open sesame").decode()}
     api.put({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "data": data})
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert brokers.lets_in("alice", "open sesame") == {2}
 
 
@@ -242,18 +234,18 @@ def test_planted_password_is_in_nothing_that_the_operator_says(
         raise ApiError(422, "Invalid", f"cannot take {document}")
 
     monkeypatch.setattr(api, "apply", quoting)
-    run(controller.reconcile(ALICE))
-    assert reasons(api)["Stalled"] == ("True", "Invalid")
+    asyncio.run(controller.reconcile(ALICE))
+    assert api.reasons(ALICE)["Stalled"] == ("True", "Invalid")
     monkeypatch.setattr(api, "apply", true_apply)
     for error in (KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "no"), KeyError("a bug of ours")):
         brokers.fails["alter_scram"] = error
-        run(controller.reconcile(ALICE))
+        asyncio.run(controller.reconcile(ALICE))
     brokers.fails.clear()
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
     assert brokers.lets_in("alice", planted) == {2}
     api.stored[ALICE]["metadata"] |= DELETED
     status = api.stored[ALICE]["status"]
-    assert run(controller.reconcile(ALICE)) is True
+    assert asyncio.run(controller.reconcile(ALICE)) is True
 
     said = "\n".join([caplog.text, repr(api.events), repr(status), repr(api.stored[ALICE]), repr(api.writes)])
     assert "KeyError" in said

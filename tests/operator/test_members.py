@@ -1,7 +1,7 @@
 """Topics and Users that refer to a Cluster of another namespace: who is let in, who has which name, and what goes."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,19 +17,6 @@ Builder = Callable[..., Document]
 TOPIC, USER = ObjectKey("Topic", "team-a", "flights"), ObjectKey("User", "team-a", "alice")
 ABROAD = {"name": "demo", "namespace": "kafka"}
 GOING = {"deletionTimestamp": "2026-01-02T00:00:00Z"}
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def reasons(api: Any, key: ObjectKey) -> dict[str, tuple[str, str]]:
-    return {it["type"]: (it["status"], it["reason"]) for it in api.stored[key]["status"]["conditions"]}
-
-
-def message(api: Any, key: ObjectKey) -> str:
-    (ready,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
-    return str(ready["message"])
 
 
 @pytest.fixture
@@ -69,9 +56,9 @@ def test_topic_of_a_namespace_that_is_let_in_is_made(
     let_in(*namespaces)
     abroad("Topic")
 
-    assert run(controller.reconcile(TOPIC)) is True
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
     assert brokers.addresses == ["demo-bootstrap.kafka.svc:9092"]
-    assert reasons(api, TOPIC)["Ready"] == ("True", "AsSpecified")
+    assert api.reasons(TOPIC)["Ready"] == ("True", "AsSpecified")
 
 
 @pytest.mark.parametrize("namespaces", [(), ("team-b",)])
@@ -88,9 +75,9 @@ def test_who_is_not_let_in_is_told_which_field_of_which_cluster_to_change(
     let_in(*namespaces)
     abroad(key.kind)
 
-    assert run(controller.reconcile(key)) is True
-    assert reasons(api, key)["Stalled"] == ("True", "NamespaceNotAllowed")
-    assert "add team-a to spec.allowedNamespaces of Cluster demo in namespace kafka" in message(api, key)
+    assert asyncio.run(controller.reconcile(key)) is True
+    assert api.reasons(key)["Stalled"] == ("True", "NamespaceNotAllowed")
+    assert "add team-a to spec.allowedNamespaces of Cluster demo in namespace kafka" in api.message(key)
     assert brokers.changes == []
 
 
@@ -100,8 +87,8 @@ def test_own_namespace_is_always_let_in(
     let_in("team-a")
     api.put(topic_manifest(clusterRef=ABROAD))
 
-    assert run(controller.reconcile(ObjectKey("Topic", "kafka", "flights"))) is True
-    assert reasons(api, ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
+    assert asyncio.run(controller.reconcile(ObjectKey("Topic", "kafka", "flights"))) is True
+    assert api.reasons(ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
 
 
 def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
@@ -115,17 +102,17 @@ def test_who_is_shut_out_later_is_stalled_and_keeps_what_it_has(
         await controller.reconcile(TOPIC)
         await controller.reconcile(USER)
 
-    run(both())
+    asyncio.run(both())
     let_in("team-b")
     api.stored[TOPIC]["spec"]["partitions"] = 9
     brokers.changes.clear()
-    run(both())
+    asyncio.run(both())
 
-    assert [reasons(api, key)["Stalled"] for key in (TOPIC, USER)] == [("True", "NamespaceNotAllowed")] * 2
+    assert [api.reasons(key)["Stalled"] for key in (TOPIC, USER)] == [("True", "NamespaceNotAllowed")] * 2
     assert api.stored[TOPIC]["status"]["partitions"] == 6
     for key in (TOPIC, USER):
         api.stored[key]["metadata"] |= GOING
-    run(both())
+    asyncio.run(both())
 
     assert brokers.changes == [], "nothing was changed or deleted"
     assert [api.stored[key]["metadata"]["finalizers"] for key in (TOPIC, USER)] == [[], []]
@@ -145,7 +132,7 @@ def test_change_of_the_list_marks_who_refers_to_the_cluster(
         await controller.reconcile(ObjectKey("Cluster", "kafka", "demo"))
         return list(controller.queue._waiting_since)
 
-    assert run(scenario()) == [TOPIC]
+    assert asyncio.run(scenario()) == [TOPIC]
 
 
 def test_members_of_one_cluster_take_turns_whatever_their_namespace(
@@ -156,7 +143,7 @@ def test_members_of_one_cluster_take_turns_whatever_their_namespace(
             controller.seen(document)
         return {controller.queue._group(key) for key in (TOPIC, USER, ObjectKey("Topic", "kafka", "home"))}
 
-    assert run(scenario()) == {ObjectKey("Cluster", "kafka", "demo")}
+    assert asyncio.run(scenario()) == {ObjectKey("Cluster", "kafka", "demo")}
 
 
 def test_claims_are_of_the_cluster_and_not_of_the_namespace(
@@ -172,11 +159,11 @@ def test_claims_are_of_the_cluster_and_not_of_the_namespace(
         for key in (TOPIC, ObjectKey("Topic", "kafka", "flights")):
             await controller.reconcile(key)
 
-    run(scenario())
+    asyncio.run(scenario())
     assert elsewhere["spec"]["clusterRef"] == {"name": "demo"}, "another cluster, of namespace team-b"
-    assert reasons(api, TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
-    assert "Topic kafka/flights" in message(api, TOPIC)
-    assert reasons(api, ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
+    assert api.reasons(TOPIC)["Stalled"] == ("True", "TopicClaimedElsewhere")
+    assert "Topic kafka/flights" in api.message(TOPIC)
+    assert api.reasons(ObjectKey("Topic", "kafka", "flights"))["Ready"] == ("True", "AsSpecified")
 
 
 @pytest.mark.parametrize("kind", ["Topic", "User"])
@@ -200,8 +187,8 @@ def test_who_is_not_let_in_claims_nothing(
         await controller.resync()
         await controller.reconcile(key)
 
-    run(scenario())
-    assert reasons(api, key)["Ready"] == ("True", "AsSpecified")
+    asyncio.run(scenario())
+    assert api.reasons(key)["Ready"] == ("True", "AsSpecified")
 
 
 def test_secret_is_where_the_user_is(
@@ -210,7 +197,7 @@ def test_secret_is_where_the_user_is(
     let_in("*")
     abroad("User")
 
-    assert run(controller.reconcile(USER)) is True
+    assert asyncio.run(controller.reconcile(USER)) is True
     assert ObjectKey("Secret", "team-a", "alice") in api.stored
     assert ObjectKey("Secret", "kafka", "alice") not in api.stored
 
@@ -229,7 +216,7 @@ def test_cluster_that_is_gone_releases_members_of_other_namespaces(
     )
     key = ObjectKey(kind, "team-a", document["metadata"]["name"])
 
-    assert run(controller.reconcile(key)) is True
+    assert asyncio.run(controller.reconcile(key)) is True
     assert api.stored[key]["metadata"]["finalizers"] == []
 
 
@@ -259,18 +246,18 @@ class TestSomeNamespaces:
         monkeypatch.setattr(api, "get", watched)
         abroad("Topic")
 
-        assert run(controller.reconcile(TOPIC)) is True
+        assert asyncio.run(controller.reconcile(TOPIC)) is True
         assert set(asked) == {"team-a"}, "it has no right to look into namespace kafka"
-        assert reasons(api, TOPIC)["Stalled"] == ("True", "NamespaceNotWatched")
-        assert "looks after the namespaces team-a, team-b" in message(api, TOPIC)
-        assert "add kafka to watchNamespaces" in message(api, TOPIC)
+        assert api.reasons(TOPIC)["Stalled"] == ("True", "NamespaceNotWatched")
+        assert "looks after the namespaces team-a, team-b" in api.message(TOPIC)
+        assert "add kafka to watchNamespaces" in api.message(TOPIC)
 
     def test_deletion_does_not_wait_for_a_cluster_elsewhere(
         self, controller: Controller, api: Any, abroad: Builder
     ) -> None:
         abroad("User", status={"principal": "User:alice"}, finalizers=[USER_FINALIZER], **GOING)
 
-        assert run(controller.reconcile(USER)) is True
+        assert asyncio.run(controller.reconcile(USER)) is True
         assert api.stored[USER]["metadata"]["finalizers"] == []
 
     def test_users_of_a_cluster_are_found_in_every_namespace(
@@ -282,7 +269,7 @@ class TestSomeNamespaces:
         for namespace in ("team-a", "team-b", "kafka"):
             abroad("User", f"of-{namespace}", namespace=namespace, **reference)
 
-        found = run(controller._members.users_of(cluster))
+        found = asyncio.run(controller._members.users_of(cluster))
         assert [it["metadata"]["name"] for it in found] == ["of-team-a", "of-team-b"]
 
 
@@ -297,11 +284,11 @@ def test_deletion_of_the_younger_of_two_objects_leaves_the_topic_of_the_older(
         await controller.resync()
         await controller.reconcile(ObjectKey("Topic", "kafka", "flights"))
         await controller.reconcile(second)
-        assert reasons(api, second)["Stalled"] == ("True", "TopicClaimedElsewhere")
+        assert api.reasons(second)["Stalled"] == ("True", "TopicClaimedElsewhere")
         api.stored[second]["metadata"] |= GOING
         await controller.reconcile(second)
 
-    run(scenario())
+    asyncio.run(scenario())
     assert "flights" in brokers.topics
     assert api.stored[second]["metadata"]["finalizers"] == []
 
@@ -322,7 +309,7 @@ def test_topic_is_handed_over_to_another_object_that_asks_for_it(
         await controller.reconcile(first)
         await controller.reconcile(second)
 
-    run(scenario())
+    asyncio.run(scenario())
     assert brokers.changes == ["create flights 6"]
     assert api.stored[first]["metadata"]["finalizers"] == []
-    assert reasons(api, second)["Ready"] == ("True", "AsSpecified")
+    assert api.reasons(second)["Ready"] == ("True", "AsSpecified")

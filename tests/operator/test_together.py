@@ -1,7 +1,7 @@
 """Many objects in one pass of the controller: what they cost together, and that none spoils it for the others."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +16,6 @@ Document = dict[str, Any]
 Builder = Callable[..., Document]
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
 def keys(kind: str, count: int) -> list[ObjectKey]:
     return [ObjectKey(kind, "kafka", f"{kind.lower()}-{number}") for number in range(count)]
 
@@ -32,24 +28,19 @@ def applied(api: Any, manifest: Builder, kind: str, count: int) -> list[ObjectKe
     return made
 
 
-def ready(api: Any, key: ObjectKey) -> str:
-    (found,) = [it for it in api.stored[key]["status"]["conditions"] if it["type"] == "Ready"]
-    return str(found["status"])
-
-
 def test_topics_share_a_connection_and_a_look(
     controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:
     asked = applied(api, topic_manifest, "Topic", 40)
 
-    assert run(controller.reconcile_together(asked)) == set(asked)
-    assert {ready(api, key) for key in asked} == {"True"}
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
     assert len(brokers.addresses) == 1
     assert brokers.requests == ["describe 40", "create 40", "describe 40"]
     assert api.writes == ["status Topic"] * 80, "each once before its topic is made, and once when it is there"
     api.writes.clear()
 
-    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
     assert api.writes == [], "nothing has changed"
     assert brokers.requests[3:] == ["describe 40"]
 
@@ -58,13 +49,13 @@ def test_users_are_described_together(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     asked = applied(api, user_manifest, "User", 20)
-    run(controller.reconcile_together(asked))
+    asyncio.run(controller.reconcile_together(asked))
     api.writes.clear()
     brokers.changes.clear()
 
-    assert run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
     assert (api.writes, brokers.changes) == ([], [])
-    assert {ready(api, key) for key in asked} == {"True"}
+    assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
 
 
 def test_objects_that_are_gone_or_to_go_disturb_nobody(
@@ -79,7 +70,7 @@ def test_objects_that_are_gone_or_to_go_disturb_nobody(
         finalizers=["ottla.dev/topic"],
     )
 
-    assert run(controller.reconcile_together([gone, going, there])) == {gone, going, there}
+    assert asyncio.run(controller.reconcile_together([gone, going, there])) == {gone, going, there}
     assert list(brokers.topics) == [there.name]
     assert api.stored[going]["metadata"]["finalizers"] == []
 
@@ -100,11 +91,11 @@ def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
         await apply_status(document, status)
 
     monkeypatch.setattr(api, "apply_status", refuse)
-    assert run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
     monkeypatch.undo()
 
-    assert run(controller.reconcile_together(asked)) == set(asked)
-    assert {ready(api, key) for key in asked} == {"True"}
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
     assert "adopted" not in api.stored[asked[3]]["status"], "its topic was made for it"
 
 
@@ -126,7 +117,7 @@ def test_bug_about_one_object_is_alone_with_that(
 
     monkeypatch.setattr(members, "older_claim", buggy)
 
-    assert run(controller.reconcile_together(asked)) == set(asked) - {asked[2]}
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[2]}
     assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
 
 
@@ -143,7 +134,7 @@ def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there
         assert controller.queue._group(key) == ObjectKey("Cluster", "kafka", "other")
         return await controller.queue._take()
 
-    assert run(scenario()) == keys("Topic", 1)
+    assert asyncio.run(scenario()) == keys("Topic", 1)
     assert brokers.changes == []
 
 
@@ -160,7 +151,7 @@ def test_calls_are_made_side_by_side_but_not_all_at_once() -> None:
             raise ValueError("three")
         return number
 
-    found = run(together(call(number) for number in range(50)))
+    found = asyncio.run(together(call(number) for number in range(50)))
 
     assert most == AT_ONCE_MAX
     assert [it for it in found if isinstance(it, int)] == [number for number in range(50) if number != 3]
