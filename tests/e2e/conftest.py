@@ -274,7 +274,7 @@ class PodWatch:
 
 
 class Ledger:
-    """A pod that sends numbers to a topic at a steady pace and reads them along; see ledger_client.py."""
+    """A pod that sends numbers to a topic at a steady pace and reads them along; see tests/ledger."""
 
     def __init__(self, namespace: Namespace, topic: str, bootstrap: str = "demo-bootstrap:9092") -> None:
         self.namespace = namespace
@@ -284,7 +284,7 @@ class Ledger:
         self._bootstrap = bootstrap
 
     def start(self) -> None:
-        script = Path(__file__).with_name("ledger_client.py").read_text(encoding="utf-8")
+        script = (ROOT / "tests/ledger/ledger_client.py").read_text(encoding="utf-8")
         arguments = (self._bootstrap, self.topic, self.name)
         self.namespace.start_pod(self.pod, "python3", "-c", script, *arguments, image="ottla/spark:dev")
         self.namespace.wait_ready(f"pod/{self.pod}")
@@ -294,6 +294,8 @@ class Ledger:
         said: Document = json.loads(self.namespace.stop(self.pod))
         self.namespace.kubectl("delete", "pod", self.pod)
         print(f"ledger of {self.topic}: {said['acknowledged']} records, at most {said['stall_s']} s without an answer")
+        if said["sent_twice"]:
+            print(f"the client sent these twice, by its own account: {said['sent_twice']}")
         assert said["acknowledged"] > 0
         assert not {name: said[name] for name in ("lost", "doubled", "unread", "failed", "errors") if said[name]}
         return said
