@@ -1,10 +1,13 @@
 """`StepThread`: a thread beside the loop for what OpenSSL computes while it does not hold the interpreter's lock."""
 
+import logging
 import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
+
+logger = logging.getLogger(__name__)
 
 NICENESS: Final = 5
 
@@ -33,9 +36,16 @@ class StepThread:
 
     def _run(self) -> None:
         if hasattr(os, "SCHED_BATCH"):
-            # Of this thread alone (Linux): where both want a core the loop has it, and does not wait for a whole slice.
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+            try:
+                _yield_to_the_loop()
+            except OSError as error:  # a sandbox without such priorities; every handshake needs this thread
+                logger.debug("the thread for TLS has the priority of the loop: %s", error)
         while (work := self._queue.get()) is not None:
             work()
+
+
+def _yield_to_the_loop() -> None:
+    """Have this thread alone (Linux) leave a core to the loop where both want it, which waits for no whole slice."""
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

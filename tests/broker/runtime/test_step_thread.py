@@ -1,5 +1,6 @@
 """Steps are taken on one thread beside the loop, in order, until it is closed."""
 
+import errno
 import os
 import threading
 
@@ -46,3 +47,16 @@ def test_its_thread_yields_to_the_loop_and_the_loop_stays_what_it_is() -> None:
 
     assert found == [(os.SCHED_BATCH, max(before[1], NICENESS))]
     assert priority() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a thread has no niceness of its own here")
+def test_steps_are_taken_where_the_system_leaves_priorities_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    worker, taken = StepThread(), list[int]()
+    worker.submit(lambda: taken.append(1))
+    worker.close()
+
+    assert taken == [1]
