@@ -6,6 +6,7 @@ pod, or to the Service where clients begin; what cannot be such a name (a listen
 
 import asyncio
 import re
+import select
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from ottla.types import Endpoint
 
 _HOST = "127.0.0.1"
 _LISTENS = re.compile(rf"Forwarding from {re.escape(_HOST)}:(\d+) -> ")
+_LISTENS_WITHIN_S = 30.0
 _SERVICE = 3
 """Labels of ``demo-bootstrap.default.svc``; a pod's name has one more in front."""
 
@@ -71,10 +73,12 @@ class Forwards:
                 ) from None
             # The pipe stays open: kubectl says a line for each connection, which fit in it by the thousands.
             assert process.stdout is not None, "it was asked for"
-            found = _LISTENS.match(process.stdout.readline())
+            has_spoken, _, _ = select.select([process.stdout], [], [], _LISTENS_WITHIN_S)
+            found = _LISTENS.match(process.stdout.readline()) if has_spoken else None
             if found is None:
                 _end(process)
-                raise BrokerUnreachableError(f"kubectl does not forward to {target}: {_last_words(errors)}")
+                silence = "it ended without a word" if has_spoken else f"it said nothing for {_LISTENS_WITHIN_S:g} s"
+                raise BrokerUnreachableError(f"kubectl does not forward to {target}: {_last_words(errors) or silence}")
         return process, Endpoint(_HOST, int(found[1]))
 
 
@@ -99,4 +103,4 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _last_words(errors: IO[str]) -> str:
     errors.seek(0)
     lines = errors.read().strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"
+    return lines[-1] if lines else ""

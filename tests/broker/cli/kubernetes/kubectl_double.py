@@ -1,11 +1,13 @@
 """A kubectl whose API server is a folder of JSON files: ``get``, ``patch``, ``port-forward``, as the plugin uses them.
 
 ``ACTIVE`` in the folder has one old pod replaced at each look after a restart was asked for; ``HALTED`` has the first
-one fail; ``PLANS`` has a plan made for who asks. Every command line is written to ``said``.
+one fail; ``PLANS`` has a plan made for who asks; ``SILENT`` has no forward come up. Every command line is written to
+``said``.
 """
 
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -106,6 +108,8 @@ def forward(words: list[str]) -> int:
     if not address.is_file():
         print(f"Error from server (NotFound): {target} not found", file=sys.stderr)
         return 1
+    if (ROOT / "SILENT").exists():
+        signal.pause()
     server = socket.create_server(("127.0.0.1", 0))
     print(f"Forwarding from 127.0.0.1:{server.getsockname()[1]} -> {ports.removeprefix(':')}", flush=True)
     while True:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.exit_codes import ExitCode
+from ottla.cli.kubernetes import forwarding
 from ottla.cli.kubernetes.forwarding import target_of
 
 
@@ -50,6 +51,15 @@ def test_pod_that_is_not_there_is_named(kubectl_ottla: Any, forwarded: Any) -> N
     (forwarded.root / "addresses" / "service-demo-bootstrap").unlink()
     code, _, said = kubectl_ottla("topic", "list", "--timeout", "1")
     assert (code, "service/demo-bootstrap not found" in said) == (ExitCode.TIMEOUT, True)
+
+
+def test_forward_that_never_comes_up_is_not_waited_for_without_end(
+    kubectl_ottla: Any, forwarded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "_LISTENS_WITHIN_S", 0.5)
+    (forwarded.root / "SILENT").touch()
+    code, _, said = kubectl_ottla("topic", "list", "--timeout", "5")
+    assert (code, "service/demo-bootstrap: it said nothing for 0.5 s" in said) == (ExitCode.TIMEOUT, True), said
 
 
 def test_cluster_without_an_address_says_where_to_look(kubectl_ottla: Any, server: Any) -> None:
