@@ -49,7 +49,7 @@ def _show_new_plan(target: Target) -> None:
     # What was asked for before is no question any more.
     asked = f"plan {datetime.now(UTC).isoformat(timespec='seconds')}"
     _ask(target, asked)
-    made = _wait(target, lambda it: it.get("request") == asked, "plan", _PLAN_TIMEOUT_S)
+    made = _wait(target, asked, lambda it: it.get("request") == asked, "plan", _PLAN_TIMEOUT_S)
     texts = target.kubectl.get("configmap", f"{target.name}-rebalance")["data"]
     click.echo("\n".join(texts[entry].rstrip() for entry in _SHOWN))
     talk(f"all moves: kubectl get configmap {target.name}-rebalance -o yaml")
@@ -64,29 +64,40 @@ def _execute(target: Target, plan: str, *, wait: bool) -> None:
     if not wait:
         talk(f"Cluster {target.name} carries out plan {plan}; kubectl ottla status says how far it is")
         return
-    _wait(target, lambda it: it.get("phase") == "Done", "move", None)
+    _wait(target, plan, _is_carried_out, "move", None)
     talk(f"plan {plan} is carried out")
+
+
+def _is_carried_out(record: Document) -> bool:
+    if record.get("phase") == "Stale":
+        raise UnhealthyError(f"the plan does not fit any more: {record.get('message')}")
+    return record.get("phase") == "Done"
 
 
 def _ask(target: Target, text: str | None) -> None:
     target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": {ANNOTATION: text}}})
 
 
-def _wait(target: Target, is_done: Callable[[Document], bool], title: str, timeout_s: float | None) -> Document:
+def _wait(
+    target: Target, asked: str, is_done: Callable[[Document], bool], title: str, timeout_s: float | None
+) -> Document:
     """Return ``status.rebalance`` once it is as wanted.
 
     Raises:
-        UnhealthyError: it will not be, or not in time.
+        UnhealthyError: it will not be, because nobody asks for it any more, or not in time.
     """
     ends_s = None if timeout_s is None else time.monotonic() + timeout_s
     with ProgressBar(title) as bar:
         while True:
-            state = target.refreshed().get("status", {})
+            document = target.refreshed()
+            state = document.get("status", {})
             record, operation = state.get("rebalance") or {}, state.get("operation") or {}
+            if (document["metadata"].get("annotations") or {}).get(ANNOTATION) != asked:
+                raise UnhealthyError(
+                    "somebody has asked for something else meanwhile; kubectl ottla status says what is under way"
+                )
             if is_done(record):
                 return dict(record)
-            if record.get("phase") == "Stale" and title == "move":
-                raise UnhealthyError(f"the plan does not fit any more: {record.get('message')}")
             if ends_s is not None and time.monotonic() > ends_s:
                 raise UnhealthyError(f"there is no plan after {timeout_s:g} s; kubectl ottla status says why")
             if operation.get("kind") == "Rebalance":

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.kubernetes import rebalance
+from ottla.cli.kubernetes.target import Target
 
 CLUSTERS = "clusters.ottla.dev"
 
@@ -60,6 +61,22 @@ def test_plan_that_does_not_fit_any_more(kubectl_ottla: Any, server: Any) -> Non
     stored(server, id="r1", phase="Stale", message="topic orders is gone")
     code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
     assert (code, "topic orders is gone" in said) == (ExitCode.UNHEALTHY, True)
+
+
+@pytest.mark.parametrize("now", [None, "plan later"], ids=["stopped", "another-plan"])
+def test_plan_that_nobody_asks_for_any_more_is_not_waited_for(
+    kubectl_ottla: Any, server: Any, monkeypatch: pytest.MonkeyPatch, now: str | None
+) -> None:
+    stored(server, id="r1", phase="Running")
+    looked = Target.refreshed
+
+    def meanwhile(target: Target) -> Any:
+        target.kubectl.merge(CLUSTERS, target.name, {"metadata": {"annotations": {"ottla.dev/rebalance": now}}})
+        return looked(target)
+
+    monkeypatch.setattr(Target, "refreshed", meanwhile)
+    code, _, said = kubectl_ottla("rebalance", "--execute", "r1")
+    assert (code, "somebody has asked for something else" in said) == (ExitCode.UNHEALTHY, True)
 
 
 def test_plan_that_is_not_there(kubectl_ottla: Any, server: Any) -> None:
