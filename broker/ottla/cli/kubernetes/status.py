@@ -64,17 +64,18 @@ def _look(target: Target) -> dict[str, Any]:
 
 def _members(target: Target, resource: str) -> dict[str, Any]:
     """Count the Topics or Users of the Cluster in its own namespace, and name those that are not ready."""
-    found = [
-        it
-        for it in target.kubectl.get(resource)["items"]
-        if it["spec"].get("clusterRef", {}).get("name") == target.name
-    ]
+    found = [it for it in target.kubectl.get(resource)["items"] if _is_of(target, it)]
     waiting = {}
     for it in found:
         ready = _condition(it.get("status", {}).get("conditions", []), "Ready")
         if ready.get("status") != "True":
             waiting[it["metadata"]["name"]] = _said(ready)
     return {"total": len(found), "notReady": waiting}
+
+
+def _is_of(target: Target, member: Document) -> bool:
+    namespace, reference = target.document["metadata"]["namespace"], member["spec"]["clusterRef"]
+    return bool((reference.get("namespace", namespace), reference["name"]) == (namespace, target.name))
 
 
 def _emit(found: dict[str, Any], output: str) -> None:

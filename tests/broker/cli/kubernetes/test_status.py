@@ -53,8 +53,11 @@ def test_cluster_at_work_says_how_far_it_is_and_who_is_not_well(kubectl_ottla: A
     pod["status"] = {"conditions": [], "containerStatuses": [waiting]}
     server.put("pods", pod)
     refused = [{"type": "Ready", "status": "False", "reason": "InvalidConfig", "message": "no such key"}]
-    for name, cluster, conditions in (("bad", "demo", refused), ("far", "other", []), ("new", "demo", [])):
-        spec = {"clusterRef": {"name": cluster}}
+    far, next_door = {"name": "demo", "namespace": "other"}, {"name": "other"}
+    here, named = {"name": "demo"}, {"name": "demo", "namespace": "default"}
+    members = (("bad", here, refused), ("far", far, []), ("new", named, []), ("next-door", next_door, []))
+    for name, reference, conditions in members:
+        spec = {"clusterRef": reference}
         server.put("topics.ottla.dev", {"metadata": {"name": name}, "spec": spec, "status": {"conditions": conditions}})
     code, shown, _ = kubectl_ottla("status")
     assert code == ExitCode.UNHEALTHY
