@@ -76,18 +76,20 @@ def rebalance(
     moves = _read(from_file)
     left = ask_brokers(bootstrap, timeout_s, lambda admin: _left(admin, moves, from_file))
     emit_moves([planned_row(it.partition, it.before, it.after) for it in left], output)
-    if dry_run or not left:
+    if dry_run or not moves:
         talk(f"{len(left)} partition(s) would move" if left else "nothing has to move")
         return ExitCode.OK
-    confirm(f"Move {len(left)} partition(s)?", yes=yes)
+    if left:
+        confirm(f"Move {len(left)} partition(s)?", yes=yes)
     for first in range(0, len(left), AT_ONCE_MAX):
         move = _mover(left[first : first + AT_ONCE_MAX], rate_bytes_per_s, timeout_s)
         code = ask_brokers(bootstrap, timeout_s, move)
         if code is not ExitCode.OK:
             talk("the same command goes on with what is left")
             return code
-    ask_brokers(bootstrap, timeout_s, lambda admin: _elect(admin, left))
-    talk(f"{len(left)} partition(s) have moved")
+    # Of those too that an earlier run has moved: it ended before this.
+    ask_brokers(bootstrap, timeout_s, lambda admin: _elect(admin, moves))
+    talk(f"{len(left)} partition(s) have moved" if left else "nothing has to move")
     return ExitCode.OK
 
 

@@ -66,6 +66,31 @@ def test_what_is_left_moves_by_a_hundred_and_under_the_throttle(
 
 
 @pytest.mark.parametrize(
+    ("more", "said"), [((), "nothing has to move"), (((1,), (1, 1)), "1 partition(s) have moved")], ids=["all", "some"]
+)
+def test_leaders_of_what_had_moved_before_are_elected_too(
+    ottla: Any, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: Any, said: str
+) -> None:
+    elected: list[TopicPartition] = []
+
+    async def take(_: Any, targets: dict[TopicPartition, Any], **__: Any) -> dict[TopicPartition, Any]:
+        return {}
+
+    async def elect(_: Any, __: Any, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
+        elected.extend(partitions)
+        return {}
+
+    monkeypatch.setattr(AdminClient, "alter_partition_reassignments", take)
+    monkeypatch.setattr(AdminClient, "elect_leaders", elect)
+    moves = [Move(TopicPartition(topic, 0), (7,), (1,)), *([Move(TopicPartition(topic, 1), *more)] if more else [])]
+
+    ran = ottla("cluster", "rebalance", "--execute", written(tmp_path, *moves), "--yes")
+
+    assert (ran.code, said in ran.err) == (0, True)
+    assert elected == [move.partition for move in moves]
+
+
+@pytest.mark.parametrize(
     "arguments", [[], ["--plan", "a", "--execute", __file__], ["--execute", __file__]], ids=["none", "both", "no-plan"]
 )
 def test_wrong_usage(ottla: Any, arguments: list[str]) -> None:
