@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError
-from ottla.cli.kubernetes.kubectl import CLUSTERS, Document
+from ottla.cli.kubernetes.kubectl import CLUSTERS, Document, condition_of
 from ottla.cli.kubernetes.nodes import is_ready, pods
 from ottla.cli.kubernetes.target import Target
 from ottla.cli.lazy import ExampleCommand
@@ -31,7 +31,7 @@ _ROLL_TIMEOUT_S = 3_600.0
 @click.pass_obj
 def roll(target: Target, *, wait: bool, timeout_s: float) -> int:
     """Restart all nodes, each only when nothing is lost by it; a second roll begins anew."""
-    if _is_paused(target.document):
+    if target.document["spec"].get("paused"):
         raise OttlaError(f"Cluster {target.name} is paused; kubectl ottla resume comes first")
     before = {pod["metadata"]["uid"] for pod in pods(target)}
     annotations = {RESTART_ANNOTATION: datetime.now(UTC).isoformat(timespec="seconds")}
@@ -53,17 +53,17 @@ def _follow(target: Target, before: set[str], timeout_s: float) -> None:
     ends_s = time.monotonic() + timeout_s
     with ProgressBar("roll", total=len(before)) as bar:
         while True:
-            seen, document = pods(target), target.refreshed()
+            seen, state = pods(target), target.refreshed().get("status", {})
             old = sum(pod["metadata"]["uid"] in before for pod in seen)
-            operation = document.get("status", {}).get("operation") or {}
+            operation, conditions = state.get("operation") or {}, state.get("conditions", [])
             bar.update(len(before) - old, note=operation.get("message", ""))
             if not old and seen and all(map(is_ready, seen)) and operation.get("kind") != "Roll":
                 return
-            halted = _condition(document, "Degraded")
+            halted = condition_of(conditions, "Degraded")
             if halted.get("status") == "True" and halted.get("reason") == "RollHalted":
                 raise UnhealthyError(f"the roll was halted: {halted.get('message')}")
             if time.monotonic() > ends_s:
-                said = operation.get("message") or _condition(document, "Ready").get("message")
+                said = operation.get("message") or condition_of(conditions, "Ready").get("message")
                 raise UnhealthyError(f"{old} nodes are left after {timeout_s:g} s, and the roll goes on: {said}")
             time.sleep(_LOOK_INTERVAL_S)
 
@@ -126,12 +126,3 @@ def scale(target: Target, *, pool: str, yes: bool) -> None:
     ]
     target.kubectl.run("patch", CLUSTERS, target.name, "--type=json", f"--patch={json.dumps(patch)}")
     talk(f"pool {name} of Cluster {target.name} goes from {before} to {nodes} nodes")
-
-
-def _is_paused(document: Document) -> bool:
-    return bool(document["spec"].get("paused"))
-
-
-def _condition(document: Document, kind: str) -> Document:
-    conditions: list[Document] = document.get("status", {}).get("conditions", [])
-    return next((it for it in conditions if it["type"] == kind), {})

@@ -65,3 +65,8 @@ class Kubectl:
         """Return the entries of a Secret; raises as `run`."""
         entries = self.get("secret", name).get("data") or {}
         return {key: base64.b64decode(value) for key, value in entries.items()}
+
+
+def condition_of(conditions: Sequence[Document], kind: str) -> Document:
+    """Return the condition of type ``kind``; an empty one where there is none."""
+    return next((it for it in conditions if it["type"] == kind), {})

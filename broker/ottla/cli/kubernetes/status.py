@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ottla.cli.exit_codes import ExitCode
-from ottla.cli.kubernetes.kubectl import Document
+from ottla.cli.kubernetes.kubectl import Document, condition_of
 from ottla.cli.kubernetes.nodes import age, node_rows
 from ottla.cli.kubernetes.target import Target
 from ottla.cli.lazy import ExampleCommand
@@ -41,9 +41,8 @@ def status(target: Target, *, watch: bool, output: str) -> int:
             click.clear()
         _emit(found, output)
         if not watch:
-            return (
-                ExitCode.OK if _condition(found["conditions"], "Ready").get("status") == "True" else ExitCode.UNHEALTHY
-            )
+            ready = condition_of(found["conditions"], "Ready")
+            return ExitCode.OK if ready.get("status") == "True" else ExitCode.UNHEALTHY
         time.sleep(_WATCH_INTERVAL_S)
 
 
@@ -67,7 +66,7 @@ def _members(target: Target, resource: str) -> dict[str, Any]:
     found = [it for it in target.kubectl.get(resource)["items"] if _is_of(target, it)]
     waiting = {}
     for it in found:
-        ready = _condition(it.get("status", {}).get("conditions", []), "Ready")
+        ready = condition_of(it.get("status", {}).get("conditions", []), "Ready")
         if ready.get("status") != "True":
             waiting[it["metadata"]["name"]] = _said(ready)
     return {"total": len(found), "notReady": waiting}
@@ -82,7 +81,7 @@ def _emit(found: dict[str, Any], output: str) -> None:
     if output in ("json", "yaml"):
         emit_value(found, output)
         return
-    ready = _condition(found["conditions"], "Ready")
+    ready = condition_of(found["conditions"], "Ready")
     pairs: list[tuple[str, Any]] = [
         ("Cluster", f"{found['namespace']}/{found['name']}"),
         ("Ready", _words(ready)),
@@ -90,7 +89,7 @@ def _emit(found: dict[str, Any], output: str) -> None:
     pairs += [
         (kind, _words(condition))
         for kind in ("Degraded", "Paused")
-        if (condition := _condition(found["conditions"], kind)).get("status") == "True"
+        if (condition := condition_of(found["conditions"], kind)).get("status") == "True"
     ]
     if (operation := found["operation"]) is not None:
         pairs.append(("At work", _operation(operation)))
@@ -103,10 +102,6 @@ def _emit(found: dict[str, Any], output: str) -> None:
             click.echo(f"  {member}: {why}")
     click.echo()
     emit_table(found["nodes"], _NODE_COLUMNS, wide=output == "wide")
-
-
-def _condition(conditions: list[Document], kind: str) -> Document:
-    return next((it for it in conditions if it["type"] == kind), {})
 
 
 def _words(condition: Document) -> str:
