@@ -6,7 +6,14 @@ import click
 
 from ottla.cli.exit_codes import ExitCode, NotFoundError, UnhealthyError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.moves import described_partitions, emit_moves, planned_row, start_moves, wait_for_moves
+from ottla.cli.moves import (
+    described_partitions,
+    emit_moves,
+    planned_row,
+    start_moves,
+    targets_of_all,
+    wait_for_moves,
+)
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, timeout_option, yes_option
 from ottla.cli.output import Column, confirm, emit_rows, output_option, talk
 
@@ -140,12 +147,7 @@ async def _plan(
     brokers = (await admin.describe_cluster(include_fenced=True)).brokers
     if all(it.node_id != node_id for it in brokers):
         raise NotFoundError(f"no broker has the id {node_id}; ottla broker list shows all")
-    moving = await admin.list_partition_reassignments()
-    # A move under way is planned from its end.
-    held = {
-        it: moving[it].target if it in moving else entry.replicas
-        for it, entry in (await described_partitions(admin)).items()
-    }
+    held = await targets_of_all(admin)
     racks = {it.node_id: it.rack for it in brokers}
     load = Load([it.node_id for it in brokers if not it.is_fenced], held.values(), racks)
     targets = {}

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.exit_codes import ExitCode, UnhealthyError
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.moves import described_partitions, emit_moves, planned_row
+from ottla.cli.moves import emit_moves, planned_row, targets_of_all
 from ottla.cli.options import ask_brokers, bootstrap_option, dry_run_option, throttle_option, timeout_option, yes_option
 from ottla.cli.output import confirm, output_option, talk
 from ottla.cli.throttles import move_throttled
@@ -16,7 +16,6 @@ from ottla.cli.throttles import move_throttled
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
     from ottla.client.rebalance_plan import Move, RebalancePlan
-    from ottla.types import TopicPartition
 
 AT_ONCE_MAX = 100
 """Partitions on the move at the same time: each is a copy that others' clients feel."""
@@ -106,26 +105,19 @@ async def _elect(admin: "AdminClient", moves: "tuple[Move, ...]") -> None:
     await admin.elect_leaders(ElectionType.PREFERRED, [move.partition for move in moves])
 
 
-async def _targets(admin: "AdminClient") -> "dict[TopicPartition, tuple[int, ...]]":
-    """Return where partitions are; of those that move, where they go."""
-    moving = await admin.list_partition_reassignments()
-    known = await described_partitions(admin)
-    return {it: moving[it].target if it in moving else entry.replicas for it, entry in known.items()}
-
-
 async def _plan(admin: "AdminClient") -> "RebalancePlan":
     from ottla.client.rebalance_plan import largest_replicas, plan_rebalance
 
-    racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers if not it.is_fenced}
+    racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers}
     sizes_bytes = largest_replicas(await admin.describe_log_dirs())
-    return plan_rebalance(await _targets(admin), racks, sizes_bytes)
+    return plan_rebalance(await targets_of_all(admin), racks, sizes_bytes)
 
 
 async def _left(admin: "AdminClient", moves: "tuple[Move, ...]", file: Path) -> "tuple[Move, ...]":
     from ottla.client.rebalance_plan import what_is_left
 
     brokers = [it.node_id for it in (await admin.describe_cluster()).brokers]
-    left = what_is_left(moves, await _targets(admin), brokers)
+    left = what_is_left(moves, await targets_of_all(admin), brokers)
     if isinstance(left, str):
         raise UnhealthyError(f"the plan in {file} does not fit any more: {left}; make another one with --plan")
     return left

@@ -43,6 +43,13 @@ async def described_partitions(
     }
 
 
+async def targets_of_all(admin: "AdminClient") -> "dict[TopicPartition, tuple[int, ...]]":
+    """Return where all partitions are; of those that move, where they go: from there another move is planned."""
+    moving = await admin.list_partition_reassignments()
+    known = await described_partitions(admin)
+    return {it: moving[it].target if it in moving else entry.replicas for it, entry in known.items()}
+
+
 def planned_row(partition: "TopicPartition", before: Sequence[int], target: Sequence[int]) -> dict[str, Any]:
     """Return the row of a move that is not made yet."""
     return {

@@ -176,7 +176,7 @@ async def _proposed(
         return {}
     if brokers is None and factor is None:
         raise click.UsageError("say where to: --brokers ID,... or -r N, or TOPIC-N=BROKER,...")
-    racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers if not it.is_fenced}
+    racks = {it.node_id: it.rack for it in (await admin.describe_cluster()).brokers}
     unknown = sorted(set(brokers or ()) - racks.keys())
     if unknown:
         raise NotFoundError(
