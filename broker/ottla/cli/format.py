@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import key_values, properties_option
+from ottla.cli.options import key_values, node_properties, properties_option
 
 
 @click.command(
@@ -19,7 +19,6 @@ from ottla.cli.options import key_values, properties_option
 )
 @click.option("-t", "--cluster-id", required=True, help="The cluster's id, the same for each of its nodes.")
 @properties_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value.")
 @click.option("-s", "--standalone", is_flag=True, help="This controller alone is the quorum at first.")
 @click.option("-I", "--initial-controllers", metavar="ID@HOST:PORT:DIRID,...", help="The quorum's first voters.")
 @click.option("-N", "--no-initial-controllers", is_flag=True, help="This controller joins a quorum later.")
@@ -52,7 +51,6 @@ def format_(
     """Prepare the log directories of a node that is about to run for the first time."""
     from ottla.cli.storage import format_node
     from ottla.config.node_config import NodeConfig
-    from ottla.config.properties import parse_properties
 
     levels = {}
     for name, level in key_values(features, "--feature").items():
@@ -60,9 +58,7 @@ def format_(
             raise click.UsageError(f"--feature {name}={level}: a level is a number")
         levels[name] = int(level)
     lines = format_node(
-        NodeConfig.from_properties(
-            parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
-        ),
+        NodeConfig.from_properties(node_properties(file, overrides)),
         cluster_id,
         standalone=standalone,
         initial_controllers=initial_controllers,

@@ -125,7 +125,10 @@ def dry_run_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def properties_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-c/--config``: the server.properties of a node that is to run here."""
+    """Add ``-c/--config`` and ``--override``: what `node_properties` of a node that is to run here are read from."""
+    with_overrides = click.option(
+        "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value."
+    )(function)
     return click.option(
         "-c",
         "--config",
@@ -133,7 +136,14 @@ def properties_option(function: Callable[..., Any]) -> Callable[..., Any]:
         required=True,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="The node's server.properties.",
-    )(function)
+    )(with_overrides)
+
+
+def node_properties(file: Path, overrides: tuple[str, ...]) -> dict[str, str]:
+    """Return the properties in ``file``, those of ``overrides`` instead of its own."""
+    from ottla.config.properties import parse_properties
+
+    return parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
 
 
 def directory_option(function: Callable[..., Any]) -> Callable[..., Any]:

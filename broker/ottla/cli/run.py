@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.lazy import ExampleCommand
-from ottla.cli.options import key_values, properties_option
+from ottla.cli.options import node_properties, properties_option
 
 if TYPE_CHECKING:
     from ottla.runtime.assembly import NodeHandle
@@ -22,20 +22,17 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     ],
 )
 @properties_option
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Use instead of the file's value.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 def run(file: Path, overrides: tuple[str, ...], log_level: str) -> int:
     """Run one node until SIGTERM or Ctrl-C; its directories must be formatted (ottla format)."""
     import logging
 
     from ottla.config.node_config import NodeConfig
-    from ottla.config.properties import parse_properties
     from ottla.runtime.assembly import run_node
 
     set_up_logging(log_level)
     logger = logging.getLogger("ottla")
-    properties = parse_properties(file.read_text(encoding="utf-8")) | key_values(overrides, "--override")
-    config = NodeConfig.from_properties(properties)
+    config = NodeConfig.from_properties(node_properties(file, overrides))
     for warning in config.warnings:
         logger.warning("%s", warning)
 
