@@ -79,12 +79,6 @@ class ConfigAdmin(AdminBase):
         answers = await asyncio.gather(*map(ask, node_ids))
         return {node_id: own for node_id, own in zip(node_ids, answers, strict=True) if own is not None}
 
-    async def alter_own_broker_configs(
-        self, node_id: NodeId, *, upserts: Mapping[str, str], deletions: Sequence[str]
-    ) -> None:
-        """Set and unset one broker's own configs in one step; raises as `alter_configs`."""
-        await self.alter_configs(ConfigResourceType.BROKER, str(node_id), upserts=upserts, deletions=deletions)
-
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return per topic the configs that are set on the topic itself; topics that do not exist are absent.
 

@@ -148,7 +148,9 @@ class OttlaAdmin:
 
     async def alter_own_configs(self, node_id: int, *, upserts: Mapping[str, str], deletions: Sequence[str]) -> None:
         with _unreachable():
-            await self._client.alter_own_broker_configs(node_id, upserts=upserts, deletions=deletions)
+            await self._client.alter_configs(
+                ConfigResourceType.BROKER, str(node_id), upserts=upserts, deletions=deletions
+            )
 
     async def describe_sizes(self) -> Mapping[TopicPartition, int]:
         with _unreachable():
