@@ -31,6 +31,8 @@ COMMAND_TIMEOUT_S = 240
 ON_ONE_MACHINE = frozenset({"rancher.io/local-path", "k8s.io/minikube-hostpath", "kubernetes.io/no-provisioner"})
 """Provisioners of volumes that are folders or disks of one machine."""
 CLIENT_POD = "client"
+BOOTSTRAP = "demo-bootstrap:9092"
+"""Where clients of the cluster `demo` begin that come in without TLS."""
 
 Document = dict[str, Any]
 
@@ -72,6 +74,13 @@ class Namespace:
 
     def apply(self, *documents: Document) -> str:
         return self.kubectl("apply", "-f", "-", text="---\n".join(map(to_yaml, documents)))
+
+    def declare(self, kind: str, name: str, **spec: Any) -> None:
+        """Apply a Cluster, or a Topic or User of the cluster `demo`."""
+        reference = {} if kind == "Cluster" else {"clusterRef": {"name": "demo"}}
+        self.apply(
+            {"apiVersion": "ottla.dev/v1", "kind": kind, "metadata": {"name": name}, "spec": {**reference, **spec}}
+        )
 
     def apply_file(self, path: str) -> str:
         return self.kubectl("apply", "-f", path)
@@ -123,6 +132,21 @@ class Namespace:
             name: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
             for name, pod in self.pods(cluster).items()
         }
+
+    def uids(self, cluster: str = "demo") -> dict[str, str]:
+        """Return the uid of each pod of a cluster; it may not have started yet."""
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods(cluster).items()}
+
+    def machine(self, pod: str) -> str:
+        """Return the machine that a pod is on."""
+        name: str = self.get("pod", pod)["spec"]["nodeName"]
+        return name
+
+    def drain(self, machine: str, *options: str) -> None:
+        """Have the pods of a machine evicted; ``kubectl uncordon`` gives it back."""
+        self.kubectl(
+            *("drain", machine, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s", *options),
+        )
 
     def secret(self, name: str) -> dict[str, str]:
         """Return what a Secret holds, decoded."""
@@ -184,6 +208,15 @@ class Namespace:
     def ottla(self, *arguments: str, text: str | None = None) -> str:
         """Run the ottla command in the client pod, with ``text`` as its input, and return its output."""
         return self.kubectl("exec", "-i", CLIENT_POD, "--", "ottla", *arguments, text=text or "")
+
+    def ask(self, *arguments: str) -> Any:
+        """Run the ottla command against the cluster `demo`, and return what it answers as JSON."""
+        return json.loads(self.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
+
+    def partitions(self, topic: str) -> list[Document]:
+        """Return what brokers of `demo` say of each partition of a topic."""
+        found: list[Document] = self.ask("topic", "describe", topic)["partitions"]
+        return found
 
     def _state(self) -> str:
         here, system = ("kubectl", "--namespace", self.name), ("kubectl", "--namespace", OPERATOR_NAMESPACE)
@@ -276,16 +309,15 @@ class PodWatch:
 class Ledger:
     """A pod that sends numbers to a topic at a steady pace and reads them along; see tests/ledger."""
 
-    def __init__(self, namespace: Namespace, topic: str, bootstrap: str = "demo-bootstrap:9092") -> None:
+    def __init__(self, namespace: Namespace, topic: str) -> None:
         self.namespace = namespace
         self.topic = topic
         self.name = uuid.uuid4().hex[:8]
         self.pod = f"ledger-{self.name}"
-        self._bootstrap = bootstrap
 
     def start(self) -> None:
         script = (ROOT / "tests/ledger/ledger_client.py").read_text(encoding="utf-8")
-        arguments = (self._bootstrap, self.topic, self.name)
+        arguments = (BOOTSTRAP, self.topic, self.name)
         self.namespace.start_pod(self.pod, "python3", "-c", script, *arguments, image="ottla/spark:dev")
         self.namespace.wait_ready(f"pod/{self.pod}")
 
@@ -304,7 +336,7 @@ class Ledger:
 class Operator:
     """The operator, installed from its chart as a user would."""
 
-    namespace = OPERATOR_NAMESPACE
+    system = Namespace(OPERATOR_NAMESPACE)
 
     def install(self, *settings: str, chart: Path = CHART) -> None:
         """Install or upgrade it; ``settings`` are of the form ``image.tag=1``."""
@@ -317,29 +349,32 @@ class Operator:
 
     def pods(self) -> dict[str, Document]:
         """Return those that are not about to end, by name."""
-        listed = run("kubectl", "-n", OPERATOR_NAMESPACE, "get", "pods", "-l", OPERATOR_LABEL, "-o", "json")
-        found: list[Document] = json.loads(listed)["items"]
+        found: list[Document] = json.loads(self.system.kubectl("get", "pods", "-l", OPERATOR_LABEL, "-o", "json"))[
+            "items"
+        ]
         return {it["metadata"]["name"]: it for it in found if "deletionTimestamp" not in it["metadata"]}
 
     def leader(self) -> str:
         """Return the leader's pod; empty when nobody leads."""
-        lease = run("kubectl", "-n", OPERATOR_NAMESPACE, "get", "lease", OPERATOR_RELEASE, "-o", "json")
-        return str(json.loads(lease)["spec"].get("holderIdentity", "").rpartition("_")[0])
+        holder: str = self.system.get("lease", OPERATOR_RELEASE)["spec"].get("holderIdentity", "")
+        return holder.rpartition("_")[0]
 
     def uninstall(self) -> None:
         run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
 
     def restart(self) -> None:
-        run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
-        run("kubectl", "-n", OPERATOR_NAMESPACE, "rollout", "status", f"deployment/{OPERATOR_RELEASE}")
+        self.system.kubectl("rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
+        self.wait_rolled_out()
+
+    def wait_rolled_out(self) -> None:
+        self.system.kubectl("rollout", "status", f"deployment/{OPERATOR_RELEASE}", "--timeout=200s")
 
     def kill(self) -> None:
-        """End its process at once, without a word to it; another one follows."""
-        selector = f"app.kubernetes.io/name=ottla-operator,app.kubernetes.io/instance={OPERATOR_RELEASE}"
-        run("kubectl", "-n", OPERATOR_NAMESPACE, "delete", "pods", "-l", selector, "--grace-period=0", "--force")
+        """End all of its processes at once, without a word to them; others follow."""
+        self.system.kubectl("delete", "pods", "-l", OPERATOR_LABEL, "--grace-period=0", "--force")
 
     def logs(self) -> str:
-        return run("kubectl", "-n", OPERATOR_NAMESPACE, "logs", "-l", OPERATOR_LABEL, "--tail=-1", "--prefix")
+        return self.system.kubectl("logs", "-l", OPERATOR_LABEL, "--tail=-1", "--prefix")
 
 
 @pytest.fixture
@@ -383,8 +418,8 @@ def travelling_volumes() -> None:
 def ledger() -> Callable[[Namespace, str], Ledger]:
     """Start a ledger of a topic in a namespace; its `check` ends it."""
 
-    def start(namespace: Namespace, topic: str, bootstrap: str = "demo-bootstrap:9092") -> Ledger:
-        started = Ledger(namespace, topic, bootstrap)
+    def start(namespace: Namespace, topic: str) -> Ledger:
+        started = Ledger(namespace, topic)
         started.start()
         return started
 

@@ -6,7 +6,6 @@ cert-manager is what the cluster has, or what `tests/e2e/build_cert_manager` bui
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from cryptography import x509
 
 Document = dict[str, Any]
-ROOT = Path(__file__).parents[2]
 DEFINITION = "certificates.cert-manager.io"
 CONTROLLERS = (
     *("issuers", "certificates-trigger", "certificates-issuing", "certificates-key-manager"),
@@ -44,18 +42,6 @@ CLUSTER: Document = {
         ],
         "pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}],
     },
-}
-TOPIC: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "Topic",
-    "metadata": {"name": "ledger"},
-    "spec": {"clusterRef": {"name": "demo"}, "partitions": 1, "replicationFactor": 1},
-}
-ALICE: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "User",
-    "metadata": {"name": "alice"},
-    "spec": {"clusterRef": {"name": "demo"}, "authentication": {"type": "scram-sha-512"}},
 }
 ISSUERS: list[Document] = [
     {
@@ -110,15 +96,10 @@ print("answered", number)
 """Asks for ApiVersions over one connection until it is stopped."""
 
 
-def kubectl(*arguments: str) -> str:
-    done = subprocess.run(("kubectl", *arguments), capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def cert_manager(launch: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cert_manager(operator: Any, launch: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """cert-manager as the cluster has it; else that of OTTLA_E2E_CERT_MANAGER, which leaves nothing behind."""
+    kubectl = operator.system.kubectl
     if DEFINITION in kubectl("get", "customresourcedefinitions", "-o", "name"):
         yield
         return
@@ -197,7 +178,9 @@ def _is_new(old: str, made: str) -> bool:
 def issued(cert_manager: None, namespace: Any) -> Issued:
     namespace.apply(*ISSUERS)
     namespace.wait_ready("issuer/house")
-    namespace.apply(CLUSTER, TOPIC, ALICE)
+    namespace.apply(CLUSTER)
+    namespace.declare("Topic", "ledger", partitions=1, replicationFactor=1)
+    namespace.declare("User", "alice", authentication={"type": "scram-sha-512"})
     namespace.wait_ready("cluster.ottla.dev/demo", "topic.ottla.dev/ledger", "user.ottla.dev/alice")
     found = Issued(namespace)
     found.start_stranger("stranger", "import signal; signal.pause()")

@@ -43,13 +43,7 @@ class Doors:
         self.namespace = namespace
 
     def add_user(self, name: str, authentication: str, rules: list[Document]) -> None:
-        spec = {
-            "clusterRef": {"name": "demo"},
-            "authentication": {"type": authentication},
-            "authorization": {"rules": rules},
-        }
-        metadata = {"name": name}
-        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "User", "metadata": metadata, "spec": spec})
+        self.namespace.declare("User", name, authentication={"type": authentication}, authorization={"rules": rules})
         self.namespace.wait_ready(f"user.ottla.dev/{name}")
 
     def read(self, pod: str, user: str) -> list[str]:

@@ -1,6 +1,5 @@
 """A real Kubernetes fails: machines, disks, images and operators, and nothing that was acknowledged is lost."""
 
-import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,23 +8,6 @@ from typing import Any
 import pytest
 
 Document = dict[str, Any]
-CLUSTER: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "Cluster",
-    "metadata": {"name": "demo"},
-    "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
-}
-TOPIC: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "Topic",
-    "metadata": {"name": "ledger"},
-    "spec": {
-        "clusterRef": {"name": "demo"},
-        "partitions": 6,
-        "replicationFactor": 3,
-        "config": {"min.insync.replicas": "2"},
-    },
-}
 MACHINE_LOST_S = 240
 """Longer than Kubernetes takes to give a machine up."""
 
@@ -36,19 +18,14 @@ class Tried:
     def __init__(self, namespace: Any) -> None:
         self.namespace = namespace
 
-    def ask(self, *arguments: str) -> Any:
-        return json.loads(self.namespace.ottla(*arguments, "-b", "demo-bootstrap:9092", "-o", "json"))
-
     def voters(self) -> dict[int, str]:
         """Return the directories of the voters by node id."""
-        replicas = self.ask("quorum", "describe")["replicas"]
+        replicas = self.namespace.ask("quorum", "describe")["replicas"]
         return {it["nodeId"]: it["directoryId"] for it in replicas if it["role"] != "observer"}
 
     def lagging(self) -> list[Document]:
         """Return the partitions of the ledger that lack a replica in sync."""
-        listed = self.ask("topic", "describe", "ledger")
-        described = listed[0] if isinstance(listed, list) else listed
-        return [it for it in described["partitions"] if len(it["isr"]) < 3]
+        return [it for it in self.namespace.partitions("ledger") if len(it["isr"]) < 3]
 
     def wait_whole(self, *pods: str) -> None:
         """Wait until the named pods were replaced, every node serves, and every partition is on all of them."""
@@ -64,7 +41,8 @@ class Tried:
 
 @pytest.fixture(scope="module")
 def tried(namespace: Any) -> Tried:
-    namespace.apply(CLUSTER, TOPIC)
+    namespace.declare("Cluster", "demo", pools=[{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}])
+    namespace.declare("Topic", "ledger", partitions=6, replicationFactor=3, config={"min.insync.replicas": "2"})
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo", "topic.ottla.dev/ledger")
     return Tried(namespace)
@@ -78,20 +56,10 @@ def book(tried: Tried, ledger: Callable[..., Any]) -> Iterator[Any]:
     kept.check()
 
 
-def kubectl(*arguments: str) -> str:
-    done = subprocess.run(("kubectl", *arguments), capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture
-def machine_of(tried: Tried) -> Callable[[str], str]:
-    return lambda pod: str(tried.namespace.get("pod", pod)["spec"]["nodeName"])
-
-
-@pytest.fixture
-def machine_of_nobody_else(tried: Tried, book: Any, machine_of: Callable[[str], str]) -> tuple[str, str]:
+def machine_of_nobody_else(tried: Tried, book: Any) -> tuple[str, str]:
     """A node's pod and its machine, which runs no client of the tests."""
+    machine_of = tried.namespace.machine
     taken = {machine_of(pod) for pod in (book.pod, "client")}
     found = {name: machine for name in tried.namespace.pods() if (machine := machine_of(name)) not in taken}
     if not found:
@@ -122,12 +90,12 @@ def test_drained_machine_takes_one_node_down_and_it_comes_up_elsewhere(
 ) -> None:
     name, machine = machine_of_nobody_else
     with watch_pods(tried.namespace) as watch:
-        kubectl("drain", machine, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s")
+        tried.namespace.drain(machine)
         try:
             tried.wait_whole(name)
-            assert tried.namespace.get("pod", name)["spec"]["nodeName"] != machine
+            assert tried.namespace.machine(name) != machine
         finally:
-            kubectl("uncordon", machine)
+            tried.namespace.kubectl("uncordon", machine)
 
     assert watch.deleted == [name]
     assert watch.down_most == 1, watch.history
@@ -181,7 +149,7 @@ def test_machine_that_is_lost_comes_back_with_its_node(
         tried.namespace.eventually(lambda: len(tried.lagging()) == 6, "brokers do without the node")
     finally:
         subprocess.run((command, "start", machine), check=True, timeout=60)
-    kubectl("wait", "--for=condition=Ready", f"node/{machine}", "--timeout=120s")
+    tried.namespace.wait_for("condition=Ready", f"node/{machine}", timeout_s=120)
     tried.wait_whole(name)
 
     after = tried.namespace.lives()

@@ -37,11 +37,10 @@ class Demo:
         return sorted(self.namespace.ottla("consume", topic, "-b", BOOTSTRAP, "-O", ":end").splitlines())
 
     def partitions(self, topic: str) -> int:
-        listed = json.loads(self.namespace.ottla("topic", "describe", topic, "-b", BOOTSTRAP, "-o", "json"))
-        return len((listed[0] if isinstance(listed, list) else listed)["partitions"])
+        return len(self.namespace.partitions(topic))
 
     def topics(self) -> set[str]:
-        return {it["name"] for it in json.loads(self.namespace.ottla("topic", "list", "-b", BOOTSTRAP, "-o", "json"))}
+        return {it["name"] for it in self.namespace.ask("topic", "list")}
 
     def pod(self) -> Document:
         pod: Document = self.namespace.get("pod", "demo-main-0")

@@ -3,8 +3,6 @@
 import copy
 import json
 import shutil
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from ottla_operator.model import schema
 from ottla_operator.model.document import KINDS
 
 ROOT = Path(__file__).parents[2]
-SYSTEM, RELEASE = "ottla-system", "ottla"
 TOPIC = {
     "apiVersion": "ottla.dev/v1",
     "kind": "Topic",
@@ -25,47 +22,27 @@ TOPIC = {
 }
 
 
-def kubectl(*arguments: str, text: str | None = None) -> str:
-    done = subprocess.run(
-        ("kubectl", "-n", SYSTEM, *arguments), input=text, capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def until(claim: Callable[[], bool], *, within_s: float) -> float:
-    """Wait until ``claim`` holds and return how long that took."""
-    began_s = time.monotonic()
-    while not claim():
-        assert time.monotonic() - began_s < within_s
-        time.sleep(0.5)
-    return time.monotonic() - began_s
-
-
 def test_both_are_ready_and_one_leads(operator: Any) -> None:
-    until(lambda: operator.leader() in operator.pods(), within_s=60)
+    operator.system.eventually(lambda: operator.leader() in operator.pods(), "one of them leads", 60)
 
-    ready = {
-        name: [it["ready"] for it in pod["status"]["containerStatuses"]] for name, pod in operator.pods().items()
-    }  # fmt: skip
-    assert list(ready.values()) == [[True], [True]]
+    ready = [[it["ready"] for it in pod["status"]["containerStatuses"]] for pod in operator.pods().values()]
+    assert ready == [[True], [True]]
 
 
-@pytest.mark.parametrize(
-    ("grace", "within_s"), [("30", 10), ("0", 40)], ids=["told-to-stop", "killed"]
-)  # fmt: skip
+@pytest.mark.parametrize(("grace", "within_s"), [("30", 10), ("0", 40)], ids=["told-to-stop", "killed"])
 def test_successor_leads_soon(operator: Any, namespace: Any, grace: str, within_s: float) -> None:
     first = operator.leader()
     # Forced, a pod's name is gone before its process is; the Lease tells the truth.
     force = ["--force"] if grace == "0" else []
-    kubectl("delete", "pod", first, f"--grace-period={grace}", "--wait=false", *force)
+    operator.system.kubectl("delete", "pod", first, f"--grace-period={grace}", "--wait=false", *force)
 
-    assert until(lambda: operator.leader() not in ("", first), within_s=within_s) < within_s
+    operator.system.eventually(lambda: operator.leader() not in ("", first), "another one leads", within_s)
 
     name = f"waits-{grace}"
     namespace.apply({**TOPIC, "metadata": {"name": name}})
     namespace.wait_for("jsonpath={.status.conditions[0].reason}=ClusterMissing", f"topic.ottla.dev/{name}")
-    kubectl("rollout", "status", f"deployment/{RELEASE}", "--timeout=120s")
+    operator.wait_rolled_out()
+    assert operator.leader() in set(operator.pods()) - {first}
 
 
 def test_definition_that_is_deleted_and_put_back_is_watched_again(operator: Any, namespace: Any) -> None:
@@ -73,12 +50,12 @@ def test_definition_that_is_deleted_and_put_back_is_watched_again(operator: Any,
         return sum(it["restartCount"] for pod in operator.pods().values() for it in pod["status"]["containerStatuses"])
 
     before, known = restarts(), set(operator.pods())
-    kubectl("delete", "crd", "users.ottla.dev", "--wait=true")
+    operator.system.kubectl("delete", "crd", "users.ottla.dev", "--wait=true")
     operator.install()
     namespace.apply({**TOPIC, "metadata": {"name": "after"}})
     namespace.wait_for("jsonpath={.status.conditions[0].reason}=ClusterMissing", "topic.ottla.dev/after")
 
-    kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod", "-l", f"app.kubernetes.io/instance={RELEASE}")
+    operator.system.wait_ready(*(f"pod/{name}" for name in operator.pods()))
     assert (restarts(), set(operator.pods())) == (before, known)
 
 
@@ -97,9 +74,9 @@ def of_older_release(directory: Path) -> Path:
     return chart
 
 
-def definitions() -> dict[str, list[Any]]:
+def definitions(operator: Any) -> dict[str, list[Any]]:
     """Return the versions of each of Ottla's definitions that the API server has."""
-    listed = json.loads(kubectl("get", "crd", "-o", "json"))["items"]
+    listed = json.loads(operator.system.kubectl("get", "crd", "-o", "json"))["items"]
     return {it["spec"]["names"]["kind"]: it["spec"]["versions"] for it in listed if it["spec"]["group"] == "ottla.dev"}
 
 
@@ -108,15 +85,15 @@ def upgrade(operator: Any) -> None:
 
 
 def uninstall_and_install(operator: Any) -> None:
-    before = definitions()
+    before = definitions(operator)
     operator.uninstall()
-    assert definitions() == before, "they are kept"
+    assert definitions(operator) == before, "they are kept"
     operator.install()
 
 
 def apply_by_hand(operator: Any) -> None:
     operator.install("crds.enabled=false")
-    kubectl("apply", "--server-side", "--force-conflicts", "-f", "crds/")
+    operator.system.kubectl("apply", "--server-side", "--force-conflicts", "-f", "crds/")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +106,7 @@ def definitions_of_helm(operator: Any) -> Iterator[None]:
         definition = schema.definition(kind)
         bare = {**definition, "metadata": {"name": definition["metadata"]["name"]}}
         del bare["spec"]
-        kubectl("apply", "--server-side", "-f", "-", text=json.dumps(bare))
+        operator.system.kubectl("apply", "--server-side", "-f", "-", text=json.dumps(bare))
 
 
 @pytest.mark.usefixtures("definitions_of_helm")
@@ -148,26 +125,26 @@ def test_definitions_of_an_older_release_become_those_of_this_one(
 
     way(operator)
 
-    assert definitions() == {kind: schema.definition(kind)["spec"]["versions"] for kind in KINDS}
+    assert definitions(operator) == {kind: schema.definition(kind)["spec"]["versions"] for kind in KINDS}
     namespace.apply(newer)
     after = namespace.get("topic.ottla.dev", name)
     assert (after["metadata"]["uid"], after["spec"]["paused"]) == (before, True), "what was made before is still there"
 
 
-@pytest.mark.parametrize("name", ["operator", "operator-everything"])
-def test_rendered_manifests_are_taken_by_the_api_server(operator: Any, name: str) -> None:
-    settings = [] if name == "operator" else ["--set", "networkPolicy.enabled=true,metrics.dashboard.enabled=true"]
-    rendered = subprocess.run(
-        ("helm", "template", "dry", "charts/ottla-operator", "--namespace", SYSTEM, *settings),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param((), id="operator"),
+        pytest.param(("--set", "networkPolicy.enabled=true,metrics.dashboard.enabled=true"), id="operator-and-more"),
+    ],
+)
+def test_rendered_manifests_are_taken_by_the_api_server(
+    operator: Any, helm: Callable[..., str], settings: tuple[str, ...]
+) -> None:
+    rendered = helm("template", "dry", "charts/ottla-operator", "--namespace", operator.system.name, *settings)
     checks = ("--dry-run=server", "--validate=strict", "--server-side", "--force-conflicts")
 
-    said = kubectl("apply", *checks, "-f", "-", text=rendered)
+    said = operator.system.kubectl("apply", *checks, "-f", "-", text=rendered)
 
     assert {line.rpartition(" (")[2] for line in said.splitlines()} == {"server dry run)"}
 

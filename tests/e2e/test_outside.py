@@ -1,6 +1,5 @@
 """What is around the pods of a Cluster: clients from outside, machines that are drained, network policies."""
 
-import base64
 import json
 import subprocess
 import sys
@@ -21,24 +20,6 @@ PORTS: Document = {
 }
 BALANCERS: Document = {"name": "balancers", "port": 9096, "tls": True, "type": "loadbalancer"}
 BALANCED = ("demo-balancers-bootstrap", *(f"demo-main-{number}-balancers" for number in range(3)))
-TOPIC: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "Topic",
-    "metadata": {"name": "ledger"},
-    "spec": {"clusterRef": {"name": "demo"}, "partitions": 6, "replicationFactor": 3},
-}
-ALICE: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "User",
-    "metadata": {"name": "alice"},
-    "spec": {"clusterRef": {"name": "demo"}, "authentication": {"type": "scram-sha-512"}},
-}
-
-
-def cluster(*listeners: Document, **more: Any) -> Document:
-    pools = [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]
-    spec = {"tls": {}, "listeners": list(listeners), "pools": pools, **more}
-    return {"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": "demo"}, "spec": spec}
 
 
 class Outside:
@@ -48,26 +29,21 @@ class Outside:
         self.namespace = namespace
         self._file = folder / "alice.properties"
 
+    def declare(self, *listeners: Document, **more: Any) -> None:
+        pools = [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]
+        self.namespace.declare("Cluster", "demo", tls={}, listeners=list(listeners), pools=pools, **more)
+
     def become(self, *listeners: Document, **more: Any) -> None:
-        self.namespace.apply(cluster(*listeners, **more))
+        self.declare(*listeners, **more)
         self.namespace.wait_ready("cluster.ottla.dev/demo")
 
     def ottla(self, *arguments: str, text: str = "") -> str:
         """Run the ottla command as alice, by the addresses of machines."""
-        secret = self.namespace.get("secret", "alice")["data"]["client.properties"]
-        self._file.write_bytes(base64.b64decode(secret))
+        self._file.write_text(self.namespace.secret("alice")["client.properties"])
         command = [sys.executable, "-m", "ottla", *arguments, "--command-config", str(self._file)]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def lives(self) -> dict[str, str]:
-        found = json.loads(self.namespace.kubectl("get", "pods", "-l", "ottla.dev/cluster=demo", "-o", "json"))
-        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found["items"]}
-
-    def machine(self, pod: str) -> str:
-        name: str = self.namespace.get("pod", pod)["spec"]["nodeName"]
-        return name
 
     def addresses(self) -> dict[str, str]:
         listeners = self.namespace.get("cluster.ottla.dev", "demo")["status"]["listeners"]
@@ -82,7 +58,8 @@ class Outside:
 def outside(namespace: Any, tmp_path_factory: pytest.TempPathFactory) -> Outside:
     found = Outside(namespace, tmp_path_factory.mktemp("outside"))
     found.become(INSIDE, PORTS)
-    namespace.apply(TOPIC, ALICE)
+    namespace.declare("Topic", "ledger", partitions=6, replicationFactor=3)
+    namespace.declare("User", "alice", authentication={"type": "scram-sha-512"})
     namespace.wait_ready("topic.ottla.dev/ledger", "user.ottla.dev/alice")
     return found
 
@@ -98,7 +75,7 @@ def test_client_outside_reaches_every_broker(outside: Outside) -> None:
 
 
 def test_service_that_somebody_removed_has_its_port_again_and_no_pod_is_restarted(outside: Outside) -> None:
-    before, lives = outside.port("demo-main-1-ports"), outside.lives()
+    before, uids = outside.port("demo-main-1-ports"), outside.namespace.uids()
     outside.namespace.kubectl("delete", "service", "demo-main-1-ports")
 
     # Another spec makes the operator look at once.
@@ -106,22 +83,19 @@ def test_service_that_somebody_removed_has_its_port_again_and_no_pod_is_restarte
 
     assert outside.port("demo-main-1-ports") == before
     assert outside.namespace.names("networkpolicies") == {"networkpolicy.networking.k8s.io/demo"}
-    assert outside.lives() == lives
+    assert outside.namespace.uids() == uids
 
 
 def test_machines_are_drained_one_after_the_other_and_nothing_is_lost(outside: Outside) -> None:
     records = [f"drained-{number}" for number in range(60)]
     outside.ottla("produce", "ledger", text="\n".join(records) + "\n")
-    for pod in sorted(outside.lives()):
-        machine, before = outside.machine(pod), outside.lives()[pod]
+    for pod in sorted(outside.namespace.uids()):
+        machine, before = outside.namespace.machine(pod), outside.namespace.uids()[pod]
         try:
-            outside.namespace.kubectl(
-                *("drain", machine, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"),
-                "--pod-selector=ottla.dev/cluster=demo",
-            )
+            outside.namespace.drain(machine, "--pod-selector=ottla.dev/cluster=demo")
         finally:
             outside.namespace.kubectl("uncordon", machine)
-        assert outside.lives().get(pod) != before
+        assert outside.namespace.uids().get(pod) != before
     # The budget opens when everybody has caught up, and Ready is said after it.
     outside.namespace.wait_for("jsonpath={.spec.maxUnavailable}=1", "poddisruptionbudget/demo")
     outside.namespace.wait_ready("cluster.ottla.dev/demo")
@@ -130,7 +104,7 @@ def test_machines_are_drained_one_after_the_other_and_nothing_is_lost(outside: O
 
 
 def test_load_balancers_are_waited_for_by_name_while_others_are_served(outside: Outside) -> None:
-    outside.namespace.apply(cluster(INSIDE, PORTS, BALANCERS))
+    outside.declare(INSIDE, PORTS, BALANCERS)
     outside.namespace.wait_for(
         'jsonpath={.status.conditions[?(@.type=="Ready")].reason}=AddressUnknown', "cluster.ottla.dev/demo"
     )

@@ -4,7 +4,6 @@ Three worker nodes in three zones.
 """
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,55 +27,40 @@ class Placed:
 
     def ask(self, **spec: Any) -> None:
         self.spec |= spec
-        metadata = {"name": "demo"}
-        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": metadata, "spec": self.spec})
+        self.namespace.declare("Cluster", "demo", **self.spec)
 
     def ask_pool(self, **pool: Any) -> None:
         self.ask(pools=[{**self.spec["pools"][0], **pool}])
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
         """Wait until the Cluster is ready as it was asked for last, and ``is_so``."""
-        deadline = time.monotonic() + SETTLE_S
-        while True:
+
+        def is_ready() -> bool:
             found = self.namespace.get("cluster.ottla.dev", "demo")
-            ready = next(
-                (it for it in found.get("status", {}).get("conditions", []) if it["type"] == "Ready"),
-                {"status": "Unknown"},
-            )
-            is_current = ready.get("observedGeneration") == found["metadata"]["generation"]
-            if ready["status"] == "True" and is_current and is_so():
-                return
-            if time.monotonic() > deadline:
-                pytest.fail(f"{what} did not come: {ready}")
-            time.sleep(1)
+            conditions = found.get("status", {}).get("conditions", [])
+            said = [(it["status"], it["observedGeneration"]) for it in conditions if it["type"] == "Ready"]
+            return said == [("True", found["metadata"]["generation"])]
+
+        self.namespace.eventually(lambda: is_ready() and is_so(), what, SETTLE_S)
 
     def until_stalled(self, word: str) -> None:
         """Wait until the Cluster says that it cannot become as it was asked for last, for a reason with ``word``."""
-        deadline = time.monotonic() + SETTLE_S
-        while True:
-            found = self.namespace.get("cluster.ottla.dev", "demo")
-            said = [it for it in found["status"]["conditions"] if it["type"] == "Stalled" and it["status"] == "True"]
-            if any(word in it["message"] for it in said):
-                return
-            if time.monotonic() > deadline:
-                pytest.fail(f"nobody said {word}: {found['status']['conditions']}")
-            time.sleep(1)
 
-    def pods(self) -> dict[str, Document]:
-        listed = json.loads(self.namespace.kubectl("get", "pods", "-l", "ottla.dev/cluster=demo", "-o", "json"))
-        return {it["metadata"]["name"]: it for it in listed["items"]}
+        def is_said() -> bool:
+            conditions = self.namespace.get("cluster.ottla.dev", "demo")["status"]["conditions"]
+            said = [it["message"] for it in conditions if (it["type"], it["status"]) == ("Stalled", "True")]
+            return any(word in message for message in said)
 
-    def pod_ids(self) -> dict[str, str]:
-        return {name: it["metadata"]["uid"] for name, it in self.pods().items()}
+        self.namespace.eventually(is_said, f"a reason with {word}", SETTLE_S)
 
-    def machines(self) -> dict[str, str]:
-        return {name: it["spec"]["nodeName"] for name, it in self.pods().items()}
+    def claims(self) -> list[Document]:
+        listed = self.namespace.kubectl("get", "pvc", "-l", "ottla.dev/cluster=demo", "-o", "json")
+        found: list[Document] = json.loads(listed)["items"]
+        return found
 
     def capacities(self) -> dict[str, str]:
-        listed = json.loads(self.namespace.kubectl("get", "pvc", "-l", "ottla.dev/cluster=demo", "-o", "json"))
         return {
-            it["metadata"]["name"]: it.get("status", {}).get("capacity", {}).get("storage", "")
-            for it in listed["items"]
+            it["metadata"]["name"]: it.get("status", {}).get("capacity", {}).get("storage", "") for it in self.claims()
         }
 
     def produce(self, *values: str) -> None:
@@ -92,8 +76,7 @@ def placed(namespace: Any) -> Placed:
     cluster.ask()
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo")
-    topic = {"clusterRef": {"name": "demo"}, "partitions": 3, "replicationFactor": 3}
-    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": "ledger"}, "spec": topic})
+    namespace.declare("Topic", "ledger", partitions=3, replicationFactor=3)
     namespace.wait_ready("topic.ottla.dev/ledger")
     cluster.produce("first")
     return cluster
@@ -105,8 +88,8 @@ def zone_of(namespace: Any, machine: str) -> str:
 
 
 def test_nodes_are_spread_and_have_the_racks_of_their_machines(placed: Placed) -> None:
-    machines = placed.machines()
-    listed = json.loads(placed.namespace.ottla("broker", "list", "-b", BOOTSTRAP, "-o", "json"))
+    machines = {name: it["spec"]["nodeName"] for name, it in placed.namespace.pods().items()}
+    listed = placed.namespace.ask("broker", "list")
 
     assert len(set(machines.values())) == 3
     racks = {name: zone_of(placed.namespace, machine) for name, machine in machines.items()}
@@ -116,12 +99,12 @@ def test_nodes_are_spread_and_have_the_racks_of_their_machines(placed: Placed) -
 
 @pytest.mark.usefixtures("growing_volumes")
 def test_volumes_grow_under_running_nodes(placed: Placed) -> None:
-    pods = placed.pod_ids()
+    pods = placed.namespace.uids()
     placed.ask_pool(storage={"size": "2Gi"})
 
     placed.until(lambda: set(placed.capacities().values()) == {"2Gi"}, "larger volumes")
 
-    assert placed.pod_ids() == pods
+    assert placed.namespace.uids() == pods
     template = placed.namespace.get("statefulset", "demo-main")["spec"]["volumeClaimTemplates"][0]
     assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
 
@@ -134,7 +117,7 @@ def test_disk_is_added_and_keeps_records(placed: Placed) -> None:
 
     volumes = {
         name: {it["name"] for it in pod["spec"]["volumes"] if "persistentVolumeClaim" in it}
-        for name, pod in placed.pods().items()
+        for name, pod in placed.namespace.pods().items()
     }
     assert volumes == {f"demo-main-{number}": {"data", "d1"} for number in range(3)}
     assert "first" in placed.consume()
@@ -143,15 +126,15 @@ def test_disk_is_added_and_keeps_records(placed: Placed) -> None:
 
 def test_controller_that_lost_its_disk_comes_back_as_a_new_voter(placed: Placed) -> None:
     def votes_as() -> list[str]:
-        found = json.loads(placed.namespace.ottla("quorum", "describe", "-b", BOOTSTRAP, "-o", "json"))["replicas"]
+        found = placed.namespace.ask("quorum", "describe")["replicas"]
         return [it["directoryId"] for it in found if it["nodeId"] == 2 and it["role"] != "observer"]
 
-    before, pod = votes_as(), placed.pod_ids()["demo-main-2"]
+    before, pod = votes_as(), placed.namespace.uids()["demo-main-2"]
     placed.namespace.kubectl("delete", "pvc", "data-demo-main-2", "--wait=false")
     placed.namespace.kubectl("delete", "pod", "demo-main-2")
 
     placed.until(
-        lambda: placed.pod_ids().get("demo-main-2") not in (None, pod) and votes_as() not in ([], before),
+        lambda: placed.namespace.uids().get("demo-main-2") not in (None, pod) and votes_as() not in ([], before),
         "another voter",
     )
 
@@ -168,14 +151,14 @@ def test_controller_that_lost_its_disk_comes_back_as_a_new_voter(placed: Placed)
 def test_template_that_kubernetes_refuses_is_a_reason_and_restarts_nobody(
     placed: Placed, template: Document, word: str
 ) -> None:
-    pods = placed.pod_ids()
+    pods = placed.namespace.uids()
     placed.ask_pool(template=template)
 
     placed.until_stalled(word)
 
     placed.ask_pool(template={})
     placed.until(lambda: True, "the former template")
-    assert placed.pod_ids() == pods
+    assert placed.namespace.uids() == pods
 
 
 def test_volume_of_a_node_that_has_left_goes_where_the_spec_says_so(placed: Placed) -> None:
@@ -194,8 +177,7 @@ def test_volume_of_a_node_that_has_left_goes_where_the_spec_says_so(placed: Plac
 
 def test_volumes_go_with_the_cluster_where_the_spec_says_so(placed: Placed) -> None:
     def owned() -> list[bool]:
-        listed = json.loads(placed.namespace.kubectl("get", "pvc", "-l", "ottla.dev/cluster=demo", "-o", "json"))
-        return [bool(it["metadata"].get("ownerReferences")) for it in listed["items"]]
+        return [bool(it["metadata"].get("ownerReferences")) for it in placed.claims()]
 
     placed.ask(deletionPolicy="Delete")
     placed.until(lambda: owned() == [True] * 6, "owners")

@@ -4,19 +4,13 @@ And none where only the operator becomes another.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 Document = dict[str, Any]
 PARTITIONS = 6
-CLUSTER: Document = {
-    "apiVersion": "ottla.dev/v1",
-    "kind": "Cluster",
-    "metadata": {"name": "demo"},
-    "spec": {"pools": [{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}]},
-}
 PODS = {"demo-main-0", "demo-main-1", "demo-main-2"}
 
 
@@ -27,13 +21,8 @@ class Rolled:
         self.namespace = namespace
 
     def add_topic(self, name: str) -> None:
-        spec = {
-            "clusterRef": {"name": "demo"},
-            "partitions": PARTITIONS,
-            "replicationFactor": 3,
-            "config": {"min.insync.replicas": "2"},
-        }
-        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": name}, "spec": spec})
+        config = {"min.insync.replicas": "2"}
+        self.namespace.declare("Topic", name, partitions=PARTITIONS, replicationFactor=3, config=config)
         self.namespace.wait_ready(f"topic.ottla.dev/{name}")
 
     def configure(self, **config: str | None) -> None:
@@ -44,26 +33,21 @@ class Rolled:
     def wait_settled(self, *pods: str) -> None:
         self.namespace.wait_ready("cluster.ottla.dev/demo", *(f"pod/{name}" for name in pods))
 
-    def ask(self, *arguments: str) -> Any:
-        return json.loads(self.namespace.ottla(*arguments, "-b", "demo-bootstrap:9092", "-o", "json"))
-
     def revisions(self) -> set[str]:
         return {pod["metadata"]["annotations"]["ottla.dev/revision"] for pod in self.namespace.pods().values()}
 
     def leaders_away(self, topic: str) -> list[Document]:
         """Return the partitions that somebody else leads than they prefer, or that lack a replica in sync."""
-        listed = self.ask("topic", "describe", topic)
-        described = listed[0] if isinstance(listed, list) else listed
         return [
             it
-            for it in described["partitions"]
+            for it in self.namespace.partitions(topic)
             if it["leader"] != it["replicas"][0] or sorted(it["isr"]) != sorted(it["replicas"])
         ]
 
 
 @pytest.fixture(scope="module")
 def rolled(namespace: Any) -> Rolled:
-    namespace.apply(CLUSTER)
+    namespace.declare("Cluster", "demo", pools=[{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}])
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo")
     return Rolled(namespace)
@@ -74,7 +58,7 @@ def test_roll_under_load_loses_nothing(
 ) -> None:
     rolled.add_topic("rolling")
     before, book = rolled.namespace.lives(), ledger(rolled.namespace, "rolling")
-    active = rolled.ask("quorum", "describe")["leaderId"]
+    active = rolled.namespace.ask("quorum", "describe")["leaderId"]
     with watch_pods(rolled.namespace) as watch:
         rolled.configure(num_partitions="2")
         rolled.wait_settled()
@@ -119,6 +103,14 @@ def test_change_that_is_taken_back_restarts_only_who_has_it(rolled: Rolled, watc
     assert rolled.revisions() == before
 
 
+@pytest.fixture
+def own_release(operator: Any) -> Iterator[None]:
+    """Leave the operator as it was installed, however the test ends."""
+    yield
+    operator.install()
+
+
+@pytest.mark.usefixtures("own_release")
 def test_operator_of_another_release_changes_no_pod(
     rolled: Rolled, operator: Any, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
 ) -> None:
@@ -126,8 +118,7 @@ def test_operator_of_another_release_changes_no_pod(
     image = namespace.get("cluster.ottla.dev", "demo")["status"]["image"]
     namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": image}})
     rolled.add_topic("upgraded")
-    user = {"clusterRef": {"name": "demo"}, "authentication": {"type": "scram-sha-512"}}
-    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "User", "metadata": {"name": "alice"}, "spec": user})
+    namespace.declare("User", "alice", authentication={"type": "scram-sha-512"})
     namespace.wait_ready("user.ottla.dev/alice", "cluster.ottla.dev/demo")
     objects = [("cluster.ottla.dev", "demo"), ("topic.ottla.dev", "upgraded"), ("user.ottla.dev", "alice")]
 
@@ -153,4 +144,3 @@ def test_operator_of_another_release_changes_no_pod(
     assert predecessors.isdisjoint(successors)
     assert state() == before
     assert watch.history == []
-    operator.install()

@@ -3,8 +3,6 @@
 What was acknowledged is the ledger: all of it is read back in the end, wherever it has moved meanwhile.
 """
 
-import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 Document = dict[str, Any]
 BOOTSTRAP = "demo-bootstrap:9092"
 SETTLE_S = 360
-PARTITIONS = 6
 
 
 class Scaled:
@@ -29,9 +26,8 @@ class Scaled:
             {"name": "main", "nodes": main, "storage": storage},
             {"name": "more", "nodes": more, "roles": ["broker"], "firstNodeId": 10, "storage": storage},
         ]
-        spec = {"pools": pools, "scaling": {"throttleBytesPerSecond": 20_000_000, **scaling}}
-        metadata = {"name": "demo"}
-        self.namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": metadata, "spec": spec})
+        scaling = {"throttleBytesPerSecond": 20_000_000, **scaling}
+        self.namespace.declare("Cluster", "demo", pools=pools, scaling=scaling)
 
     def annotate(self, text: str) -> None:
         self.namespace.kubectl("annotate", "cluster.ottla.dev/demo", f"ottla.dev/rebalance={text}", "--overwrite")
@@ -44,13 +40,14 @@ class Scaled:
 
     def until(self, is_so: Callable[[Document], bool], what: str, *, writes: bool = True) -> None:
         """Wait until the status ``is_so``; write records meanwhile, as somebody's application does."""
-        deadline = time.monotonic() + SETTLE_S
-        while not is_so(self.status()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"{what} did not come: {self.status()}")
-            if writes:
+
+        def is_there() -> bool:
+            found = is_so(self.status())
+            if writes and not found:
                 self.produce()
-            time.sleep(1)
+            return found
+
+        self.namespace.eventually(is_there, what, SETTLE_S)
 
     def produce(self) -> None:
         values = [f"record-{len(self.written) + number}" for number in range(20)]
@@ -61,19 +58,16 @@ class Scaled:
         read = self.namespace.ottla("consume", "ledger", "-b", BOOTSTRAP, "-O", ":end").splitlines()
         assert set(self.written) <= set(read)
 
-    def ottla(self, *arguments: str) -> Any:
-        return json.loads(self.namespace.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
-
     def brokers(self) -> dict[int, int]:
         """Return how many replicas each broker holds."""
-        return {row["id"]: row["replicas"] for row in self.ottla("broker", "list")}
+        return {row["id"]: row["replicas"] for row in self.namespace.ask("broker", "list")}
 
     def voters(self) -> list[int]:
-        return sorted(row["id"] for row in self.ottla("broker", "list") if row["quorum"])
+        return sorted(row["id"] for row in self.namespace.ask("broker", "list") if row["quorum"])
 
     def assert_nothing_is_left_over(self) -> None:
         assert "throttle" not in self.status()["scaling"]
-        assert "throttled" not in self.namespace.ottla("topic", "describe", "ledger", "-b", BOOTSTRAP, "-o", "json")
+        assert "throttled" not in str(self.namespace.ask("topic", "describe", "ledger"))
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +76,7 @@ def scaled(namespace: Any) -> Scaled:
     cluster.ask(1, 2)
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo")
-    spec = {"clusterRef": {"name": "demo"}, "partitions": PARTITIONS, "replicationFactor": 2}
-    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": "ledger"}, "spec": spec})
+    namespace.declare("Topic", "ledger", partitions=6, replicationFactor=2)
     namespace.wait_ready("topic.ottla.dev/ledger")
     cluster.produce()
     return cluster

@@ -1,6 +1,5 @@
 """More nodes and fewer on a real Kubernetes, under load: voters and records move, and nobody is restarted."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,43 +14,27 @@ class Scaled:
     def __init__(self, namespace: Any) -> None:
         self.namespace = namespace
 
-    def ask(self, *arguments: str) -> Any:
-        return json.loads(self.namespace.ottla(*arguments, "-b", "demo-bootstrap:9092", "-o", "json"))
-
     def scale(self, nodes: int) -> None:
         """Ask for so many nodes, and wait until they are there and nothing more has to be done."""
         pool = {"name": "main", "nodes": nodes, "storage": {"size": "1Gi"}}
         self.namespace.change("cluster.ottla.dev", "demo", {"spec": {"pools": [pool]}})
         self.namespace.wait_for("condition=Ready", "cluster.ottla.dev/demo", timeout_s=300)
 
-    def topic(self, name: str, replication_factor: int) -> Document:
-        spec = {"clusterRef": {"name": "demo"}, "partitions": 10, "replicationFactor": replication_factor}
-        return {"apiVersion": "ottla.dev/v1", "kind": "Topic", "metadata": {"name": name}, "spec": spec}
-
-    def add_topic(self, name: str, replication_factor: int) -> None:
-        self.namespace.apply(self.topic(name, replication_factor))
-        self.namespace.wait_ready(f"topic.ottla.dev/{name}")
-
     def voters(self) -> set[int]:
-        return {it["nodeId"] for it in self.ask("quorum", "describe")["replicas"] if it["role"] != "observer"}
+        return {it["nodeId"] for it in self.namespace.ask("quorum", "describe")["replicas"] if it["role"] != "observer"}
 
     def brokers(self) -> set[int]:
         """Return the ids of the brokers that are registered, fenced ones included."""
-        return {it["id"] for it in self.ask("broker", "list")}
+        return {it["id"] for it in self.namespace.ask("broker", "list")}
 
     def replicas(self, topic: str) -> list[list[int]]:
-        listed = self.ask("topic", "describe", topic)
-        described = listed[0] if isinstance(listed, list) else listed
-        return [sorted(it["replicas"]) for it in described["partitions"]]
+        return [sorted(it["replicas"]) for it in self.namespace.partitions(topic)]
 
 
 @pytest.fixture(scope="module")
 def scaled(namespace: Any) -> Scaled:
-    spec = {
-        "pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}],
-        "scaling": {"onScaleUp": "Rebalance"},
-    }
-    namespace.apply({"apiVersion": "ottla.dev/v1", "kind": "Cluster", "metadata": {"name": "demo"}, "spec": spec})
+    pools = [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}]
+    namespace.declare("Cluster", "demo", pools=pools, scaling={"onScaleUp": "Rebalance"})
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo")
     return Scaled(namespace)
@@ -60,7 +43,8 @@ def scaled(namespace: Any) -> Scaled:
 def test_one_controller_becomes_three_and_its_topics_spread(
     scaled: Scaled, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
 ) -> None:
-    scaled.add_topic("ledger", 1)
+    scaled.namespace.declare("Topic", "ledger", partitions=10, replicationFactor=1)
+    scaled.namespace.wait_ready("topic.ottla.dev/ledger")
     book = ledger(scaled.namespace, "ledger")
     with watch_pods(scaled.namespace) as watch:
         scaled.scale(3)
@@ -73,7 +57,7 @@ def test_one_controller_becomes_three_and_its_topics_spread(
 
 def test_topic_gets_more_replicas_without_a_record_less(scaled: Scaled, ledger: Callable[..., Any]) -> None:
     book = ledger(scaled.namespace, "ledger")
-    scaled.namespace.apply(scaled.topic("ledger", 3))
+    scaled.namespace.declare("Topic", "ledger", partitions=10, replicationFactor=3)
     scaled.namespace.wait_for("jsonpath={.status.replicationFactor}=3", "topic.ottla.dev/ledger")
     scaled.namespace.wait_ready("topic.ottla.dev/ledger")
     book.check()

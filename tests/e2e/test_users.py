@@ -39,13 +39,9 @@ class Locked:
         self.namespace.wait_for(f"jsonpath={{.status.observedGeneration}}={generation}", reference)
         self.namespace.wait_ready(reference)
 
-    def ask(self, *arguments: str) -> list[Document]:
-        answer: list[Document] = json.loads(self.namespace.ottla(*arguments, "-b", BOOTSTRAP, "-o", "json"))
-        return answer
-
     def known(self, name: str) -> list[Document]:
         """Return what brokers know of the user: entries, passwords, limits."""
-        found = [*self.ask("acl", "list"), *self.ask("user", "list"), *self.ask("quota", "list")]
+        found = [it for kind in ("acl", "user", "quota") for it in self.namespace.ask(kind, "list")]
         return [it for it in found if name in json.dumps(it)]
 
 
