@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 
-pytestmark = pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
-
 Document = dict[str, Any]
+Render = Callable[..., list[Document]]
 
 OPERATOR_EVERYTHING = (
     "replicas=3",
@@ -78,7 +78,7 @@ CHARTS = pytest.mark.parametrize(
 
 
 @CHARTS
-def test_chart_renders_what_it_did(name: str, chart: str, settings: tuple[str, ...]) -> None:
+def test_chart_renders_what_it_did(render: Render, name: str, chart: str, settings: tuple[str, ...]) -> None:
     text = yaml.safe_dump_all([_shortened(it) for it in render(chart, *settings)], sort_keys=False, width=120)
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("OTTLA_GOLDEN") == "write":
@@ -89,7 +89,9 @@ def test_chart_renders_what_it_did(name: str, chart: str, settings: tuple[str, .
 
 @pytest.mark.parametrize("release", [OLDEST, kubernetes_validate.latest_version()])
 @CHARTS
-def test_kubernetes_defines_what_charts_render(name: str, chart: str, settings: tuple[str, ...], release: str) -> None:
+def test_kubernetes_defines_what_charts_render(
+    render: Render, name: str, chart: str, settings: tuple[str, ...], release: str
+) -> None:
     documents = render(chart, *settings, crds=True)
     own = [it for it in documents if it["apiVersion"].partition("/")[0] not in OTHERS_GROUPS]
     for document in own:
@@ -103,7 +105,7 @@ def test_kubernetes_defines_what_charts_render(name: str, chart: str, settings: 
 @pytest.mark.parametrize("release", [OLDEST, kubernetes_validate.latest_version()])
 @CHARTS
 def test_kubeconform_finds_nothing_amiss(
-    name: str, chart: str, settings: tuple[str, ...], release: str, tmp_path: Path
+    render: Render, name: str, chart: str, settings: tuple[str, ...], release: str, tmp_path: Path
 ) -> None:
     documents = render(chart, *settings, crds=True)
     own = [it for it in documents if it["apiVersion"].partition("/")[0] not in OTHERS_GROUPS]
@@ -145,38 +147,24 @@ def write_schemas(release: str, folder: Path) -> None:
         (folder / f"{kind}.json").write_text(json.dumps({**read(packaged / f"{kind}.json"), "$defs": definitions}))
 
 
-def test_nothing_of_the_monitoring_is_there_unless_asked_for() -> None:
+def test_nothing_of_the_monitoring_is_there_unless_asked_for(render: Render) -> None:
     kinds = {it["kind"] for it in render("ottla-operator")}
 
     assert not kinds & {"PodMonitor", "PrometheusRule", "NetworkPolicy", "ConfigMap"}
 
 
-def test_single_operator_is_not_kept_from_moving() -> None:
+def test_single_operator_is_not_kept_from_moving(render: Render) -> None:
     assert "PodDisruptionBudget" in {it["kind"] for it in render("ottla-operator")}
     assert "PodDisruptionBudget" not in {it["kind"] for it in render("ottla-operator", "replicas=1")}
 
 
-def test_upgrade_brings_new_definitions_and_uninstalling_keeps_them() -> None:
+def test_upgrade_brings_new_definitions_and_uninstalling_keeps_them(render: Render) -> None:
     """They are templates, not helm's `crds` folder, which an upgrade does not touch."""
     found = [it for it in render("ottla-operator", crds=True) if it["kind"] == "CustomResourceDefinition"]
 
     assert len(found) == 3
     assert {it["metadata"]["annotations"]["helm.sh/resource-policy"] for it in found} == {"keep"}
     assert not (ROOT / "charts" / "ottla-operator" / "crds").exists()
-
-
-def render(chart: str, *settings: str, crds: bool = False) -> list[Document]:
-    further = ("crds.enabled=false",) if chart == "ottla-operator" and not crds else ()
-    arguments = [argument for setting in (*settings, *further) for argument in ("--set", setting)]
-    done = subprocess.run(
-        ("helm", "template", "my", f"charts/{chart}", "--namespace", "kafka", *arguments),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 def _shortened(document: Document) -> Document:
@@ -186,6 +174,6 @@ def _shortened(document: Document) -> Document:
     if document["kind"] == "PrometheusRule":
         return {**document, "spec": {"groups": [it["name"] for it in document["spec"]["groups"]]}}
     if document["kind"] in ("ClusterRole", "Role"):
-        # Each verb is listed where it is explained: in tests/e2e/test_charts.py.
+        # Each verb is listed where it is explained: in test_rendering.py.
         return {key: value for key, value in document.items() if key != "rules"}
     return document

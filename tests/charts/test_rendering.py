@@ -1,30 +1,19 @@
 """The charts, rendered by helm: what is installed, what it may do, and values that are refused."""
 
 import subprocess
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from ottla_operator.model import schema
 from ottla_operator.model.document import KINDS
 
-ROOT = Path(__file__).parents[2]
 Document = dict[str, Any]
+Helm = Callable[..., subprocess.CompletedProcess[str]]
+Render = Callable[..., list[Document]]
 PRUNED = ("services", "networkpolicies", "poddisruptionbudgets")
 """Kinds of which a Cluster may want fewer than before."""
-
-
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(("helm", *arguments), cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def render(chart: str, **values: str) -> list[Document]:
-    settings = [argument for name, value in values.items() for argument in ("--set", f"{name}={value}")]
-    done = helm("template", "my", f"charts/{chart}", "--namespace", "kafka", *settings)
-    assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 def kind_of(documents: list[Document], kind: str) -> list[Document]:
@@ -32,15 +21,15 @@ def kind_of(documents: list[Document], kind: str) -> list[Document]:
 
 
 @pytest.mark.parametrize("chart", ["ottla-operator", "ottla-cluster"])
-def test_chart_passes_helms_linter(chart: str) -> None:
+def test_chart_passes_helms_linter(helm: Helm, chart: str) -> None:
     done = helm("lint", "--strict", f"charts/{chart}")
 
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("keep", ["true", "false"])
-def test_definitions_are_those_of_the_repository(keep: str) -> None:
-    rendered = kind_of(render("ottla-operator", **{"crds.keep": keep}), "CustomResourceDefinition")
+def test_definitions_are_those_of_the_repository(render: Render, keep: str) -> None:
+    rendered = kind_of(render("ottla-operator", f"crds.keep={keep}", crds=True), "CustomResourceDefinition")
 
     assert {it["metadata"]["name"]: it["spec"] for it in rendered} == {
         schema.definition(kind)["metadata"]["name"]: schema.definition(kind)["spec"] for kind in KINDS
@@ -49,14 +38,12 @@ def test_definitions_are_those_of_the_repository(keep: str) -> None:
     assert policies == ({"keep"} if keep == "true" else {None})
 
 
-def test_definitions_can_be_left_out() -> None:
-    assert not kind_of(render("ottla-operator", **{"crds.enabled": "false"}), "CustomResourceDefinition")
+def test_definitions_can_be_left_out(render: Render) -> None:
+    assert not kind_of(render("ottla-operator", "crds.enabled=false", crds=True), "CustomResourceDefinition")
 
 
-def test_operator_may_do_what_it_does_and_no_more() -> None:
-    (role,) = [
-        it for it in kind_of(render("ottla-operator", **{"rbac.aggregate": "false"}), "ClusterRole")
-    ]  # fmt: skip
+def test_operator_may_do_what_it_does_and_no_more(render: Render) -> None:
+    (role,) = kind_of(render("ottla-operator", "rbac.aggregate=false"), "ClusterRole")
 
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
@@ -79,8 +66,8 @@ def test_operator_may_do_what_it_does_and_no_more() -> None:
     }
 
 
-def test_operator_of_named_namespaces_has_no_right_elsewhere() -> None:
-    documents = render("ottla-operator", watchNamespaces="{a,b}", **{"rbac.aggregate": "false"})
+def test_operator_of_named_namespaces_has_no_right_elsewhere(render: Render) -> None:
+    documents = render("ottla-operator", "watchNamespaces={a,b}", "rbac.aggregate=false")
 
     assert not kind_of(documents, "ClusterRole")
     assert not kind_of(documents, "ClusterRoleBinding")
@@ -92,10 +79,10 @@ def test_operator_of_named_namespaces_has_no_right_elsewhere() -> None:
     assert environment["OTTLA_OPERATOR_WATCH_NAMESPACES"] == "a,b"
 
 
-@pytest.mark.parametrize("namespaces", [{}, {"watchNamespaces": "{a,b}"}], ids=["everywhere", "in-namespaces"])
-def test_operator_reads_machines_by_name_only_and_only_if_asked(namespaces: dict[str, str]) -> None:
-    values = {"rbac.aggregate": "false", **namespaces}
-    without, asked = render("ottla-operator", **values), render("ottla-operator", **values, **{"rbac.nodes": "true"})
+@pytest.mark.parametrize("namespaces", [(), ("watchNamespaces={a,b}",)], ids=["everywhere", "in-namespaces"])
+def test_operator_reads_machines_by_name_only_and_only_if_asked(render: Render, namespaces: tuple[str, ...]) -> None:
+    settings = ("rbac.aggregate=false", *namespaces)
+    without, asked = render("ottla-operator", *settings), render("ottla-operator", *settings, "rbac.nodes=true")
 
     assert not [it for it in without if it["metadata"]["name"] == "my-nodes"]
     role, binding = [it for it in asked if it["metadata"]["name"] == "my-nodes"]
@@ -104,7 +91,7 @@ def test_operator_reads_machines_by_name_only_and_only_if_asked(namespaces: dict
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "my", "namespace": "kafka"}]
 
 
-def test_lease_is_the_only_one_that_operators_may_write() -> None:
+def test_lease_is_the_only_one_that_operators_may_write(render: Render) -> None:
     (role,) = kind_of(render("ottla-operator"), "Role")
 
     rules = [(rule["resources"], rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]]
@@ -113,7 +100,7 @@ def test_lease_is_the_only_one_that_operators_may_write() -> None:
     assert {rule["apiGroups"][0] for rule in role["rules"]} == {"coordination.k8s.io"}
 
 
-def test_nobody_but_the_operator_is_given_secrets() -> None:
+def test_nobody_but_the_operator_is_given_secrets(render: Render) -> None:
     """Roles that others get with the chart are about our own kinds only."""
     roles = [it for it in kind_of(render("ottla-operator"), "ClusterRole") if it["metadata"]["name"] != "my"]
 
@@ -125,7 +112,7 @@ def test_nobody_but_the_operator_is_given_secrets() -> None:
     }
 
 
-def test_kubernetes_own_roles_include_ours() -> None:
+def test_kubernetes_own_roles_include_ours(render: Render) -> None:
     labels = {
         label.rpartition("-")[2]: role["rules"][0]["verbs"]
         for role in kind_of(render("ottla-operator"), "ClusterRole")
@@ -138,15 +125,15 @@ def test_kubernetes_own_roles_include_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "image"),
+    ("settings", "image"),
     [
-        pytest.param({}, "ottla/operator:0.1.0", id="default"),
-        pytest.param({"image.registry": "ghcr.io", "image.tag": "2.0.1"}, "ghcr.io/ottla/operator:2.0.1", id="tag"),
-        pytest.param({"image.digest": f"sha256:{'a' * 64}"}, f"ottla/operator@sha256:{'a' * 64}", id="digest-wins"),
+        pytest.param((), "ottla/operator:0.1.0", id="default"),
+        pytest.param(("image.registry=ghcr.io", "image.tag=2.0.1"), "ghcr.io/ottla/operator:2.0.1", id="tag"),
+        pytest.param((f"image.digest=sha256:{'a' * 64}",), f"ottla/operator@sha256:{'a' * 64}", id="digest-wins"),
     ],
 )
-def test_image_of_the_operator(values: dict[str, str], image: str) -> None:
-    (deployment,) = kind_of(render("ottla-operator", **values), "Deployment")
+def test_image_of_the_operator(render: Render, settings: tuple[str, ...], image: str) -> None:
+    (deployment,) = kind_of(render("ottla-operator", *settings), "Deployment")
 
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
     assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["type"]) == (2, "RollingUpdate")
@@ -166,22 +153,20 @@ def test_image_of_the_operator(values: dict[str, str], image: str) -> None:
         ("ottla-cluster", "topics.a.replicas=3"),
     ],
 )
-def test_value_that_means_nothing_is_refused(chart: str, value: str) -> None:
+def test_value_that_means_nothing_is_refused(helm: Helm, chart: str, value: str) -> None:
     done = helm("template", "my", f"charts/{chart}", "--set", value)
 
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
 
 
-def test_cluster_chart_makes_manifests_that_are_admitted() -> None:
+def test_cluster_chart_makes_manifests_that_are_admitted(render: Render) -> None:
     documents = render(
         "ottla-cluster",
-        **{
-            "cluster.name": "demo",
-            "topics.flights.partitions": "6",
-            "topics.other.partitions": "1",
-            "topics.other.deletionPolicy": "Delete",
-        },
+        "cluster.name=demo",
+        "topics.flights.partitions=6",
+        "topics.other.partitions=1",
+        "topics.other.deletionPolicy=Delete",
     )
 
     assert [schema.admit(document)["metadata"]["name"] for document in documents] == ["demo", "flights", "other"]
@@ -189,8 +174,8 @@ def test_cluster_chart_makes_manifests_that_are_admitted() -> None:
 
 
 @pytest.mark.parametrize("keep", ["true", "false"])
-def test_cluster_chart_can_leave_its_objects(keep: str) -> None:
-    documents = render("ottla-cluster", keep=keep, **{"topics.a.partitions": "1"})
+def test_cluster_chart_can_leave_its_objects(render: Render, keep: str) -> None:
+    documents = render("ottla-cluster", f"keep={keep}", "topics.a.partitions=1")
 
     kept = [it["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep" for it in documents]
     assert kept == [keep == "true"] * 2
