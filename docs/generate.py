@@ -48,9 +48,9 @@ KUBECTL_INTRODUCTION = """\
 and change the Cluster object may see and steer it. `-n`, `--context` and `--kubeconfig` are kubectl's; `--cluster`
 names the Cluster where a namespace has several.
 
-`topic`, `produce`, `consume`, `user`, `acl`, `quota`, `broker`, `partition`, `reassign`, `quorum`, `group` and
-`doctor` are those of `ottla`, through a `kubectl port-forward` to each broker that they talk to: nothing has to be
-reachable from outside. With TLS they come in by the Secret `CLUSTER-operator`, or by that of a User (`--user alice`).
+{commands}
+are those of `ottla`, through a `kubectl port-forward` to each broker that they talk to: nothing has to be reachable
+from outside. With TLS they come in by the Secret `CLUSTER-operator`, or by that of a User (`--user alice`).
 
 ```sh
 kubectl ottla status
@@ -85,7 +85,7 @@ def cli_page() -> str:
     parts = [NOTICE, CLI_INTRODUCTION]
     for title, entries in SECTIONS.items():
         parts += [f"## {title}\n", *_commands("ottla", cli, entries)]
-    parts.append(KUBECTL_INTRODUCTION)
+    parts.append(KUBECTL_INTRODUCTION.format(commands=", ".join(f"`{name}`" for name in FROM_OTTLA)))
     own = [name for name in kubectl_ottla.list_commands(click.Context(kubectl_ottla)) if name not in FROM_OTTLA]
     parts += _commands("kubectl ottla", kubectl_ottla, own)
     return "\n".join(parts)
