@@ -9,13 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.exit_codes import ExitCode
-from ottla.cli.moves import MoveRefusedError, start_moves, wait_for_moves
+from ottla.cli.moves import start_moves, wait_for_moves
 from ottla.cli.output import talk
-from ottla.errors import KafkaError
+from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin import AdminClient
     from ottla.types import TopicPartition
+
+_STAYS = "the throttle stays; ottla partition reassign --verify lifts it when all has moved"
 
 
 async def move_throttled(
@@ -34,9 +36,9 @@ async def move_throttled(
         if rate_bytes_per_s is not None:
             await set_throttles(admin, moves, rate_bytes_per_s)
         await start_moves(admin, {it: target for it, (_, target) in moves.items()})
-    except (KafkaError, MoveRefusedError):
+    except OttlaError:
         if rate_bytes_per_s is not None:
-            await clear_throttles(admin, topics)
+            await _clear_or_tell(admin, topics)
         raise
     talk(f"{len(moves)} partition(s) on the move")
     code = ExitCode.OK if wait_s is None else await wait_for_moves(admin, list(moves), timeout_s=wait_s)
@@ -44,8 +46,16 @@ async def move_throttled(
         if wait_s is not None and code is ExitCode.OK:
             await clear_throttles(admin, topics)
         else:
-            talk("the throttle stays; ottla partition reassign --verify lifts it when all has moved")
+            talk(_STAYS)
     return code
+
+
+async def _clear_or_tell(admin: "AdminClient", topics: Iterable[str]) -> None:
+    """Clear throttles behind a failure, which is what is to be told in the end."""
+    try:
+        await clear_throttles(admin, topics)
+    except OttlaError:
+        talk(_STAYS)
 
 
 async def set_throttles(

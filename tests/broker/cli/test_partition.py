@@ -8,8 +8,10 @@ import pytest
 
 from ottla.cli.partition import _explicit
 from ottla.client.admin import AdminClient
+from ottla.client.errors import BrokerUnreachableError
 from ottla.client.results import Reassignment
 from ottla.client.throttle import throttled_replicas
+from ottla.config.resource_type import ConfigResourceType
 from ottla.types import TopicPartition
 
 
@@ -102,6 +104,25 @@ def test_move_that_is_refused_leaves_no_throttle(ottla: Any, topic: str) -> None
     assert ran.code == 1
     assert "INVALID_REPLICA_ASSIGNMENT" in ran.err
     assert "lifted" not in ottla("partition", "reassign", topic, "--verify").err
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["broker-comes-back", "broker-stays-away"])
+def test_throttle_that_cannot_be_set_everywhere_does_not_stay_unsaid(
+    ottla: Any, topic: str, monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    alter = AdminClient.alter_configs
+
+    async def alter_unless_broker(admin: Any, kind: ConfigResourceType, name: str, **changes: Any) -> None:
+        if kind is ConfigResourceType.BROKER and ("upserts" in changes or not is_back):
+            raise BrokerUnreachableError("nothing listens at broker 1")
+        await alter(admin, kind, name, **changes)
+
+    monkeypatch.setattr(AdminClient, "alter_configs", alter_unless_broker)
+    ran = ottla("partition", "reassign", f"{topic}-0=7", "--throttle", "1000", "--yes")
+
+    assert (ran.code, "error: nothing listens at broker 1" in ran.err) == (5, True)
+    assert f"throttle of {topic} lifted" in ran.err
+    assert ("the throttle stays; ottla partition reassign --verify lifts it" in ran.err) is not is_back
 
 
 def test_move_that_has_ended_before_it_is_cancelled_leaves_no_throttle(
