@@ -16,7 +16,7 @@ from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.conditions import Refused, Underway
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, node_name
+from ottla_operator.model.nodes import DesiredCluster, node_name, ordinal_of
 from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
 from ottla_operator.model.objects.volumes import claim_name, claim_patch, place_of_claim
 from ottla_operator.model.quantity import compare_quantities
@@ -93,9 +93,8 @@ def volumes_to_come(cluster: Cluster, pool: Pool, names: Sequence[str], pods: Se
     if not ordinals:
         return frozenset()
     there = {pod["metadata"]["name"] for pod in pods}
-    prefix = node_name(cluster, pool, 0).removesuffix("0")
-    missing = [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix) and name not in there]
-    if not missing or max(missing) < min(ordinals):
+    last_missing = max((ordinal_of(cluster, pool, name) for name in names if name not in there), default=-1)
+    if last_missing < min(ordinals):
         return frozenset()
     return frozenset().union(*ordinals.values())
 
@@ -119,20 +118,17 @@ def _lacking(cluster: Cluster, pool: Pool, pods: Sequence[Document]) -> dict[int
     wanted = frozenset(volume.name for volume in pool.storage.further)
     found: dict[int, frozenset[str]] = {}
     for pod in pods if wanted else ():
-        name = pod["metadata"]["name"]
-        prefix = node_name(cluster, pool, 0).removesuffix("0")
-        ordinal = name.removeprefix(prefix)
-        if ordinal == name or not ordinal.isdecimal():
+        ordinal = ordinal_of(cluster, pool, pod["metadata"]["name"])
+        if ordinal < 0:
             continue
         volumes = pod.get("spec", {}).get("volumes") or []
         has = {
             it["name"]
             for it in volumes
-            if it.get("persistentVolumeClaim", {}).get("claimName")
-            == claim_name(cluster, pool, it["name"], int(ordinal))
+            if it.get("persistentVolumeClaim", {}).get("claimName") == claim_name(cluster, pool, it["name"], ordinal)
         }
         if wanted - has:
-            found[int(ordinal)] = wanted - has
+            found[ordinal] = wanted - has
     return found
 
 

@@ -94,7 +94,7 @@ def desired_cluster(
     """
     members: list[tuple[Pool, int]] = []
     for pool in cluster.pools:
-        last = max((_ordinal(cluster, pool, name) for name in leaving), default=-1)
+        last = max((ordinal_of(cluster, pool, name) for name in leaving), default=-1)
         ordinals = range(max(pool.nodes, last + 1))
         members += [(pool, ordinal) for ordinal in ordinals if _may_begin(cluster, pool, ordinal)]
     controllers = [
@@ -150,10 +150,16 @@ def node_name(cluster: Cluster, pool: Pool, ordinal: int) -> str:
     return f"{cluster.name}-{pool.name}-{ordinal}"
 
 
+def ordinal_of(cluster: Cluster, pool: Pool, name: str) -> int:
+    """Return which node of ``pool`` is called ``name``; -1 when none is."""
+    number = name.removeprefix(f"{cluster.name}-{pool.name}-")
+    return int(number) if number != name and number.isascii() and number.isdecimal() else -1
+
+
 def node_of_name(cluster: Cluster, name: str) -> tuple[Pool, int] | None:
     """Return pool and ordinal of the node called ``name``; None when it is of no pool of ``cluster``."""
     for pool in cluster.pools:
-        ordinal = _ordinal(cluster, pool, name)
+        ordinal = ordinal_of(cluster, pool, name)
         if ordinal >= 0:
             return pool, ordinal
     return None
@@ -181,12 +187,6 @@ def directory_id(cluster: Cluster, node_id: int) -> str:
 
 
 _JOIN = ("--no-initial-controllers",)
-
-
-def _ordinal(cluster: Cluster, pool: Pool, name: str) -> int:
-    """Return which node of ``pool`` is called ``name``; -1 when none is."""
-    number = name.removeprefix(f"{cluster.name}-{pool.name}-")
-    return int(number) if number != name and number.isascii() and number.isdecimal() else -1
 
 
 def _may_begin(cluster: Cluster, pool: Pool, ordinal: int) -> bool:

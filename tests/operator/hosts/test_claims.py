@@ -227,6 +227,19 @@ def test_pod_that_is_lost_while_disks_are_added_comes_back(
     assert len(operator.world.restarts) <= 6
 
 
+def test_missing_pod_of_a_pool_whose_name_begins_the_same_is_another_pools(three: Callable[..., Operator]) -> None:
+    operator = three()
+    more = {"name": "main-b", "nodes": 1, "roles": ["broker"], "firstNodeId": 100, "storage": {"size": "1Gi"}}
+    operator.manifest["spec"]["pools"].append(more)
+    operator.brokers.broker_ids = (0, 1, 2, 100)
+    operator.ask(storage=DISKS)
+
+    assert isinstance(operator.until_done().verdict, Reached)
+
+    assert operator.world.disks().pop("demo-main-b-0") == ["data"]
+    assert operator.world.restarts == ["demo-main-0", "demo-main-1", "demo-main-2"]
+
+
 def test_node_that_comes_with_the_disk_does_not_wait_for_the_others(three: Callable[..., Operator]) -> None:
     operator = three()
     operator.ask(storage=DISKS, nodes=5)
