@@ -1,6 +1,7 @@
 """Plans to rebalance as ConfigMaps."""
 
 from ottla.client.rebalance_plan import RebalancePlan
+from ottla_operator.hosts.children import Children
 from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.hosts.plan_store import MOVES, plan_name, texts
 from ottla_operator.model.document import Document
@@ -23,4 +24,4 @@ class KubernetesPlans:
     async def write(self, cluster: Cluster, plan: RebalancePlan) -> None:
         name = plan_name(cluster.name)
         document: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(cluster, name)}
-        await self._api.apply({**document, "data": texts(plan)})
+        await Children(self._api, self._namespace).write(cluster, {**document, "data": texts(plan)})

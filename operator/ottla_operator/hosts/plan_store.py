@@ -11,7 +11,7 @@ SUMMARY, BROKERS, MOVES = "summary.txt", "brokers.txt", "moves.json"
 class PlanStore(Protocol):
     """The plans of one namespace, or of one state directory: the last one of each Cluster.
 
-    Methods raise `ApiError` or OSError when the store may do it later.
+    Methods raise `HostError` when the store refuses for good, and `ApiError` or OSError when it may do it later.
     """
 
     async def read(self, cluster: str) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.client.rebalance_plan import RebalancePlan, moves_json, parse_moves, plan_rebalance
 from ottla.types import TopicPartition
+from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
 from ottla_operator.hosts.local_plans import LocalPlans
 from ottla_operator.hosts.plan_store import PlanStore
@@ -54,6 +55,16 @@ def test_config_map_goes_with_its_cluster_and_is_for_people(api: Any, cluster: C
         "brokers.txt": plan.table(),
         "moves.json": moves_json(plan.moves),
     }
+
+
+def test_config_map_of_somebody_else_stays_as_it_is(api: Any, cluster: Cluster, plan: RebalancePlan) -> None:
+    theirs = {"kind": "ConfigMap", "metadata": {"name": "demo-rebalance", "namespace": "team"}, "data": {"mine": "1"}}
+    theirs = api.put(theirs)
+
+    with pytest.raises(HostError, match="ConfigMap demo-rebalance is somebody else's"):
+        asyncio.run(KubernetesPlans(api, "team").write(cluster, plan))
+
+    assert api.stored == {ObjectKey("ConfigMap", "team", "demo-rebalance"): theirs}
 
 
 def test_files_are_for_people(cluster: Cluster, plan: RebalancePlan, tmp_path: Path) -> None:

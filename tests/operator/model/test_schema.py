@@ -251,6 +251,7 @@ def test_pools_with_roles_are_admitted(described: list[Document]) -> None:
         pytest.param(
             [{"name": "a", "nodes": 3}, {"name": "b", "nodes": 1, "firstNodeId": 3}], "odd number", id="even-in-all"
         ),
+        pytest.param([{"name": "rebalance", "nodes": 1}], "has the cluster's plans", id="the-name-of-plans"),
     ],
 )
 def test_pools_that_do_not_fit_together_are_refused(described: list[Document], said: str) -> None:
