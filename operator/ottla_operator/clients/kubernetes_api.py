@@ -35,8 +35,8 @@ _BACKOFF_S_MIN = 0.25
 _RETRY_AFTER_S_MAX = 10.0
 """Who is asked to wait for longer gives up, so that its worker is free for others."""
 _FAILING_STATUSES = frozenset({500, 502, 503, 504})
-_NOTE_SIZE_MAX = 1_000
-"""Characters; the API server refuses longer notes."""
+_NOTE_SIZE_BYTES_MAX = 1_000
+"""In UTF-8; the API server refuses longer notes."""
 _APPLY = "application/apply-patch+yaml"
 
 
@@ -201,7 +201,7 @@ class KubernetesApi:
             },
             "type": "Warning" if is_warning else "Normal",
             "reason": reason,
-            "note": note[:_NOTE_SIZE_MAX],
+            "note": note.encode()[:_NOTE_SIZE_BYTES_MAX].decode(errors="ignore"),
             "action": "Reconcile",
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": FIELD_MANAGER,

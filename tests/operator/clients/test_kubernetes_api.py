@@ -201,6 +201,14 @@ def test_event_regards_its_object_and_is_short_enough(server: FakeServer, is_war
     }
 
 
+def test_notes_of_events_are_cut_by_their_bytes(server: FakeServer) -> None:
+    document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
+
+    ask(server, lambda api: api.record_event(document, reason="Why", note="\N{EURO SIGN}" * 2_000, is_warning=False))
+
+    assert server.requests[0]["body"]["note"] == "\N{EURO SIGN}" * 333
+
+
 @pytest.mark.parametrize("status", [200, 404], ids=["there", "gone-already"])
 def test_deletion_is_in_the_background(server: FakeServer, status: int) -> None:
     server.answers = [(status, {"reason": "x"})]
