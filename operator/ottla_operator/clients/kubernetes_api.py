@@ -211,11 +211,7 @@ class KubernetesApi:
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete in the background, with the object's own grace period; no error when it is gone already."""
-        try:
-            await self._request("DELETE", _path(kind, namespace, name), body={"propagationPolicy": "Background"})
-        except ApiError as error:
-            if not error.is_missing:
-                raise
+        await self._delete(_path(kind, namespace, name), {"propagationPolicy": "Background"})
 
     async def delete_only(self, document: Document) -> None:
         """Delete just the object that was seen, by its uid (else 409 Conflict), and nothing that it owns.
@@ -224,8 +220,10 @@ class KubernetesApi:
         """
         metadata = document["metadata"]
         body = {"propagationPolicy": "Orphan", "preconditions": {"uid": metadata["uid"]}}
+        await self._delete(_path(document["kind"], metadata["namespace"], metadata["name"]), body)
+
+    async def _delete(self, path: str, body: Document) -> None:
         try:
-            path = _path(document["kind"], metadata["namespace"], metadata["name"])
             await self._request("DELETE", path, body=body)
         except ApiError as error:
             if not error.is_missing:
