@@ -130,12 +130,14 @@ class Scaling:
 
     @classmethod
     def parse(cls, spec: Document, status: Document, annotations: Mapping[str, str]) -> Self:
-        rebalance = status.get("rebalance")
+        rebalance = status.get("rebalance") or {}
+        # One of another version, with a phase that nobody knows here, is none.
+        is_known = rebalance.get("phase") in set(RebalancePhase)
         return cls(
             policy=ScalingPolicy.parse(spec.get("scaling", {})),
             record=ScalingRecord.parse(status.get("scaling", {})),
             asked=annotations.get(REBALANCE_ANNOTATION, ""),
-            rebalance=None if rebalance is None else RebalanceRecord.parse(rebalance),
+            rebalance=RebalanceRecord.parse(rebalance) if is_known else None,
         )
 
     def facts(self) -> Document:

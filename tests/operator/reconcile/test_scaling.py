@@ -249,6 +249,11 @@ class TestRebalance:
 
         assert [type(step) for step in found.steps] == [WriteRebalancePlan]
 
+    def test_plan_in_a_phase_that_nobody_knows_is_none(self) -> None:
+        found = plan(desired(3, asked="plan", status=proposed("Paused")), view((0, 1), (0, 1)), STORED)
+
+        assert [type(step) for step in found.steps] == [WriteRebalancePlan]
+
     def test_same_text_asks_again_after_it_was_gone(self) -> None:
         gone = plan(desired(3, status=proposed("Done")), view((0, 1)))
         assert gone.after.rebalance is not None
