@@ -17,6 +17,7 @@ RESTART_ANNOTATION = "ottla.dev/restart"
 """Of a Cluster: another text restarts all of its nodes."""
 _REPLICATION_FACTOR = 3
 _CONTROLLERS = "controller.quorum.bootstrap.servers"
+_JOIN = ("--no-initial-controllers",)
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
 
@@ -39,7 +40,7 @@ class DesiredNode:
     is_controller: bool = True
     is_leaving: bool = False
     """The spec asks for fewer: it runs only until it has handed over what it holds."""
-    format_arguments: tuple[str, ...] = ("--no-initial-controllers",)
+    format_arguments: tuple[str, ...] = _JOIN
     """Of ``ottla format``, besides the cluster id and the configuration; the same in the whole pool."""
 
 
@@ -104,43 +105,35 @@ def desired_cluster(
     ]
     formatting = _format_arguments(cluster, place)
 
-    def node(pool: Pool, ordinal: int, revision: str = "") -> DesiredNode:
+    def node(pool: Pool, ordinal: int, revision: str, parts: str) -> DesiredNode:
         node_id = pool.first_node_id + ordinal
         where = place(pool, ordinal, node_id)
-        properties = render_properties(_server_properties(cluster, pool, node_id, where, controllers))
-        # Where clients dial one node is its own: who tells them something else is found by asking it.
-        common = replace(where, outside=dict.fromkeys(where.outside, ""))
-        shared = _server_properties(cluster, pool, node_id, common, controllers)
-        shared = {key: text for key, text in shared.items() if key not in _follows_numbers(cluster)}
         return DesiredNode(
             node_id=node_id,
             pool=pool.name,
             name=node_name(cluster, pool, ordinal),
             place=where,
-            properties=properties,
-            revision=revision
-            or _digest(
-                image,
-                json.dumps(pool.resources, sort_keys=True),
-                render_properties(shared),
-                *_pod_words(cluster, pool, image),
-                *_restart_words(cluster),
-            ),
-            parts=_parts(cluster, pool, image, shared),
+            properties=render_properties(_server_properties(cluster, pool, node_id, where, controllers)),
+            revision=revision,
+            parts=parts,
             is_broker=pool.is_broker,
             is_controller=pool.is_controller,
             is_leaving=ordinal >= pool.nodes,
             format_arguments=formatting if pool.is_controller else _JOIN,
         )
 
-    # Nodes of a pool differ in their ids and places only: the first speaks for all, however many there are.
-    templates = {pool.name: node(pool, 0) for pool in cluster.pools}
+    templates: dict[str, DesiredNode] = {}
+    for pool in cluster.pools:
+        # Nodes of a pool differ in their ids and places only: the first speaks for all, however many there are.
+        shared = _shared_properties(cluster, pool, place(pool, 0, pool.first_node_id), controllers)
+        templates[pool.name] = node(
+            pool, 0, _revision(cluster, pool, image, shared), _parts(cluster, pool, image, shared)
+        )
     return DesiredCluster(
         cluster=cluster,
         image=image,
         nodes=tuple(
-            replace(node(pool, ordinal, templates[pool.name].revision), parts=templates[pool.name].parts)
-            for pool, ordinal in members
+            node(pool, ordinal, templates[pool.name].revision, templates[pool.name].parts) for pool, ordinal in members
         ),
         templates=tuple(templates.values()),
     )
@@ -186,9 +179,6 @@ def directory_id(cluster: Cluster, node_id: int) -> str:
     return format_uuid(Uuid(bytes([digest[0] & 0x7F]) + digest[1:16]))
 
 
-_JOIN = ("--no-initial-controllers",)
-
-
 def _may_begin(cluster: Cluster, pool: Pool, ordinal: int) -> bool:
     initial = cluster.initial_controllers
     return not initial or not pool.is_controller or pool.first_node_id + ordinal in initial
@@ -218,6 +208,25 @@ def _server_properties(
         "log.dirs": place.log_directory,
         "ottla.admin.listener": f"{place.listen_host}:{place.admin_port}",
     }
+
+
+def _shared_properties(cluster: Cluster, pool: Pool, first: Place, controllers: Sequence[Place]) -> Mapping[str, str]:
+    """Return what restarts the nodes of ``pool`` where it is another; ``first`` is where the first of them lives."""
+    # Where clients dial one node is its own: who tells them something else is found by asking it.
+    common = replace(first, outside=dict.fromkeys(first.outside, ""))
+    properties = _server_properties(cluster, pool, pool.first_node_id, common, controllers)
+    following = _follows_numbers(cluster)
+    return {key: text for key, text in properties.items() if key not in following}
+
+
+def _revision(cluster: Cluster, pool: Pool, image: str, shared: Mapping[str, str]) -> str:
+    return _digest(
+        image,
+        json.dumps(pool.resources, sort_keys=True),
+        render_properties(shared),
+        *_pod_words(cluster, pool, image),
+        *_restart_words(cluster),
+    )
 
 
 def _pod_words(cluster: Cluster, pool: Pool, image: str) -> list[str]:
