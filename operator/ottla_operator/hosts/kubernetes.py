@@ -54,7 +54,7 @@ class KubernetesHost:
         desired = desired_cluster(
             cluster,
             lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal, outside),
-            image=self._image(cluster),
+            image=broker_image(cluster, self._default_image),
             leaving=leaving,
         )
         return replace(desired, outside=outside)
@@ -144,9 +144,9 @@ class KubernetesHost:
         await self._children.write(desired.cluster, disruption_budget(desired.cluster, allowed))
 
     async def _look(self, desired: DesiredCluster) -> "_World":
-        cluster, image = desired.cluster, self._image(desired.cluster)
+        cluster = desired.cluster
         policies = self._policies(cluster)
-        found = await self._children.find(cluster, [*policies, *kubernetes_objects.objects(desired, image)])
+        found = await self._children.find(cluster, [*policies, *kubernetes_objects.objects(desired)])
         names = [node.name for node in desired.nodes]
         for pool in cluster.pools:
             # Nodes that are to leave are there until its number says otherwise, and so are pods that are missing.
@@ -159,7 +159,7 @@ class KubernetesHost:
             claims=await self._claims.look(cluster),
             racks=await missing_racks(self._api, cluster, pods),
             # First, so that nothing is open that is to be closed.
-            wanted=[*policies, *kubernetes_objects.objects(desired, image, without)],
+            wanted=[*policies, *kubernetes_objects.objects(desired, without)],
             found=found,
         )
 
@@ -173,9 +173,6 @@ class KubernetesHost:
                 "OTTLA_OPERATOR_OWN_NAMESPACE and OTTLA_OPERATOR_OWN_LABELS, or remove networkPolicy",
             )
         return [network_policy(cluster, self._operator)]
-
-    def _image(self, cluster: Cluster) -> str:
-        return broker_image(cluster, self._default_image)
 
     async def _cluster_id_on_volumes(self, cluster: Cluster) -> str | None:
         claims = await self._api.objects("PersistentVolumeClaim", self._namespace, f"{CLUSTER_LABEL}={cluster.name}")

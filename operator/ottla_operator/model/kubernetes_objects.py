@@ -49,9 +49,7 @@ def place(cluster: Cluster, pool: Pool, ordinal: int, outside: Outside = Outside
     )
 
 
-def objects(
-    desired: DesiredCluster, image: str, without: Mapping[str, Collection[str]] | None = None
-) -> list[Document]:
+def objects(desired: DesiredCluster, without: Mapping[str, Collection[str]] | None = None) -> list[Document]:
     """Return every object of the cluster, in the order in which they are needed.
 
     ``without`` names, by pool, volumes that pods do not get yet.
@@ -66,7 +64,8 @@ def objects(
     for pool, template in zip(cluster.pools, desired.templates, strict=True):
         nodes = [node for node in desired.nodes if node.pool == pool.name]
         result.append(_config_map(cluster, pool, nodes or [template]))
-        result.append(stateful_set(cluster, pool, template, len(nodes), image, (without or {}).get(pool.name, ())))
+        to_come = (without or {}).get(pool.name, ())
+        result.append(stateful_set(cluster, pool, template, len(nodes), desired.image, to_come))
     return result
 
 

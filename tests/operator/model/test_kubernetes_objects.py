@@ -30,7 +30,7 @@ def render(cluster_manifest: Builder) -> Callable[..., dict[str, Document]]:
         desired = desired_cluster(
             cluster, lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal), image="ottla/broker:1"
         )
-        found = kubernetes_objects.objects(desired, "ottla/broker:1")
+        found = kubernetes_objects.objects(desired)
         return {f"{it['kind']}/{it['metadata']['name']}": it for it in found}
 
     return build
@@ -137,7 +137,7 @@ def several_pools(leaving: tuple[str, ...] = ()) -> dict[str, Document]:
     desired = desired_cluster(
         cluster, lambda pool, ordinal, _: kubernetes_objects.place(cluster, pool, ordinal), leaving=leaving
     )
-    return {f"{it['kind']}/{it['metadata']['name']}": it for it in kubernetes_objects.objects(desired, "image")}
+    return {f"{it['kind']}/{it['metadata']['name']}": it for it in kubernetes_objects.objects(desired)}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def desired(manifest: Document, image: str = "ottla/broker:1") -> DesiredCluster
 
 def stateful_set(manifest: Document, name: str = "demo-main") -> Document:
     wanted = desired(manifest)
-    found = {it["metadata"]["name"]: it for it in kubernetes_objects.objects(wanted, "ottla/broker:1")}
+    found = {it["metadata"]["name"]: it for it in kubernetes_objects.objects(wanted)}
     return found[name]
 
 

@@ -39,7 +39,7 @@ _TLS_MODE = 0o440
 
 
 def stateful_set(
-    cluster: Cluster, pool: Pool, template: DesiredNode, replicas: int, image: str, without: Collection[str] = ()
+    cluster: Cluster, pool: Pool, template: DesiredNode, replicas: int, image: str, without: Collection[str]
 ) -> Document:
     """Return the StatefulSet of ``pool``.
 

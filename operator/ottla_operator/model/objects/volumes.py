@@ -42,16 +42,16 @@ def directory(volume: str) -> str:
     return f"{_mount_path(volume)}/data"
 
 
-def log_directories(pool: Pool, without: Collection[str] = ()) -> str:
+def log_directories(pool: Pool, without: Collection[str]) -> str:
     """Return ``log.dirs`` of pods of ``pool``."""
     return ",".join(directory(volume.name) for volume in _mounted(pool, without))
 
 
-def mounts(pool: Pool, without: Collection[str] = ()) -> list[Document]:
+def mounts(pool: Pool, without: Collection[str]) -> list[Document]:
     return [{"name": volume.name, "mountPath": _mount_path(volume.name)} for volume in _mounted(pool, without)]
 
 
-def volume_claim_templates(cluster: Cluster, pool: Pool, without: Collection[str] = ()) -> list[Document]:
+def volume_claim_templates(cluster: Cluster, pool: Pool, without: Collection[str]) -> list[Document]:
     return [_volume_claim_template(cluster, pool, volume) for volume in _mounted(pool, without)]
 
 
