@@ -42,7 +42,6 @@ class Metadata:
     """RFC 3339, UTC, whole seconds: sorts as text."""
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    resource_version: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -60,7 +59,6 @@ class Metadata:
             created_at=metadata.get("creationTimestamp", ""),
             is_deleting=bool(metadata.get("deletionTimestamp")),
             finalizers=tuple(metadata.get("finalizers", ())),
-            resource_version=metadata.get("resourceVersion", ""),
         )
 
 
@@ -208,18 +206,13 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
-        """The known id, else one that follows from the object's uid: the same however often it is asked for.
-
-        It never begins with a dash, so that it can be typed as an argument: the first byte's top bit is cleared.
-        """
-        if self.known_cluster_id:
-            return self.known_cluster_id
-        digest = hashlib.sha256(f"cluster-id {self.metadata.uid or self.metadata.key}".encode()).digest()
-        return format_uuid(Uuid(bytes([digest[0] & 0x7F]) + digest[1:16]))
+        """The known id, else one that follows from the object's uid."""
+        return self.known_cluster_id or id_of(f"cluster-id {self.metadata.uid or self.metadata.key}")
 
     @classmethod
     def parse(cls, document: Document) -> "Cluster":
         spec, status = document["spec"], document.get("status", {})
+        annotations = document["metadata"].get("annotations") or {}
         initial = status.get("initialControllers")
         tls, authorization = spec.get("tls"), spec.get("authorization")
         return cls(
@@ -238,7 +231,7 @@ class Cluster:
                 for pool in spec["pools"]
             ),
             config=dict(sorted(spec.get("config", {}).items())),
-            annotations=document["metadata"].get("annotations") or {},
+            annotations=annotations,
             known_cluster_id=status.get("clusterId"),
             known_initial_controllers=None if initial is None else tuple(initial),
             tls=None if tls is None else ClusterTls.parse(tls),
@@ -258,8 +251,17 @@ class Cluster:
             known_image=status.get("image"),
             is_paused=spec.get("paused", False),
             known_operation=parse_record(status),
-            scaling=Scaling.parse(spec, status, document["metadata"].get("annotations") or {}),
+            scaling=Scaling.parse(spec, status, annotations),
         )
+
+
+def id_of(text: str) -> str:
+    """Return an id as Kafka writes one, the same each time for the same text.
+
+    It never begins with a dash, so that it can be typed as an argument: the first byte's top bit is cleared.
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    return format_uuid(Uuid(bytes([digest[0] & 0x7F]) + digest[1:16]))
 
 
 def _known_addresses(status: Document) -> Mapping[str, str]:
