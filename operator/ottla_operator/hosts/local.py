@@ -219,11 +219,7 @@ class LocalHost:
 
     async def _format(self, configuration: Path, cluster_id: str, arguments: Sequence[str]) -> None:
         code, output = await processes.run(
-            [
-                *self._program,
-                "format",
-                *("-t", cluster_id, "-c", str(configuration), "--ignore-formatted", *arguments),
-            ]
+            [*self._program, "format", "-t", cluster_id, "-c", str(configuration), "--ignore-formatted", *arguments]
         )
         if code != 0:
             raise HostError("FormatFailed", output.strip() or f"exit code {code}")

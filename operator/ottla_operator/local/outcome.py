@@ -55,7 +55,7 @@ class NodeStatus:
     roles: tuple[str, ...]
     """``broker``, ``controller`` or ``active controller``."""
     state: str
-    """``ready``, ``starting`` or ``stopped``."""
+    """That of the process, as `NodeState` has it: ``ready``, ``starting``, ``unready`` or ``stopped``."""
     pid: int | None
     message: str
     leads: int | None
