@@ -14,7 +14,8 @@ from ottla_operator.model.objects.metadata import CLUSTER_LABEL, MANAGED_BY_LABE
 
 PRUNED = ("Service", "NetworkPolicy", "PodDisruptionBudget")
 """Kinds of which a Cluster may want fewer than before. Never a StatefulSet: pools stay, and what they hold."""
-_UNWANTED = "no "
+UNWANTED = "no "
+"""How `differences` begins what it says of an object that is to be removed."""
 
 
 def key_of(document: Document) -> str:
@@ -33,7 +34,7 @@ class Children:
         """Return by `key_of` what there is: of ``wanted``, and of what was wanted before."""
         found: dict[str, Document] = {}
         for kind in PRUNED:
-            # Also those that lost their labels are looked for: they are repaired, and never removed.
+            # One that has lost its labels is not found, and so is written again where it is wanted; never removed.
             listed = await self._api.objects(kind, self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
             found |= {key_of(it): it for it in listed if _is_child(it, cluster)}
         for document in wanted:
@@ -49,8 +50,8 @@ class Children:
             if key_of(document) in outdated:
                 await self.write(cluster, document)
         for entry in outdated:
-            if entry.startswith(_UNWANTED):
-                await self._remove(cluster, *entry.removeprefix(_UNWANTED).split("/"))
+            if entry.startswith(UNWANTED):
+                await self._remove(cluster, *entry.removeprefix(UNWANTED).split("/"))
 
     async def write(self, cluster: Cluster, document: Document) -> None:
         """Apply ``document``.
@@ -85,7 +86,7 @@ def differences(wanted: Sequence[Document], found: Mapping[str, Document]) -> It
             yield key
     for key in found:
         if key not in keys and key.partition("/")[0] in PRUNED:
-            yield f"{_UNWANTED}{key}"
+            yield f"{UNWANTED}{key}"
 
 
 def _controller(document: Document) -> Document | None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_operator.errors import HostError
-from ottla_operator.hosts.children import Children, differences, key_of, may_be_taken
+from ottla_operator.hosts.children import UNWANTED, Children, differences, key_of, may_be_taken
 from ottla_operator.hosts.claims import CLAIM, ClaimLook, Claims, in_order, volumes_to_come
 from ottla_operator.hosts.disruption_budget import disruptions_allowed
 from ottla_operator.hosts.kubernetes_outside import read_outside
@@ -24,11 +24,10 @@ from ottla_operator.model.objects import addresses
 from ottla_operator.model.objects.disruption import disruption_budget
 from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
 from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
+from ottla_operator.model.objects.pods import FILE_END
 from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.volumes import ObservedClaim
-
-_FILE = ".properties"
 
 
 class KubernetesHost:
@@ -102,7 +101,7 @@ class KubernetesHost:
         held, allowed = kubernetes_objects.held_back(desired), disruptions_allowed(desired, world.found)
         if allowed is not None:
             # What it says follows from what brokers say: `limit_disruptions` writes it.
-            held.add(f"no PodDisruptionBudget/{desired.cluster.name}")
+            held.add(f"{UNWANTED}PodDisruptionBudget/{desired.cluster.name}")
         differing = [it for it in differences(world.wanted, world.found) if it not in held]
         return ObservedCluster(
             outdated=(*differing, *world.claims.patches, *world.racks.annotations),
@@ -175,7 +174,7 @@ class KubernetesHost:
         return [network_policy(cluster, self._operator)]
 
     async def _cluster_id_on_volumes(self, cluster: Cluster) -> str | None:
-        claims = await self._api.objects("PersistentVolumeClaim", self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        claims = await self._api.objects(CLAIM, self._namespace, f"{CLUSTER_LABEL}={cluster.name}")
         found = {
             identity
             for claim in claims
@@ -219,4 +218,4 @@ def _nodes_of(name: str, found: Mapping[str, Document]) -> list[str]:
     if stateful_set is not None:
         return [f"{name}-{ordinal}" for ordinal in range(stateful_set["spec"]["replicas"])]
     files = {} if config_map is None else config_map.get("data") or {}
-    return [file.removesuffix(_FILE) for file in files if file.endswith(_FILE)]
+    return [file.removesuffix(FILE_END) for file in files if file.endswith(FILE_END)]

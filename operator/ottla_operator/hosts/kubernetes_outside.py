@@ -5,8 +5,10 @@ from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.listeners import NODE_PORT, Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import told_by
+from ottla_operator.model.nodes import node_name
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL
 from ottla_operator.model.objects.outside_services import seen_outside
+from ottla_operator.model.objects.pods import FILE_END
 from ottla_operator.model.outside import Outside, beginning_service, broker_service, dials_machines, outside_listeners
 
 
@@ -27,13 +29,13 @@ async def read_outside(api: ObjectStore, namespace: str, cluster: Cluster) -> Ou
 async def _kept_ports(
     api: ObjectStore, namespace: str, cluster: Cluster, listeners: list[Listener], there: set[str]
 ) -> dict[str, int]:
-    """Return the ports of Services that are gone, as brokers and the status tell clients of them."""
+    """Return the ports of Services that are gone, as brokers and the status tell clients of them; 0: nobody does."""
     found: dict[str, int] = {}
     for listener in listeners:
         name = beginning_service(cluster, listener)
         if name not in there:
             found[name] = _port(cluster.known_addresses.get(listener.name, "").partition(",")[0])
-    for pool in cluster.pools if listeners else ():
+    for pool in cluster.pools:
         lost = [
             (ordinal, it)
             for ordinal in range(pool.nodes if pool.is_broker else 0)
@@ -41,8 +43,9 @@ async def _kept_ports(
             if broker_service(cluster, pool, ordinal, it) not in there
         ]
         published = await api.get("ConfigMap", namespace, f"{cluster.name}-{pool.name}") if lost else None
-        for ordinal, listener in lost if published is not None else ():
-            text = (published or {}).get("data", {}).get(f"{cluster.name}-{pool.name}-{ordinal}.properties", "")
+        files = (published or {}).get("data") or {}
+        for ordinal, listener in lost:
+            text = files.get(f"{node_name(cluster, pool, ordinal)}{FILE_END}", "")
             told = told_by(parse_properties(text).get("advertised.listeners", ""))
             found[broker_service(cluster, pool, ordinal, listener)] = _port(told.get(listener.kafka_name, ""))
     return found

@@ -26,7 +26,7 @@ from ottla_operator.model.objects.accounts import nodes_account_object
 from ottla_operator.model.objects.addresses import ADMIN_PORT, CONTROLLER_PORT, NODES_PORT, nodes_service
 from ottla_operator.model.objects.metadata import metadata
 from ottla_operator.model.objects.outside_services import outside_services
-from ottla_operator.model.objects.pods import TLS, stateful_set
+from ottla_operator.model.objects.pods import FILE_END, TLS, stateful_set
 from ottla_operator.model.objects.services import bootstrap_service_object, nodes_service_object
 from ottla_operator.model.objects.volumes import DATA
 from ottla_operator.model.outside import Outside, outside_listeners
@@ -85,5 +85,5 @@ def _config_map(cluster: Cluster, pool: Pool, nodes: list[DesiredNode]) -> Docum
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(cluster, f"{cluster.name}-{pool.name}", pool),
-        "data": {f"{node.name}.properties": node.properties for node in nodes},
+        "data": {f"{node.name}{FILE_END}": node.properties for node in nodes},
     }

@@ -3,7 +3,7 @@
 from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import LOAD_BALANCER, NODE_PORT, Listener
 from ottla_operator.model.manifest import Cluster, Pool
-from ottla_operator.model.nodes import DesiredCluster, node_of_name
+from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_name
 from ottla_operator.model.objects.addresses import port_name
 from ottla_operator.model.objects.metadata import BROKER_LABEL, CLUSTER_LABEL, metadata
 from ottla_operator.model.outside import (
@@ -76,9 +76,8 @@ def _machines(cluster: Cluster, pods: list[Document]) -> set[str]:
 
 def _of_a_broker(cluster: Cluster, listener: Listener, pool: Pool, ordinal: int, outside: Outside) -> Document:
     name = broker_service(cluster, pool, ordinal, listener)
-    pod = f"{cluster.name}-{pool.name}-{ordinal}"
     service = _service(cluster, listener, name, str(pool.first_node_id + ordinal), outside)
-    selector = {CLUSTER_LABEL: cluster.name, _POD_NAME_LABEL: pod}
+    selector = {CLUSTER_LABEL: cluster.name, _POD_NAME_LABEL: node_name(cluster, pool, ordinal)}
     # A broker may lead partitions although it is not ready; the nodes' own Service has it then, too.
     service["spec"] |= {"publishNotReadyAddresses": True, "selector": selector}
     return service

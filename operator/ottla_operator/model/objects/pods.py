@@ -33,6 +33,8 @@ from ottla_operator.model.quantity import canonical_quantity
 _USER_ID = 10_001
 """Of the user ``ottla`` in the image, and of the files on its volumes."""
 _CONFIGURATION = "/etc/ottla"
+FILE_END = ".properties"
+"""What follows a node's name in the name of its configuration, in the pool's ConfigMap."""
 TLS = "/etc/ottla-tls"
 """Not inside the configuration's folder: nothing can be mounted in a volume that is read-only."""
 _TLS_MODE = 0o440
@@ -81,7 +83,7 @@ def stateful_set(
 def _pod(
     cluster: Cluster, pool: Pool, template: DesiredNode, config_map: str, image: str, without: Collection[str]
 ) -> Document:
-    configuration = f"{_CONFIGURATION}/$(POD_NAME).properties"
+    configuration = f"{_CONFIGURATION}/$(POD_NAME){FILE_END}"
     # Not in the configuration, which pods read that have not got the volumes yet.
     directories = ["--override", f"log.dirs={log_directories(pool, without)}"] if pool.storage.further else []
     format_arguments = ["format", "-t", cluster.cluster_id, "-c", configuration, "--ignore-formatted", *directories]
@@ -89,7 +91,7 @@ def _pod(
     broker = _container("broker", image, ["run", "--config", configuration, *directories], cluster, pool, without)
     broker["args"] += [*rack_arguments(cluster, pool), *_machine(cluster)]
     broker["env"] += rack_environment(cluster, pool)
-    first = [_container("format", image, format_arguments, cluster, pool, without)]
+    formatting = _container("format", image, format_arguments, cluster, pool, without)
     return {
         "serviceAccountName": nodes_account(cluster),
         "automountServiceAccountToken": False,
@@ -102,7 +104,7 @@ def _pod(
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": [*first, *([rack_container(broker)] if asks_for_rack(cluster, pool) else [])],
+        "initContainers": [formatting, *([rack_container(broker)] if asks_for_rack(cluster, pool) else [])],
         "containers": [
             {
                 **broker,
