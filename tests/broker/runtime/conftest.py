@@ -4,7 +4,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -184,6 +185,17 @@ class Served:
         while not claim():
             assert time.monotonic() < deadline, f"never came true: {what}; {self.core.events}"
             time.sleep(0.001)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the loop, so that all that comes meanwhile is there in one turn."""
+        is_held, may_go_on = threading.Event(), threading.Event()
+        self.reactor.post(lambda: (is_held.set(), may_go_on.wait()))
+        assert is_held.wait(30)
+        try:
+            yield
+        finally:
+            may_go_on.set()
 
     def connect(self, context: ssl.SSLContext | None = None) -> socket.socket:
         """Return a connection that is through its handshake, if there is one."""

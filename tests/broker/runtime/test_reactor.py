@@ -264,12 +264,9 @@ def test_peers_that_are_sent_files_share_a_turn_of_the_loop(
         crowd = [served.connect() for _ in range(16)]
         served.wait_until(lambda: len([each for each in served.core.events if "accepted" in each]) == 16)
         served.wait_until(lambda: served.metrics.open_handshakes == 0)
-        is_held, all_asked = threading.Event(), threading.Event()
-        served.reactor.post(lambda: (is_held.set(), all_asked.wait()))
-        assert is_held.wait(30)
-        for sock in crowd:
-            sock.sendall(b"go\n")
-        all_asked.set()
+        with served.held():
+            for sock in crowd:
+                sock.sendall(b"go\n")
         for sock in crowd:
             sock.settimeout(30)
             assert len(read_all(sock, 8 << 20)) == 8 << 20
@@ -290,15 +287,12 @@ def test_who_sends_on_and_on_is_read_in_shares_and_others_have_their_turn_betwee
     with serve(answer) as served, served.connect() as busy:
         busy.sendall(b"hello\n")
         read_all(busy, 6)
-        is_held, all_asked = threading.Event(), threading.Event()
-        served.reactor.post(lambda: (is_held.set(), all_asked.wait()))
-        assert is_held.wait(30)
-        served_to.clear()
-        served.core.tick = lambda: served_by_turn.append(len(served_to))
         # The core reads a kibibyte at a time; a link reads twice in a turn, and again at its end if that is early.
         lines = [b"%0127d" % number for number in range(100)]
-        busy.sendall(b"".join(line + LINE for line in lines))
-        all_asked.set()
+        with served.held():
+            served_to.clear()
+            served.core.tick = lambda: served_by_turn.append(len(served_to))
+            busy.sendall(b"".join(line + LINE for line in lines))
         assert len(read_all(busy, 128 * 100)) == 128 * 100
         served.wait_until(lambda: bool(served_by_turn) and served_by_turn[-1] == 100)
 
@@ -318,12 +312,9 @@ def test_who_asks_for_more_than_it_takes_comes_behind_those_who_take_it(serve: C
         for number in range(10):
             greedy.sendall(b"large\n")
             served.wait_until(lambda number=number: len(served_to) > number)
-        is_held, all_asked = threading.Event(), threading.Event()
-        served.reactor.post(lambda: (is_held.set(), all_asked.wait()))
-        assert is_held.wait(30)
-        greedy.sendall(b"large again\n")
-        modest.sendall(b"modest\n")
-        all_asked.set()
+        with served.held():
+            greedy.sendall(b"large again\n")
+            modest.sendall(b"modest\n")
         read_all(modest, 7)
         served.wait_until(lambda: b"large again" in served_to)
 
