@@ -196,16 +196,27 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Return what runs an `ottla` command line in this process: ``run(*arguments, stdin=b"")``; it has no terminal."""
+def runner(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[list[str]], int]], Callable[..., Ran]]:
+    """Return a function: from the `main` of a command to what runs a command line of it in this process, as `run`."""
 
+    def of(main: Callable[[list[str]], int]) -> Callable[..., Ran]:
+        def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+            capsys.readouterr()
+            code = main(list(arguments))
+            captured = capsys.readouterr()
+            return Ran(code, captured.out, captured.err)
+
+        return run_command
+
+    return of
+
+
+@pytest.fixture
+def run(runner: Callable[..., Callable[..., Ran]]) -> Callable[..., Ran]:
+    """Return what runs an `ottla` command line in this process: ``run(*arguments, stdin=b"")``; it has no terminal."""
     from ottla.cli.main import main
 
-    def run_command(*arguments: str, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        capsys.readouterr()
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return run_command
+    return runner(main)

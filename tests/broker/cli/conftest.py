@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,40 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def node(bound: list[str]) -> Iterator[str]:
+def running(bound: list[str]) -> Callable[..., AbstractContextManager[str]]:
+    """Return what runs `ottla` as a process, and gives what that said on stderr up to ``ready``.
+
+    It is ended with the block.
+    """
+
+    @contextmanager
+    def run(*arguments: str, ready: str) -> Iterator[str]:
+        command = [*bound, sys.executable, "-m", "ottla", *arguments]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            assert process.stderr is not None
+            said = ""
+            for line in process.stderr:
+                said += line
+                if ready in line:
+                    break
+            else:
+                raise AssertionError(f"ottla {' '.join(arguments)} did not become ready: {said}")
+            try:
+                yield said
+            finally:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.stderr.read()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def node(running: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
     """Return the ``host:port`` of a node that `ottla dev` runs for all tests."""
-    command = [*bound, sys.executable, "-m", "ottla", "dev", "--port", "0", "--http-port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if "Ready in" in line:
-                break
+    with running("dev", "--port", "0", "--http-port", "0", ready="Ready in") as said:
         found = re.search(r"Kafka\s+(\S+)", said)
-        assert found, f"ottla dev did not become ready: {said}"
+        assert found, said
         yield found[1]
-        os.killpg(process.pid, signal.SIGTERM)
-        process.stderr.read()
 
 
 @pytest.fixture

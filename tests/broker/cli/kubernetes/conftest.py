@@ -2,11 +2,10 @@
 
 import base64
 import json
-import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,11 @@ class Server:
         file = self.root / "said"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
 
+    @property
+    def forwarders(self) -> list[int]:
+        """The processes that have forwarded, by their ids."""
+        return [int(line) for line in (self.root / "forwarders").read_text().splitlines()]
+
     def forwards(self) -> list[str]:
         """What was forwarded to, in order."""
         return [words[-2] for words in self.said if "port-forward" in words]
@@ -93,35 +97,26 @@ def pod(name: str, *, revision: str = "a", image: str = "ottla/broker:1") -> dic
 
 
 @pytest.fixture
-def kubectl_ottla(server: Server, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def kubectl_ottla(server: Server, runner: Callable[..., Any]) -> Any:
     """Return what runs a command line of the plugin: code, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(list(arguments))
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return runner(main)
 
 
 @pytest.fixture(scope="module")
 def far_node(
-    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], launch: Callable[..., Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    free_port: Callable[[], int],
+    running: Callable[..., AbstractContextManager[str]],
 ) -> Iterator[str]:
     """Run a node that advertises a pod's name, and return its true address."""
     directory = tmp_path_factory.mktemp("node")
     port, controller, admin = free_port(), free_port(), free_port()
-    file, log = directory / "server.properties", directory / "log"
+    file = directory / "server.properties"
     file.write_text(PROPERTIES.format(port=port, controller=controller, admin=admin, pod=POD, directory=directory))
-    ottla = [sys.executable, "-m", "ottla"]
-    subprocess.run([*ottla, "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(file), "--standalone"], check=True)
-    process = launch([*ottla, "run", "-c", str(file)], log)
-    while not re.search(r"[Rr]eady", log.read_text()):
-        assert process.poll() is None, log.read_text()
-    yield f"127.0.0.1:{port}"
-    process.send_signal(signal.SIGTERM)
-    process.wait()
+    identity = ("-t", "MkU3OEVBNTcwNTJENDM2Qk", "--standalone")
+    subprocess.run([sys.executable, "-m", "ottla", "format", "-c", str(file), *identity], check=True)
+    with running("run", "-c", str(file), ready="is ready"):
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 ``ACTIVE`` in the folder has one old pod replaced at each look after a restart was asked for; ``HALTED`` has the first
 one fail; ``PLANS`` has a plan made for who asks; ``SILENT`` has no forward come up. Every command line is written to
-``said``.
+``said``, and the process of every forward to ``forwarders``.
 """
 
 import json
@@ -110,6 +110,8 @@ def forward(words: list[str]) -> int:
         return 1
     if (ROOT / "SILENT").exists():
         signal.pause()
+    with (ROOT / "forwarders").open("a") as forwarders:
+        forwarders.write(f"{os.getpid()}\n")
     server = socket.create_server(("127.0.0.1", 0))
     print(f"Forwarding from 127.0.0.1:{server.getsockname()[1]} -> {ports.removeprefix(':')}", flush=True)
     while True:

@@ -1,7 +1,6 @@
 """Brokers that advertise names of pods, reached through kubectl."""
 
-import io
-import sys
+import os
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from ottla.cli.exit_codes import ExitCode
 from ottla.cli.kubernetes import forwarding
 from ottla.cli.kubernetes.forwarding import target_of
+from ottla.client.connection import ROUTE
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,10 @@ def test_who_is_forwarded_to(host: str, target: str | None) -> None:
     assert target_of(host) == target
 
 
-def test_record_goes_there_and_back_through_forwards(
-    kubectl_ottla: Any, forwarded: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_goes_there_and_back_through_forwards(kubectl_ottla: Any, forwarded: Any) -> None:
     code, _, said = kubectl_ottla("topic", "create", "orders", "-p", "2")
     assert code == 0, said
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"hello\n"))))
-    code, _, said = kubectl_ottla("produce", "orders")
+    code, _, said = kubectl_ottla("produce", "orders", stdin=b"hello\n")
     assert code == 0, said
     assert kubectl_ottla("consume", "orders", "-n", "1")[1] == "hello\n"
     assert forwarded.forwards()[0] == "service/demo-bootstrap"
@@ -41,10 +38,12 @@ def test_record_goes_there_and_back_through_forwards(
 
 
 def test_forwards_end_with_their_command(kubectl_ottla: Any, forwarded: Any) -> None:
-    from ottla.client.connection import ROUTE
-
     assert kubectl_ottla("topic", "list")[0] == 0
     assert ROUTE.get() is None
+    assert forwarded.forwarders
+    for process_id in forwarded.forwarders:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process_id, 0)
 
 
 def test_pod_that_is_not_there_is_named(kubectl_ottla: Any, forwarded: Any) -> None:
@@ -76,6 +75,7 @@ def test_user_comes_in_by_its_secret(kubectl_ottla: Any, forwarded: Any) -> None
         "alice", **{"bootstrap-servers": "demo-bootstrap.default.svc:9092", "client_properties": properties}
     )
     assert kubectl_ottla("--user", "alice", "topic", "list")[0] == 0
+    assert any(words[:3] == ["get", "secret", "alice"] for words in forwarded.said)
 
 
 def test_secret_of_nobody_is_refused(kubectl_ottla: Any, forwarded: Any) -> None:
