@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -365,13 +366,11 @@ def test_controller_whose_first_disk_was_lost_is_another_voter(run: Any, propert
     assert (after[first] == before[first], after[second] == before[second]) == (False, True)
 
 
-def test_file_is_waited_for_until_something_is_in_it(tmp_path: Path) -> None:
-    file = tmp_path / "rack"
-    with started("wait-for", str(file)) as process:
-        read_until(process, f"waiting for {file}")
-        file.write_text("")
-        assert process.poll() is None
-        file.write_text("zone-1")
-        code = process.wait(20)
+def test_file_is_waited_for_until_something_is_in_it(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, to_come = tmp_path / "rack", ["", "\n", "zone-1\n"]
+    monkeypatch.setattr(time, "sleep", lambda _: file.write_text(to_come.pop(0)))
 
-    assert code == 0
+    ran = run("wait-for", str(file))
+
+    assert (ran.code, ran.out, to_come) == (0, "zone-1\n", [])
+    assert f"waiting for {file}" in ran.err

@@ -70,7 +70,7 @@ def test_moves_are_what_the_tools_of_kafka_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"partitions": [{"topic": "t"}]}', '{"partitions": 3}'])
 def test_anything_else_is_no_list_of_moves(text: str) -> None:
-    with pytest.raises(ValueError, match=r".*"):
+    with pytest.raises(ValueError, match=r"no list of moves|Expecting value"):
         parse_moves(text)
 
 

@@ -106,7 +106,9 @@ def test_troubles_from_everywhere_only_delay(scenario: Scenario, seed: int) -> N
 
 
 def test_a_leaving_voter_that_crashes_is_started_again() -> None:
-    run(BY_NAME["fewer-voters"], 1, Order(crash_at=2))
+    outcome = run(BY_NAME["fewer-voters"], 1, Order(crash_at=2))
+
+    assert Kind.START in [step.kind for step in outcome.steps]
 
 
 @pytest.mark.parametrize(
