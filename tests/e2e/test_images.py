@@ -6,6 +6,20 @@ from typing import Any
 import pytest
 
 INVENTORY = "/opt/ottla/share/sbom.cdx.json"
+# A slim Python is about 45 MB; 120 MB is what an image may have as a whole.
+ADDED_MB_MAX = 30
+COMPRESSED_MB = """
+import tarfile
+
+class Counted:
+    size = 0
+    def write(self, data):
+        self.size += len(data)
+
+with tarfile.open(fileobj=(counted := Counted()), mode="w|gz") as layer:
+    layer.add("/opt/ottla")
+print(counted.size / 1e6)
+"""
 
 
 @pytest.mark.parametrize(("image", "package"), [("broker", "PyJWT"), ("operator", "kopf")])
@@ -15,3 +29,12 @@ def test_image_lists_what_is_installed_in_it(namespace: Any, image: str, package
     inventory = json.loads(namespace.finish(name))
     assert inventory["bomFormat"] == "CycloneDX"
     assert {"ottla", package} <= {it["name"] for it in inventory["components"]}
+
+
+@pytest.mark.parametrize("image", ["broker", "operator"])
+def test_image_adds_little_to_its_base(namespace: Any, image: str) -> None:
+    name = f"size-{image}"
+    namespace.start_pod(name, "/opt/ottla/bin/python", "-c", COMPRESSED_MB, image=f"ottla/{image}:0.1.0")
+    added_mb = float(namespace.finish(name))
+    print(f"ottla/{image} adds {added_mb:.1f} MB to its base, compressed")
+    assert added_mb < ADDED_MB_MAX

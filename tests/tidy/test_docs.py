@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SCREEN = re.compile(r"^```console\n(\$ kubectl get .*?)```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?:\]\(|src=\")(?!https?:)([^)#\"]+)")
 
 
@@ -24,3 +25,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
 
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_screens_in_the_pages_are_those_of_the_last_run() -> None:
+    shown = SCREEN.findall((ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8"))
+    screens = (ROOT / "docs" / "screens" / "kubernetes.txt").read_text(encoding="utf-8")
+
+    assert shown
+    assert [screen for screen in shown if screen not in screens] == []
