@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 from kills import KilledError
+from simulated_cluster import SimulatedCluster
 
 from ottla_operator.model.broker_configs import dynamic_configs
 from ottla_operator.model.conditions import Reached, Underway, Verdict, Waiting
@@ -66,7 +67,7 @@ class Change(NamedTuple):
 class Operator:
     """See the module: stores the object with its status, as the API server and the state directory do."""
 
-    def __init__(self, world: Any, document: Document) -> None:
+    def __init__(self, world: SimulatedCluster, document: Document) -> None:
         self.world = world
         self.document = copy.deepcopy(document)
         self.verdict: Verdict | None = None
@@ -184,7 +185,7 @@ class Operator:
         self.known += [self.document.get("status", {})] * (len(self.world.steps) - len(self.known))
 
 
-def begin(world: Any, change: Change) -> Operator:
+def begin(world: SimulatedCluster, change: Change) -> Operator:
     """Return an operator whose cluster is as the spec before the change asks, and has partitions."""
     operator = Operator(world, change.before)
     assert isinstance(operator.until_ready().verdict, Reached)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fake_kubernetes import FakeKubernetes
 from kills import KilledError
 
 from ottla_operator.hosts.kubernetes import KubernetesHost
@@ -24,7 +25,7 @@ UID = "00000000-0000-0000-0000-000000000001"
 class Operator:
     """A Cluster in a Kubernetes in memory, with brokers that are always fine; a pass may be the process's last."""
 
-    def __init__(self, world: Any, brokers: Any, manifest: Document) -> None:
+    def __init__(self, world: FakeKubernetes, brokers: Any, manifest: Document) -> None:
         self.world = world
         self.brokers = brokers
         self.manifest = copy.deepcopy(manifest)
@@ -61,12 +62,12 @@ def voters(count: int) -> tuple[QuorumMember, ...]:
 
 
 @pytest.fixture
-def three(fake_kubernetes: Any, brokers: Any, cluster_manifest: Builder) -> Callable[..., Operator]:
+def three(brokers: Any, cluster_manifest: Builder) -> Callable[..., Operator]:
     """Return a builder of operators whose cluster of three runs; nothing was written or restarted yet."""
 
     def build(**pool: Any) -> Operator:
         brokers.broker_ids, brokers.voters = tuple(range(3)), voters(3)
-        operator = Operator(fake_kubernetes(), brokers, cluster_manifest(nodes=3, **pool))
+        operator = Operator(FakeKubernetes(), brokers, cluster_manifest(nodes=3, **pool))
         operator.until_done()
         operator.world.writes.clear()
         operator.world.restarts.clear()
@@ -116,6 +117,7 @@ def killed_everywhere(three: Callable[..., Operator], storage: Document) -> list
         assert isinstance(operator.until_done().verdict, Reached)
         assert operator.world.kill_at is None, "nobody was killed"
         others.append(operator)
+    assert others, "there is nothing to be killed at"
     return others
 
 

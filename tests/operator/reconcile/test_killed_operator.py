@@ -26,6 +26,7 @@ from driven_operator import (
     pool,
     scaled,
 )
+from simulated_cluster import SimulatedCluster
 
 from ottla_operator.model.conditions import Halted, Reached
 from ottla_operator.model.document import Document
@@ -73,6 +74,7 @@ def killed_everywhere(
     operator: Operator, story: tuple[Turn, ...], check: Callable[[Operator], None] = lambda _: None
 ) -> Iterator[Operator]:
     """Play ``story`` for each moment at which the operator can be killed; yield the operator at each end."""
+    moments = 0
     for left in play(operator, story, check):
         trial = operator.fork()
         trial.one_pass()
@@ -85,7 +87,9 @@ def killed_everywhere(
             for _ in play(other, left, check, is_asked=True):
                 pass
             assert other.world.kill_at is other.kill_write_at is None, "nobody was killed"
+            moments += 1
             yield other
+    assert moments, "there is nothing to be killed at"
 
 
 def assert_on_record(operator: Operator) -> None:
@@ -190,16 +194,16 @@ def factors(operator: Operator) -> list[int]:
 
 
 @pytest.mark.parametrize("document", [THREE, FIVE, APART], ids=["3", "5", "apart"])
-def test_new_cluster_comes_up(simulated_cluster: Any, document: Document) -> None:
-    operator = Operator(simulated_cluster(), document)
+def test_new_cluster_comes_up(document: Document) -> None:
+    operator = Operator(SimulatedCluster(), document)
     for killed in killed_everywhere(operator, (asks(document),)):
         assert isinstance(killed.verdict, Reached)
         assert_as_asked(killed, document)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_change_is_finished_as_if_nobody_had_been_killed(simulated_cluster: Any, change: Change) -> None:
-    operator = begin(simulated_cluster(), change)
+def test_change_is_finished_as_if_nobody_had_been_killed(change: Change) -> None:
+    operator = begin(SimulatedCluster(), change)
     before = factors(operator)
 
     others = list(killed_everywhere(operator, (asks(change.after),)))
@@ -227,8 +231,8 @@ def assert_one_rack_is_down_at_most(operator: Operator) -> None:
         assert len(set(there.isr) - set(down)) >= world.min_isr, f"{partition} is below min.insync.replicas"
 
 
-def test_racks_are_restarted_one_after_the_other_whoever_is_killed(simulated_cluster: Any) -> None:
-    world = simulated_cluster(racks={number: f"rack-{number % 3}" for number in range(6)})
+def test_racks_are_restarted_one_after_the_other_whoever_is_killed() -> None:
+    world = SimulatedCluster(racks={number: f"rack-{number % 3}" for number in range(6)})
     # Broker 5 has nothing, and would be missed beside nobody: only its rack tells when its turn is.
     operator = begin(world, Change(IN_RACKS, IN_RACKS, ((0, 1, 2), (1, 2, 0), (3, 4, 2), (2, 3, 4))))
 
@@ -252,10 +256,8 @@ def goes_back(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashes", "cannot-be-pulled"])
-def test_roll_halts_at_the_first_node_and_goes_back_whoever_is_killed(
-    simulated_cluster: Any, has_crashed: bool
-) -> None:
-    world = simulated_cluster(bad_images={"bad"}, has_crashed=has_crashed)
+def test_roll_halts_at_the_first_node_and_goes_back_whoever_is_killed(has_crashed: bool) -> None:
+    world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     halts = Turn(lambda it: it.ask(of_image("bad", THREE)), lambda it: isinstance(it.verdict, Halted))
 
@@ -278,10 +280,10 @@ REBALANCE = (
 )
 
 
-def test_rebalance_is_planned_and_carried_out_once_whoever_is_killed(simulated_cluster: Any) -> None:
+def test_rebalance_is_planned_and_carried_out_once_whoever_is_killed() -> None:
     throttled = scaled(FIVE, throttleBytesPerSecond=1000)
     assignments = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1))
-    operator = begin(simulated_cluster(), Change(throttled, throttled, assignments))
+    operator = begin(SimulatedCluster(), Change(throttled, throttled, assignments))
     replicas = factors(operator)
 
     others = list(killed_everywhere(operator, REBALANCE))
@@ -316,11 +318,9 @@ HALF_WAY: list[Any] = [
 
 
 @pytest.mark.parametrize("is_half_way", HALF_WAY)
-def test_cluster_grows_back_in_the_middle_of_a_drain_whoever_is_killed(
-    simulated_cluster: Any, is_half_way: Callable[[Operator], bool]
-) -> None:
+def test_cluster_grows_back_in_the_middle_of_a_drain_whoever_is_killed(is_half_way: Callable[[Operator], bool]) -> None:
     five, three = (scaled(it, throttleBytesPerSecond=1000) for it in (FIVE, WITHOUT_MORE))
-    operator = begin(simulated_cluster(), Change(five, five, ((10, 11, 0), (11, 1, 2), (0, 10), (2, 0))))
+    operator = begin(SimulatedCluster(), Change(five, five, ((10, 11, 0), (11, 1, 2), (0, 10), (2, 0))))
     replicas = factors(operator)
     shrinks = Turn(lambda it: it.ask(three), is_half_way)
 

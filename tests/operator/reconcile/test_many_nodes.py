@@ -22,6 +22,7 @@ from driven_operator import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_cluster import SimulatedCluster
 
 from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
@@ -29,8 +30,8 @@ from ottla_operator.reconcile.nodes import NodeState
 
 
 @pytest.mark.parametrize("document", [manifest(pool("main", 1)), THREE, FIVE, APART], ids=["1", "3", "5", "apart"])
-def test_new_cluster_comes_up(simulated_cluster: Any, document: Document) -> None:
-    operator = Operator(simulated_cluster(), document)
+def test_new_cluster_comes_up(document: Document) -> None:
+    operator = Operator(SimulatedCluster(), document)
 
     assert isinstance(operator.until_ready().verdict, Reached)
 
@@ -38,8 +39,8 @@ def test_new_cluster_comes_up(simulated_cluster: Any, document: Document) -> Non
     assert operator.document["status"]["initialControllers"] == []
 
 
-def test_controllers_are_restarted_first_and_the_active_one_last(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_controllers_are_restarted_first_and_the_active_one_last() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ()))
     active = world.leader_id
     operator.ask(manifest(pool("main", 3), pool("more", 2, "broker", 10), a="1"))
@@ -50,8 +51,8 @@ def test_controllers_are_restarted_first_and_the_active_one_last(simulated_clust
     assert operator.restarts == [*others, f"main-{active}", "more-0", "more-1"]
 
 
-def test_roll_is_a_record_from_before_its_first_step_to_its_end(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_roll_is_a_record_from_before_its_first_step_to_its_end() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((0, 1, 2),)))
     assert "operation" not in operator.document["status"]
     operator.ask(manifest(pool("main", 3), pool("more", 2, "broker", 10), a="1"))
@@ -73,8 +74,8 @@ def test_roll_is_a_record_from_before_its_first_step_to_its_end(simulated_cluste
     assert "operation" not in operator.document["status"]
 
 
-def test_roll_that_is_paused_stops_where_it_is_and_goes_on(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_roll_that_is_paused_stops_where_it_is_and_goes_on() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     changed = manifest(pool("main", 3), a="1")
     operator.ask(changed)
@@ -97,8 +98,8 @@ def test_roll_that_is_paused_stops_where_it_is_and_goes_on(simulated_cluster: An
     assert_as_asked(operator, changed)
 
 
-def test_machines_are_drained_one_after_the_other_while_a_roll_goes_on(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_machines_are_drained_one_after_the_other_while_a_roll_goes_on() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     changed, machines = manifest(pool("main", 3), a="1"), ["c-main-0", "c-main-1", "c-main-2"]
     operator.ask(changed)
@@ -115,8 +116,8 @@ def test_machines_are_drained_one_after_the_other_while_a_roll_goes_on(simulated
     assert world.disruptions_allowed == 1
 
 
-def test_node_that_lags_keeps_others_from_being_evicted(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_node_that_lags_keeps_others_from_being_evicted() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     (there,) = world.partitions.values()
     there.isr.remove(2)
@@ -137,10 +138,8 @@ def passes(operator: Operator, count: int) -> None:
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashes", "cannot-be-pulled"])
-def test_bad_image_stops_at_the_first_node_and_going_back_restarts_only_that(
-    simulated_cluster: Any, has_crashed: bool
-) -> None:
-    world = simulated_cluster(bad_images={"bad"}, has_crashed=has_crashed)
+def test_bad_image_stops_at_the_first_node_and_going_back_restarts_only_that(has_crashed: bool) -> None:
+    world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     operator.ask(of_image("bad", THREE))
     passes(operator, 20)
@@ -164,10 +163,8 @@ def test_bad_image_stops_at_the_first_node_and_going_back_restarts_only_that(
 
 
 @pytest.mark.parametrize("has_crashed", [True, False], ids=["crashed", "late"])
-def test_halted_roll_goes_on_by_itself_only_where_nothing_has_crashed(
-    simulated_cluster: Any, has_crashed: bool
-) -> None:
-    world = simulated_cluster(bad_images={"bad"}, has_crashed=has_crashed)
+def test_halted_roll_goes_on_by_itself_only_where_nothing_has_crashed(has_crashed: bool) -> None:
+    world = SimulatedCluster(bad_images={"bad"}, has_crashed=has_crashed)
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2), (1, 2, 0))))
     operator.ask(of_image("bad", THREE))
     passes(operator, 10)
@@ -189,11 +186,9 @@ IN_RACKS = [(number, (number + 1) % 9, (number + 2) % 9) for number in range(9)]
 
 
 @pytest.mark.parametrize(("parallelism", "together"), [("Rack", 3), ("Node", 1)])
-def test_brokers_of_a_rack_are_restarted_together_where_that_is_asked(
-    simulated_cluster: Any, parallelism: str, together: int
-) -> None:
+def test_brokers_of_a_rack_are_restarted_together_where_that_is_asked(parallelism: str, together: int) -> None:
     rolling = {"parallelism": parallelism}
-    world = simulated_cluster(racks={number: f"rack-{number % 3}" for number in range(9)})
+    world = SimulatedCluster(racks={number: f"rack-{number % 3}" for number in range(9)})
     operator = begin(world, Change(RACKS, RACKS, tuple(IN_RACKS)))
     operator.ask({**RACKS, "spec": {**RACKS["spec"], "rolling": rolling, "config": {"a": "1"}}})
     at_once = []
@@ -209,8 +204,8 @@ def test_brokers_of_a_rack_are_restarted_together_where_that_is_asked(
     assert_as_asked(operator, RACKS)
 
 
-def test_roll_waits_for_a_replica_that_lags_and_says_so(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_roll_waits_for_a_replica_that_lags_and_says_so() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     (there,) = world.partitions.values()
     there.isr.remove(2)
@@ -227,8 +222,8 @@ def test_roll_waits_for_a_replica_that_lags_and_says_so(simulated_cluster: Any) 
     assert operator.restarts == []
 
 
-def test_nodes_that_hold_too_many_replicas_do_not_go(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_nodes_that_hold_too_many_replicas_do_not_go() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((0, 1, 2, 10), (0, 1, 2))))
     operator.ask(manifest(pool("main", 3), pool("more", 0, "broker", 10), a="1"))
 
@@ -240,8 +235,8 @@ def test_nodes_that_hold_too_many_replicas_do_not_go(simulated_cluster: Any) -> 
     assert world.steps == []
 
 
-def test_node_that_holds_something_is_started_again_to_be_drained(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_node_that_holds_something_is_started_again_to_be_drained() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((11,),)))
     world.crash("c-more-1")
     operator.ask(manifest(pool("main", 3), pool("more", 1, "broker", 10)))
@@ -252,8 +247,8 @@ def test_node_that_holds_something_is_started_again_to_be_drained(simulated_clus
     assert_as_asked(operator, manifest(pool("main", 3), pool("more", 1, "broker", 10)))
 
 
-def test_controller_that_lost_its_volume_votes_again_under_another_directory(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_controller_that_lost_its_volume_votes_again_under_another_directory() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(THREE, THREE, ((0, 1, 2),)))
     before = dict(world.voters)
     world.lose_volume("c-main-2")
@@ -265,9 +260,9 @@ def test_controller_that_lost_its_volume_votes_again_under_another_directory(sim
     assert {number: world.voters[number] for number in (0, 1)} == {number: before[number] for number in (0, 1)}
 
 
-def test_voters_stay_while_others_are_behind(simulated_cluster: Any) -> None:
+def test_voters_stay_while_others_are_behind() -> None:
     five = manifest(pool("main", 5))
-    world = simulated_cluster()
+    world = SimulatedCluster()
     operator = begin(world, Change(five, five, ()))
     world.crash("c-main-0")
     world.crash("c-main-1")
@@ -282,8 +277,8 @@ def test_voters_stay_while_others_are_behind(simulated_cluster: Any) -> None:
     assert_as_asked(operator, THREE)
 
 
-def test_pool_that_grows_again_has_its_ids_again(simulated_cluster: Any) -> None:
-    world = simulated_cluster()
+def test_pool_that_grows_again_has_its_ids_again() -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((10, 11, 0),)))
     for document in (manifest(pool("main", 3), pool("more", 0, "broker", 10)), FIVE):
         operator.ask(document)
@@ -292,10 +287,10 @@ def test_pool_that_grows_again_has_its_ids_again(simulated_cluster: Any) -> None
         assert_as_asked(operator, document)
 
 
-def test_leaders_stay_where_they_are_if_the_spec_says_so(simulated_cluster: Any) -> None:
+def test_leaders_stay_where_they_are_if_the_spec_says_so() -> None:
     key = "auto.leader.rebalance.enable"
     document = manifest(pool("main", 3), **{key: "false"})
-    world = simulated_cluster()
+    world = SimulatedCluster()
     operator = begin(world, Change(document, document, ((0, 1, 2),)))
     (there,) = world.partitions.values()
     there.leader = 1
@@ -307,8 +302,8 @@ def test_leaders_stay_where_they_are_if_the_spec_says_so(simulated_cluster: Any)
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_any_changes_with_crashes_between_end_as_asked(simulated_cluster: Any, data: st.DataObject) -> None:
-    world = simulated_cluster()
+def test_any_changes_with_crashes_between_end_as_asked(data: st.DataObject) -> None:
+    world = SimulatedCluster()
     operator = begin(world, Change(FIVE, FIVE, ((0, 1, 2), (10, 11, 0), (1, 2), (2, 10, 11), (11,))))
     document = FIVE
     for _ in range(data.draw(st.integers(1, 5), label="changes")):
@@ -331,15 +326,15 @@ def test_any_changes_with_crashes_between_end_as_asked(simulated_cluster: Any, d
     assert_as_asked(operator, document)
 
 
-def test_config_that_brokers_take_while_they_run_restarts_nobody(simulated_cluster: Any) -> None:
-    operator = begin(simulated_cluster(), Change(THREE, THREE, ((0, 1, 2),)))
+def test_config_that_brokers_take_while_they_run_restarts_nobody() -> None:
+    operator = begin(SimulatedCluster(), Change(THREE, THREE, ((0, 1, 2),)))
     operator.ask(manifest(pool("main", 3), **{"log.retention.ms": "5"}))
     assert isinstance(operator.until_ready().verdict, Reached)
     assert operator.world.steps == ["configs ['log.retention.ms']"]
 
 
-def test_features_wait_until_every_node_runs_what_is_asked_for(simulated_cluster: Any) -> None:
-    operator = begin(simulated_cluster(), Change(THREE, LATEST, ((0, 1, 2),)))
+def test_features_wait_until_every_node_runs_what_is_asked_for() -> None:
+    operator = begin(SimulatedCluster(), Change(THREE, LATEST, ((0, 1, 2),)))
     operator.ask(LATEST)
     assert isinstance(operator.until_ready().verdict, Reached)
     steps = [step for step in operator.world.steps if "disruptions" not in step]

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pytest
 from kills import KilledError
 from places import place_of
 
@@ -491,9 +490,3 @@ class _Step:
     def __call__(self) -> None:
         if self._cluster.kill_at == (self._number, True):
             raise KilledError
-
-
-@pytest.fixture(scope="session")
-def simulated_cluster() -> type[SimulatedCluster]:
-    """Return the class."""
-    return SimulatedCluster

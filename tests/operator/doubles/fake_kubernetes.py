@@ -8,7 +8,6 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from kills import KilledError
 
 from ottla_operator.errors import ApiError
@@ -180,9 +179,3 @@ class FakeKubernetes:
             for (its, name), it in self.stored.items()
             if its == "Pod"
         }
-
-
-@pytest.fixture(scope="session")
-def fake_kubernetes() -> type[FakeKubernetes]:
-    """Return the class."""
-    return FakeKubernetes
