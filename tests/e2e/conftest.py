@@ -363,8 +363,11 @@ class Operator:
         run("helm", "uninstall", OPERATOR_RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")
 
     def restart(self) -> None:
+        """Replace its pods, and wait until one of the new ones leads."""
+        before = set(self.pods())
         self.system.kubectl("rollout", "restart", f"deployment/{OPERATOR_RELEASE}")
         self.wait_rolled_out()
+        self.system.eventually(lambda: self.leader() in set(self.pods()) - before, "one of the new operators leads")
 
     def wait_rolled_out(self) -> None:
         self.system.kubectl("rollout", "status", f"deployment/{OPERATOR_RELEASE}", "--timeout=200s")
