@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import host_looks
 import pytest
 
 from ottla_operator.hosts.kubernetes import KubernetesHost
@@ -29,13 +30,9 @@ def look(host: KubernetesHost, cluster_manifest: Callable[..., Document]) -> Loo
         manifest = cluster_manifest(nodes=nodes)
         manifest["metadata"] |= {"namespace": "kafka", "uid": "u-1"}
         manifest["status"] = {"clusterId": "AAAAAAAAAAAAAAAAAAAAAA", "initialControllers": []}
-
-        async def do() -> tuple[DesiredCluster, ObservedCluster]:
-            desired = await host.desired(Cluster.parse(manifest))
-            await host.publish(desired, (await host.observe(desired)).outdated)
-            return desired, await host.observe(desired)
-
-        return asyncio.run(do())
+        cluster = Cluster.parse(manifest)
+        host_looks.publish(host, cluster)
+        return host_looks.look(host, cluster)
 
     return at
 

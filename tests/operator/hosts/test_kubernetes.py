@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from host_looks import look, publish
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes import KubernetesHost
@@ -14,8 +15,7 @@ from ottla_operator.hosts.object_store import covers
 from ottla_operator.hosts.pod_state import observed_node
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.cluster import plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import Publish
@@ -86,14 +86,6 @@ def cluster(cluster_manifest: Builder) -> Cluster:
     return Cluster.parse(manifest)
 
 
-def look(host: KubernetesHost, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:
-    async def both() -> tuple[DesiredCluster, ObservedCluster]:
-        desired = await host.desired(cluster)
-        return desired, await host.observe(desired)
-
-    return asyncio.run(both())
-
-
 EVERYTHING = (
     "ServiceAccount/demo-nodes",
     "Service/demo-nodes",
@@ -101,11 +93,6 @@ EVERYTHING = (
     "ConfigMap/demo-main",
     "StatefulSet/demo-main",
 )
-
-
-def publish(host: KubernetesHost, cluster: Cluster) -> None:
-    desired, seen = look(host, cluster)
-    asyncio.run(host.publish(desired, seen.outdated))
 
 
 def test_everything_of_a_new_cluster_is_published(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:

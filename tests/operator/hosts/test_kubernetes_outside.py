@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from host_looks import look, publish
 
 from ottla.config.properties import parse_properties
 from ottla_operator.errors import ApiError
@@ -12,7 +13,6 @@ from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.node_doors import told_by
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -39,29 +39,21 @@ class World:
         manifest["status"] = {"clusterId": "AAAAAAAAAAAAAAAAAAAAAA", "initialControllers": [], "listeners": known}
         return Cluster.parse(manifest)
 
-    def look(self, cluster: Cluster) -> tuple[DesiredCluster, ObservedCluster]:
-        async def both() -> tuple[DesiredCluster, ObservedCluster]:
-            desired = await self.host.desired(cluster)
-            return desired, await self.host.observe(desired)
-
-        return asyncio.run(both())
-
     def round(self, cluster: Cluster) -> tuple[str, ...]:
         """Look, publish what is outdated, and let Kubernetes do its part; return what was outdated."""
-        desired, observed = self.look(cluster)
-        asyncio.run(self.host.publish(desired, observed.outdated))
+        outdated = publish(self.host, cluster)
         for service in self.services():
             (port, *_) = service["spec"]["ports"]
             if service["spec"].get("type") == "NodePort" and "nodePort" not in port:
                 port["nodePort"] = next(self._ports)
-        return observed.outdated
+        return outdated
 
     def settle(self, cluster: Cluster) -> DesiredCluster:
         """Make rounds until nothing is outdated."""
         for _ in range(4):
             if not self.round(cluster):
-                return self.look(cluster)[0]
-        pytest.fail(f"{self.look(cluster)[1].outdated} is outdated for ever")
+                return look(self.host, cluster)[0]
+        pytest.fail(f"{look(self.host, cluster)[1].outdated} is outdated for ever")
 
     def services(self) -> list[Document]:
         return [it for key, it in self.api.stored.items() if key.kind == "Service"]
@@ -93,7 +85,7 @@ def test_nodes_begin_with_the_ports_that_were_allocated(world: World) -> None:
     assert second == MAIN
     assert [world.told(number)["OUT"] for number in range(3)] == [":30001", ":30002", ":30003"]
     assert world.round(cluster) == ()
-    assert world.look(cluster)[1].outdated == ()
+    assert look(world.host, cluster)[1].outdated == ()
 
 
 def test_pod_tells_the_node_its_machine(world: World) -> None:
@@ -117,12 +109,12 @@ def test_clients_begin_at_the_machines_of_brokers(world: World) -> None:
     cluster = world.cluster(type="nodeport")
     labels = {"ottla.dev/broker": "true"}
     world.settle(cluster)
-    desired, _ = world.look(cluster)
+    desired, _ = look(world.host, cluster)
     before = world.host.bootstrap_servers(desired, cluster.listeners[1])
     pod = {"kind": "Pod", "metadata": {"name": "demo-main-0", "labels": labels}, "status": {"hostIP": "10.0.0.1"}}
     world.api.put(pod)
 
-    desired, _ = world.look(cluster)
+    desired, _ = look(world.host, cluster)
 
     assert before == ""
     assert world.host.bootstrap_servers(desired, cluster.listeners[1]) == "10.0.0.1:30000"
@@ -152,7 +144,7 @@ def test_address_of_a_load_balancer_changes_configuration_and_no_revision(world:
 
     assert world.round(cluster) == ("ConfigMap/demo-main",)
 
-    after = world.look(cluster)[0]
+    after = look(world.host, cluster)[0]
     assert world.told()["OUT"] == "demo-main-0-out.example:9095"
     assert [node.revision for node in after.nodes] == [node.revision for node in before.nodes]
     assert after.nodes[0].properties != before.nodes[0].properties

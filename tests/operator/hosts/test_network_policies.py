@@ -1,10 +1,10 @@
 """The NetworkPolicy of a Cluster comes and goes with ``spec.networkPolicy``, and never locks the operator out."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from host_looks import publish
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes import KubernetesHost
@@ -15,34 +15,26 @@ Document = dict[str, Any]
 POLICY = ObjectKey("NetworkPolicy", "kafka", "demo")
 
 
-def publish(api: Any, manifest: Document, *, knows_itself: bool = True) -> tuple[str, ...]:
-    """Look at the cluster and publish what is outdated; return that."""
+def published(api: Any, manifest: Document, *, knows_itself: bool = True) -> tuple[str, ...]:
+    """Return what was outdated, and is published."""
     manifest["metadata"] |= {"namespace": "kafka", "uid": "u-1"}
     pods = OperatorPods(namespace="ottla-system", labels={"a": "b"}) if knows_itself else None
-    host = KubernetesHost(api, "kafka", "ottla/broker:1", pods)
-
-    async def do() -> tuple[str, ...]:
-        desired = await host.desired(Cluster.parse(manifest))
-        outdated = (await host.observe(desired)).outdated
-        await host.publish(desired, outdated)
-        return outdated
-
-    return asyncio.run(do())
+    return publish(KubernetesHost(api, "kafka", "ottla/broker:1", pods), Cluster.parse(manifest))
 
 
 def test_policy_comes_first_and_goes_again(api: Any, cluster_manifest: Callable[..., Document]) -> None:
-    assert publish(api, cluster_manifest(spec={"networkPolicy": {}}))[0] == "NetworkPolicy/demo"
-    assert publish(api, cluster_manifest(spec={"networkPolicy": {}})) == ()
-    assert publish(api, cluster_manifest(spec={"networkPolicy": {"httpFrom": []}})) == ("NetworkPolicy/demo",)
+    assert published(api, cluster_manifest(spec={"networkPolicy": {}}))[0] == "NetworkPolicy/demo"
+    assert published(api, cluster_manifest(spec={"networkPolicy": {}})) == ()
+    assert published(api, cluster_manifest(spec={"networkPolicy": {"httpFrom": []}})) == ("NetworkPolicy/demo",)
 
-    assert publish(api, cluster_manifest()) == ("no NetworkPolicy/demo",)
+    assert published(api, cluster_manifest()) == ("no NetworkPolicy/demo",)
 
     assert POLICY not in api.stored
 
 
 def test_operator_that_does_not_know_itself_refuses(api: Any, cluster_manifest: Callable[..., Document]) -> None:
     with pytest.raises(HostError, match="would keep out this operator"):
-        publish(api, cluster_manifest(spec={"networkPolicy": {}}), knows_itself=False)
+        published(api, cluster_manifest(spec={"networkPolicy": {}}), knows_itself=False)
 
-    assert publish(api, cluster_manifest(), knows_itself=False)
+    assert published(api, cluster_manifest(), knows_itself=False)
     assert POLICY not in api.stored
