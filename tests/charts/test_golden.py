@@ -1,6 +1,6 @@
 """What the charts render, as files to read: by default, and with every option. Needs helm.
 
-A wanted change: run with OTTLA_GOLDEN=write, and read the difference.
+After a change that is meant: OTTLA_REWRITE_GOLDEN=1 pytest tests/charts, and read the difference.
 """
 
 import json
@@ -81,7 +81,7 @@ CHARTS = pytest.mark.parametrize(
 def test_chart_renders_what_it_did(render: Render, name: str, chart: str, settings: tuple[str, ...]) -> None:
     text = yaml.safe_dump_all([_shortened(it) for it in render(chart, *settings)], sort_keys=False, width=120)
     path = GOLDEN / f"{name}.yaml"
-    if os.environ.get("OTTLA_GOLDEN") == "write":
+    if os.environ.get("OTTLA_REWRITE_GOLDEN"):
         path.write_text(text)
 
     assert text == path.read_text()
