@@ -100,16 +100,21 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
 
 
 def test_stop_ends_every_part() -> None:
+    ended = []
+
+    async def for_ever(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
     async def run() -> None:
         stop = asyncio.Event()
-
-        async def for_ever() -> None:
-            await asyncio.Event().wait()
-
         asyncio.get_running_loop().call_soon(stop.set)
-        await main._until_one_ends([for_ever()], stop)
+        await main._until_one_ends([for_ever(1), for_ever(2)], stop)
 
     asyncio.run(run())
+    assert sorted(ended) == [1, 2]
 
 
 def test_bad_environment_ends_with_one_line(

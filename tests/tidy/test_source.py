@@ -96,7 +96,9 @@ def test_every_test_claims_something(path: Path) -> None:
         if not node.name.startswith("test_"):
             continue
         calls = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
-        names = [getattr(call, "attr", getattr(call, "id", "")) for call in calls]
+        # Nobody checks anything there.
+        checking = [call for call in calls if ast.unparse(call) not in ("asyncio.run", "subprocess.run")]
+        names = [getattr(call, "attr", getattr(call, "id", "")) for call in checking]
         asserts = any(isinstance(inner, ast.Assert | ast.ExceptHandler) for inner in ast.walk(node))
         assert asserts or "raises" in names or any(claims.match(name) for name in names), f"{node.name} claims nothing"
 

@@ -324,9 +324,12 @@ def test_lost_data_directory_is_formatted_again(
 
 
 def test_stopping_what_does_not_run_is_fine(host: LocalHost, directory: StateDirectory) -> None:
-    directory.node_directory("demo-main-0").mkdir(parents=True)
+    folder = directory.node_directory("demo-main-0")
+    folder.mkdir(parents=True)
 
     asyncio.run(host.stop_node("demo-main-0"))
+
+    assert list(folder.iterdir()) == []
 
 
 def test_process_id_of_somebody_else_is_not_our_node(host: LocalHost, directory: StateDirectory) -> None:
