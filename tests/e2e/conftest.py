@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -72,6 +73,10 @@ class Namespace:
     def kubectl(self, *arguments: str, text: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
         return run("kubectl", "--namespace", self.name, *arguments, text=text, timeout_s=timeout_s)
 
+    def plugin(self, *arguments: str) -> str:
+        """Run ``kubectl ottla``, as kubectl does when its plugin is where these tests' Python is."""
+        return run(str(Path(sys.executable).with_name("kubectl-ottla")), "--namespace", self.name, *arguments)
+
     def apply(self, *documents: Document) -> str:
         return self.kubectl("apply", "-f", "-", text="---\n".join(map(to_yaml, documents)))
 
@@ -107,6 +112,13 @@ class Namespace:
     def condition(self, kind: str, name: str, condition_type: str = "Ready") -> Mapping[str, str]:
         found: list[Mapping[str, str]] = self.get(kind, name)["status"]["conditions"]
         return next(it for it in found if it["type"] == condition_type)
+
+    def events(self, kind: str, name: str, reason: str) -> list[str]:
+        """Return what an object's events of one reason say, in the order in which it happened."""
+        listed: list[Document] = json.loads(self.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
+        regarding = {"kind": kind, "name": name}
+        found = [it for it in listed if it["reason"] == reason and regarding.items() <= it["regarding"].items()]
+        return [it["note"] for it in sorted(found, key=lambda it: it["eventTime"])]
 
     def change(self, kind: str, name: str, patch: Document) -> None:
         """Merge ``patch`` into an object, and wait until the operator has begun to look at it as it is now."""
@@ -393,6 +405,13 @@ def operator() -> Iterator[Operator]:
     installed.install()
     yield installed
     installed.uninstall()
+
+
+@pytest.fixture
+def own_release(operator: Operator) -> Iterator[None]:
+    """Leave the operator as it was installed, however the test ends."""
+    yield
+    operator.install()
 
 
 def default_storage_class() -> Document:

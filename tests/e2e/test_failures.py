@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 Document = dict[str, Any]
+POOL: Document = {"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}
 MACHINE_LOST_S = 240
 """Longer than Kubernetes takes to give a machine up."""
 
@@ -41,7 +42,7 @@ class Tried:
 
 @pytest.fixture(scope="module")
 def tried(namespace: Any) -> Tried:
-    namespace.declare("Cluster", "demo", pools=[{"name": "main", "nodes": 3, "storage": {"size": "1Gi"}}])
+    namespace.declare("Cluster", "demo", pools=[POOL])
     namespace.declare("Topic", "ledger", partitions=6, replicationFactor=3, config={"min.insync.replicas": "2"})
     namespace.start_client()
     namespace.wait_ready("cluster.ottla.dev/demo", "topic.ottla.dev/ledger")
@@ -111,25 +112,50 @@ def test_all_nodes_that_are_killed_at_once_come_back_with_everything(tried: Trie
     assert all(after[name][0] != before[name][0] for name in names)
 
 
-def test_image_that_is_not_there_stops_one_node_and_no_other(
-    tried: Tried, book: Any, watch_pods: Callable[..., Any]
+def undo(namespace: Any) -> None:
+    namespace.plugin("undo", "--yes")
+
+
+def put_back(namespace: Any) -> None:
+    namespace.change("cluster.ottla.dev", "demo", {"spec": {"pools": [POOL]}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "go_back"),
+    [
+        pytest.param({"image": "ottla/broker:none"}, ("ImagePull", "kubectl ottla undo"), undo, id="no-such-image"),
+        pytest.param(
+            {"pools": [{**POOL, "resources": {"requests": {"memory": "900Ti"}}}]},
+            ("Unschedulable", "Insufficient memory", "put back what was changed"),
+            put_back,
+            id="no-capacity",
+        ),
+    ],
+)
+def test_pod_that_cannot_start_stops_one_node_and_no_other(
+    tried: Tried,
+    book: Any,
+    watch_pods: Callable[..., Any],
+    spec: Document,
+    words: tuple[str, ...],
+    go_back: Callable[[Any], None],
 ) -> None:
     before = tried.namespace.lives()
     with watch_pods(tried.namespace) as watch:
-        tried.namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": "ottla/broker:none"}})
+        tried.namespace.change("cluster.ottla.dev", "demo", {"spec": spec})
         tried.namespace.eventually(
             lambda: tried.namespace.condition("cluster.ottla.dev", "demo")["reason"] == "RollHalted",
             "the roll is halted",
         )
         said = tried.namespace.condition("cluster.ottla.dev", "demo")
         (victim,) = set(watch.deleted)
-        tried.namespace.change("cluster.ottla.dev", "demo", {"spec": {"image": None}})
+        go_back(tried.namespace)
+        tried.namespace.wait_ready("cluster.ottla.dev/demo")
         tried.wait_whole()
 
     assert said["status"] == "False"
     assert victim in said["message"]
-    assert "ImagePull" in said["message"]
-    assert "kubectl ottla undo" in said["message"]
+    assert all(it in said["message"] for it in words), said["message"]
     assert set(watch.deleted) == {victim}
     assert watch.down_most == 1, watch.history
     after = tried.namespace.lives()

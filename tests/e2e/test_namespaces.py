@@ -91,8 +91,8 @@ def test_second_release_keeps_away_from_what_has_an_operator(full: Any, second_r
         return found
 
     def said() -> list[str]:
-        listed = json.loads(full.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
-        return [it["note"] for it in listed if (it["reason"], it["regarding"]["name"]) == ("OtherOperator", "demo")]
+        found: list[str] = full.events("Cluster", "demo", "OtherOperator")
+        return found
 
     full.eventually(lambda: operator().get("refused") == second_release, "the second one asks, and is refused")
     full.eventually(said, "the second one says that it keeps away")

@@ -4,7 +4,8 @@ And none where only the operator becomes another.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 Document = dict[str, Any]
 PARTITIONS = 6
 PODS = {"demo-main-0", "demo-main-1", "demo-main-2"}
+IMAGE = "ottla/broker:0.1.0"
+SAME_IMAGE = f"docker.io/{IMAGE}"
+"""By another name: what another release would change, as far as a roll is concerned."""
 
 
 class Rolled:
@@ -33,6 +37,11 @@ class Rolled:
     def wait_settled(self, *pods: str) -> None:
         self.namespace.wait_ready("cluster.ottla.dev/demo", *(f"pod/{name}" for name in pods))
 
+    def restarts(self) -> list[str]:
+        """Return what the Cluster's events say of restarts, the last one last."""
+        said: list[str] = self.namespace.events("Cluster", "demo", "RestartNode")
+        return said
+
     def revisions(self) -> set[str]:
         return {pod["metadata"]["annotations"]["ottla.dev/revision"] for pod in self.namespace.pods().values()}
 
@@ -53,14 +62,21 @@ def rolled(namespace: Any) -> Rolled:
     return Rolled(namespace)
 
 
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"config": {"num.partitions": "2"}}, "config num.partitions", id="config"),
+        pytest.param({"image": SAME_IMAGE}, f"image {IMAGE} -> {SAME_IMAGE}", id="image"),
+    ],
+)
 def test_roll_under_load_loses_nothing(
-    rolled: Rolled, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
+    rolled: Rolled, ledger: Callable[..., Any], watch_pods: Callable[..., Any], spec: Document, reason: str
 ) -> None:
     rolled.add_topic("rolling")
-    before, book = rolled.namespace.lives(), ledger(rolled.namespace, "rolling")
+    before, told, book = rolled.namespace.lives(), rolled.restarts(), ledger(rolled.namespace, "rolling")
     active = rolled.namespace.ask("quorum", "describe")["leaderId"]
     with watch_pods(rolled.namespace) as watch:
-        rolled.configure(num_partitions="2")
+        rolled.namespace.change("cluster.ottla.dev", "demo", {"spec": spec})
         rolled.wait_settled()
     book.check()
 
@@ -71,6 +87,7 @@ def test_roll_under_load_loses_nothing(
     assert all(after[name][0] != before[name][0] for name in PODS)
     assert {restarts for _, restarts in after.values()} == {0}, "no container ended by itself"
     assert rolled.leaders_away("rolling") == []
+    assert rolled.restarts()[len(told) :] == [f"restart node {name}: {reason}" for name in watch.deleted]
 
 
 def test_roll_goes_on_where_a_killed_operator_was(
@@ -78,17 +95,39 @@ def test_roll_goes_on_where_a_killed_operator_was(
 ) -> None:
     rolled.add_topic("orphaned")
     book = ledger(rolled.namespace, "orphaned")
-    with watch_pods(rolled.namespace) as watch:
-        rolled.configure(num_partitions="3")
+    with watch_pods(rolled.namespace) as watch, ThreadPoolExecutor() as threads:
+        roll = threads.submit(rolled.namespace.plugin, "roll")
         rolled.namespace.eventually(lambda: watch.deleted, "a first pod is restarted")
         operator.kill()
-        rolled.namespace.eventually(lambda: len(set(watch.deleted)) == len(PODS), "the others are restarted, too")
+        roll.result()
         rolled.wait_settled()
     book.check()
 
     assert sorted(watch.deleted) == sorted(PODS), "nobody was restarted twice"
     assert watch.down_most == 1, watch.history
     assert rolled.leaders_away("orphaned") == []
+
+
+def test_paused_roll_goes_on_when_it_is_resumed(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
+    with watch_pods(rolled.namespace) as watch:
+        rolled.namespace.plugin("roll", "--no-wait")
+        rolled.namespace.eventually(lambda: watch.deleted, "a first pod is restarted")
+        rolled.namespace.plugin("pause")
+        rolled.namespace.wait_for("condition=Paused", "cluster.ottla.dev/demo")
+        (first,) = watch.deleted
+        rolled.namespace.wait_for("create", f"pod/{first}")
+        rolled.namespace.wait_ready(f"pod/{first}")
+        # Brokers serve, and it takes longer than a next restart would take to begin.
+        rolled.namespace.plugin("topic", "create", "made-by-hand", "--partitions=2", "--replication-factor=3")
+        made = rolled.namespace.plugin("topic", "list", "-o", "name").split()
+        assert watch.deleted == [first]
+        rolled.namespace.plugin("resume")
+        rolled.namespace.eventually(lambda: len(watch.deleted) == len(PODS), "the others are restarted, too")
+        rolled.wait_settled()
+
+    assert "topic/made-by-hand" in made
+    assert sorted(watch.deleted) == sorted(PODS), "nobody was restarted twice"
+    assert rolled.namespace.condition("cluster.ottla.dev", "demo", "Paused")["status"] == "False"
 
 
 def test_change_that_is_taken_back_restarts_only_who_has_it(rolled: Rolled, watch_pods: Callable[..., Any]) -> None:
@@ -101,13 +140,6 @@ def test_change_that_is_taken_back_restarts_only_who_has_it(rolled: Rolled, watc
 
     assert len({name for _, name, _ in watch.history}) == 1, watch.history
     assert rolled.revisions() == before
-
-
-@pytest.fixture
-def own_release(operator: Any) -> Iterator[None]:
-    """Leave the operator as it was installed, however the test ends."""
-    yield
-    operator.install()
 
 
 @pytest.mark.usefixtures("own_release")

@@ -29,21 +29,18 @@ class Scaled:
         scaling = {"throttleBytesPerSecond": 20_000_000, **scaling}
         self.namespace.declare("Cluster", "demo", pools=pools, scaling=scaling)
 
-    def annotate(self, text: str) -> None:
-        self.namespace.kubectl("annotate", "cluster.ottla.dev/demo", f"ottla.dev/rebalance={text}", "--overwrite")
-
     def status(self) -> Document:
         found: Document = self.namespace.get("cluster.ottla.dev", "demo")
         ready = next(it for it in found["status"]["conditions"] if it["type"] == "Ready")
         is_current = ready["observedGeneration"] == found["metadata"]["generation"]
         return {**found["status"], "ready": is_current and (ready["status"], ready["reason"]) == ("True", "Ready")}
 
-    def until(self, is_so: Callable[[Document], bool], what: str, *, writes: bool = True) -> None:
+    def until(self, is_so: Callable[[Document], bool], what: str) -> None:
         """Wait until the status ``is_so``; write records meanwhile, as somebody's application does."""
 
         def is_there() -> bool:
             found = is_so(self.status())
-            if writes and not found:
+            if not found:
                 self.produce()
             return found
 
@@ -105,23 +102,34 @@ def test_brokers_that_leave_are_drained_and_gone(scaled: Scaled) -> None:
 
 
 def test_plan_is_read_before_it_runs(scaled: Scaled) -> None:
-    scaled.ask(1, 3)
+    scaled.namespace.plugin("scale", "more=3")
     scaled.until(lambda status: status["ready"] and status["nodes"] == 4, "four brokers")
     before = scaled.brokers()
 
-    scaled.annotate("plan")
-    scaled.until(lambda status: status.get("rebalance", {}).get("request") == "plan", "a plan", writes=False)
+    shown = scaled.namespace.plugin("rebalance")
 
-    plan = scaled.status()["rebalance"]
-    text = scaled.namespace.get("configmap", "demo-rebalance")["data"]
-    assert text["summary.txt"].startswith(plan["id"])
+    plan = scaled.status()["rebalance"]["id"]
+    assert shown.startswith(plan)
     assert scaled.brokers() == before
 
-    scaled.annotate(plan["id"])
+    scaled.namespace.plugin("rebalance", "--execute", plan, "--no-wait")
     scaled.until(lambda status: status["rebalance"]["phase"] == "Done" and status["ready"], "the moves")
 
     assert max(scaled.brokers().values()) - min(scaled.brokers().values()) <= 1
     scaled.assert_nothing_is_left_over()
+    scaled.assert_nothing_is_lost()
+
+
+def test_partition_is_moved_by_hand_and_stays_there(scaled: Scaled) -> None:
+    (before, *others) = [it["replicas"] for it in scaled.namespace.partitions("ledger")]
+    target = sorted(scaled.brokers().keys() - set(before))
+
+    scaled.namespace.plugin("reassign", f"ledger-0={','.join(map(str, target))}", "--wait", "--yes")
+    # What the operator does for a change of the spec finds it there.
+    scaled.ask(1, 3)
+    scaled.until(lambda status: status["ready"], "everybody is ready")
+
+    assert [it["replicas"] for it in scaled.namespace.partitions("ledger")] == [target, *others]
     scaled.assert_nothing_is_lost()
 
 
