@@ -11,6 +11,9 @@ Document = dict[str, Any]
 QUIET_S = 60
 NOT_OURS = {"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods.metrics.k8s.io"}
 
+NAMES = ("cluster.ottla.dev/demo", "topic.ottla.dev/deleted", "topic.ottla.dev/retained", "user.ottla.dev/alice")
+"""Of what `manifests` makes."""
+
 
 def manifests() -> list[Document]:
     listener = {"name": "scram", "port": 9094, "tls": True, "authentication": {"type": "scram-sha-512"}}
@@ -49,9 +52,7 @@ def versions(namespace: Any) -> dict[str, tuple[str, str]]:
 def full(namespace: Any) -> Any:
     """The module's namespace with one of everything, all of it ready."""
     namespace.apply(*manifests())
-    namespace.wait_ready(
-        *("cluster.ottla.dev/demo", "topic.ottla.dev/deleted", "topic.ottla.dev/retained", "user.ottla.dev/alice")
-    )
+    namespace.wait_ready(*NAMES)
     return namespace
 
 
@@ -162,3 +163,17 @@ def test_namespace_goes_with_all_that_is_in_it(full: Any) -> None:
 
 def has_finalizer(namespace: Any, name: str) -> bool:
     return bool(namespace.get(*name.split("/"))["metadata"].get("finalizers"))
+
+
+@pytest.mark.usefixtures("own_release")
+def test_operator_of_one_namespace_does_its_work_by_what_it_may_there(operator: Any, neighbour: Any) -> None:
+    operator.install(f"watchNamespaces={{{neighbour.name}}}")
+    neighbour.apply(*manifests())
+    neighbour.wait_ready(*NAMES)
+    neighbour.kubectl("delete", "topic.ottla.dev/deleted", "user.ottla.dev/alice", "--timeout=60s")
+
+    bindings = json.loads(neighbour.kubectl("get", "clusterrolebindings", "-o", "json"))["items"]
+    own = [it["roleRef"]["name"] for it in bindings if f"'{operator.system.name}'" in str(it.get("subjects"))]
+    rules = [rule for name in own for rule in neighbour.get("clusterrole", name)["rules"]]
+    assert [(rule["resources"], rule["verbs"]) for rule in rules] == [(["nodes"], ["get"])]
+    assert "forbidden" not in operator.logs().lower()
