@@ -32,6 +32,8 @@ COMMAND_TIMEOUT_S = 240
 ON_ONE_MACHINE = frozenset({"rancher.io/local-path", "k8s.io/minikube-hostpath", "kubernetes.io/no-provisioner"})
 """Provisioners of volumes that are folders or disks of one machine."""
 CLIENT_POD = "client"
+BINDING = "/bindings/kafka"
+"""Where pods mount the Secret of a User."""
 BOOTSTRAP = "demo-bootstrap:9092"
 """Where clients of the cluster `demo` begin that come in without TLS."""
 
@@ -198,7 +200,7 @@ class Namespace:
 
     def start_bound(self, name: str, user: str, script: str) -> None:
         """Start a pod that mounts the Secret of a User where applications look for one, and runs ``script`` once."""
-        self.start_pod(name, "sh", "-c", script, mount=("/bindings/kafka", {"secret": {"secretName": user}}))
+        self.start_pod(name, "sh", "-c", script, mount=(BINDING, {"secret": {"secretName": user}}))
 
     def finish(self, pod: str, phase: str = "Succeeded") -> str:
         """Wait until the pod has come to its end, well or as ``phase`` says, and return what it said."""
@@ -319,18 +321,25 @@ class PodWatch:
 
 
 class Ledger:
-    """A pod that sends numbers to a topic at a steady pace and reads them along; see tests/ledger."""
+    """A pod that sends numbers to a topic at a steady pace and reads them along; see tests/ledger.
 
-    def __init__(self, namespace: Namespace, topic: str) -> None:
+    With ``user`` it comes in by the Secret of that User, as it is when the pod starts.
+    """
+
+    def __init__(self, namespace: Namespace, topic: str, user: str | None = None) -> None:
         self.namespace = namespace
         self.topic = topic
         self.name = uuid.uuid4().hex[:8]
         self.pod = f"ledger-{self.name}"
+        self._user = user
 
     def start(self) -> None:
         script = (ROOT / "tests/ledger/ledger_client.py").read_text(encoding="utf-8")
-        arguments = (BOOTSTRAP, self.topic, self.name)
-        self.namespace.start_pod(self.pod, "python3", "-c", script, *arguments, image="ottla/spark:dev")
+        where, mount = BOOTSTRAP, None
+        if self._user is not None:
+            where, mount = f"{BINDING}/librdkafka.json", (BINDING, {"secret": {"secretName": self._user}})
+        command = ("python3", "-c", script, where, self.topic, self.name)
+        self.namespace.start_pod(self.pod, *command, image="ottla/spark:dev", mount=mount)
         self.namespace.wait_ready(f"pod/{self.pod}")
 
     def check(self) -> Document:
@@ -437,11 +446,11 @@ def travelling_volumes() -> None:
 
 
 @pytest.fixture
-def ledger() -> Callable[[Namespace, str], Ledger]:
-    """Start a ledger of a topic in a namespace; its `check` ends it."""
+def ledger() -> Callable[..., Ledger]:
+    """Start a ledger of a topic in a namespace, of a User if one is named; its `check` ends it."""
 
-    def start(namespace: Namespace, topic: str) -> Ledger:
-        started = Ledger(namespace, topic)
+    def start(namespace: Namespace, topic: str, user: str | None = None) -> Ledger:
+        started = Ledger(namespace, topic, user)
         started.start()
         return started
 

@@ -1,6 +1,7 @@
 """The doors of a cluster on Kubernetes: a Secret opens the one it names, and nobody notices new certificates."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ TOPIC: Document = {
 }
 ALL_OF_THE_LEDGER = [
     {"resource": {"type": "topic", "name": "ledger"}, "operations": ["Read", "Write", "Describe"]},
+    {"resource": {"type": "group", "name": "*"}, "operations": ["Read"]},
     {"resource": {"type": "cluster"}, "operations": ["IdempotentWrite"]},
 ]
 
@@ -51,10 +53,18 @@ class Doors:
         found: str = self.namespace.finish(pod)
         return found.split()
 
-    def ask_for_keys(self, revision: str) -> None:
-        rotation = {"revision": revision, "overlapSeconds": OVERLAP_S}
+    def ask_for_keys(self, revision: str, overlap_s: int = OVERLAP_S) -> None:
+        rotation = {"revision": revision, "overlapSeconds": overlap_s}
         tls = {"clusterCa": {"rotation": rotation}, "clientsCa": {"rotation": rotation}}
         self.namespace.apply(CLUSTER | {"spec": CLUSTER["spec"] | {"tls": tls}})
+
+    def wait_trusted(self, authorities: int) -> None:
+        """Wait until so many authorities are trusted by clients."""
+        self.namespace.eventually(
+            lambda: self.namespace.secret("alice")["ca.crt"].count("BEGIN") == authorities,
+            f"{authorities} authorities are trusted",
+            SETTLE_S,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +113,9 @@ def test_new_keys_of_both_authorities_disturb_nobody(doors: Doors) -> None:
     changing = '{.status.conditions[?(@.type=="Ready")].reason}=AuthorityChanging'
     doors.namespace.wait_for(f"jsonpath={changing}", "cluster.ottla.dev/demo")
     assert doors.namespace.condition("cluster.ottla.dev", "demo")["status"] == "True", "everybody is served meanwhile"
-    doors.namespace.eventually(
-        lambda: (
-            doors.namespace.secret("alice")["ca.crt"].count("BEGIN") == 1
-            and doors.namespace.secret("alice")["ca.crt"] != before["alice"]["ca.crt"]
-        ),
-        "the old trust is over",
-        SETTLE_S,
-    )
+    doors.wait_trusted(2)
+    doors.wait_trusted(1)
+    assert doors.namespace.secret("alice")["ca.crt"] != before["alice"]["ca.crt"]
     doors.namespace.wait_ready("cluster.ottla.dev/demo", "user.ottla.dev/carol")
     for pod in ("writes-on", "writes-on-too", "knocks"):
         doors.namespace.stop(pod)
@@ -121,6 +126,32 @@ def test_new_keys_of_both_authorities_disturb_nobody(doors: Doors) -> None:
         assert numbers
     assert doors.namespace.secret("carol")["user.crt"] != before["carol"]["user.crt"]
     assert doors.namespace.lives() == lives, "no pod was restarted for a certificate"
+
+
+def test_roll_while_keys_and_a_password_change_loses_nothing(
+    doors: Doors, ledger: Callable[..., Any], watch_pods: Callable[..., Any]
+) -> None:
+    before = doors.namespace.secret("alice")
+    doors.ask_for_keys("3", overlap_s=0)
+    doors.wait_trusted(2)
+    book = ledger(doors.namespace, "ledger", "alice")
+    with watch_pods(doors.namespace) as watch:
+        doors.namespace.change("cluster.ottla.dev", "demo", {"spec": {"config": {"num.partitions": "2"}}})
+        doors.namespace.eventually(lambda: watch.deleted, "a first pod is restarted")
+        assert doors.namespace.secret("alice")["ca.crt"].count("BEGIN") == 2, "the authorities change meanwhile"
+        rotation = {"revision": "2", "overlapSeconds": 600}
+        doors.namespace.change("user.ottla.dev", "alice", {"spec": {"authentication": {"rotation": rotation}}})
+        doors.wait_trusted(1)
+        doors.namespace.wait_ready("cluster.ottla.dev/demo", "user.ottla.dev/alice", "user.ottla.dev/carol")
+    book.check()
+
+    assert len(watch.deleted) == len(set(watch.deleted)) == 3
+    told = doors.namespace.events("Cluster", "demo", "RestartNode")
+    assert told == [f"restart node {name}: config num.partitions" for name in watch.deleted]
+    assert watch.down_most == 1, watch.history
+    after = doors.namespace.secret("alice")
+    assert all(after[entry] != before[entry] for entry in ("ca.crt", "password", "saslMechanism"))
+    assert "alice-was-here" in doors.read("reads-by-the-new-password", "alice")
 
 
 def test_no_key_is_in_what_the_operator_says(doors: Doors, operator: Any) -> None:

@@ -1,8 +1,8 @@
 """A client that keeps a ledger, run as a program in a pod: it sends numbers at a steady pace and reads them along.
 
-Arguments: bootstrap servers, a topic, and a name by which this ledger's records are told from those of others. When the
-file /tmp/stop appears it sends no more, reads the topic from its beginning to its end, and prints what became of the
-numbers as one line of JSON:
+Arguments: bootstrap servers, or the path of the settings that a User's Secret has for librdkafka; a topic; and a name
+by which this ledger's records are told from those of others. When the file /tmp/stop appears it sends no more, reads
+the topic from its beginning to its end, and prints what became of the numbers as one line of JSON:
 
 ============  =========================================================================================
 acknowledged  how many numbers brokers said that they have
@@ -72,9 +72,9 @@ class SkippedSequences(logging.Handler):
 
 
 class Ledger:
-    """The numbers of one topic."""
+    """The numbers of one topic; ``where`` is the first argument."""
 
-    def __init__(self, bootstrap: str, topic: str, name: str) -> None:
+    def __init__(self, where: str, topic: str, name: str) -> None:
         self.topic = topic
         self.name = name
         self.acknowledged: set[int] = set()
@@ -85,7 +85,8 @@ class Ledger:
         self.errors: set[str] = set()
         self.stall_s = 0.0
         self._last_s: float | None = None
-        self._common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": self._on_error}
+        access = json.loads(Path(where).read_text()) if where.startswith("/") else {"bootstrap.servers": where}
+        self._common: dict[str, Any] = {**access, "log_level": 0, "error_cb": self._on_error}
         self._done = threading.Event()
 
     def write(self) -> None:
