@@ -99,6 +99,38 @@ def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
     assert "adopted" not in api.stored[asked[3]]["status"], "its topic was made for it"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ApiError(404, "NotFound", "it has just gone"), id="waited-for"),
+        pytest.param(ApiError(422, "Invalid", "a webhook says no"), id="refused"),
+        pytest.param(KeyError("a bug of ours"), id="bug"),
+    ],
+)
+def test_topic_that_cannot_be_noted_before_it_is_made_is_not_made_and_all_others_are(
+    controller: Controller,
+    api: Any,
+    brokers: Any,
+    topic_manifest: Builder,
+    with_cluster: Document,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    asked = applied(api, topic_manifest, "Topic", 5)
+    apply_status = api.apply_status
+
+    async def refuse(document: Document, status: Document) -> None:
+        if document["metadata"]["name"] == "topic-3":
+            raise error
+        await apply_status(document, status)
+
+    monkeypatch.setattr(api, "apply_status", refuse)
+
+    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
+    assert {api.reasons(key)["Ready"][0] for key in asked if key != asked[3]} == {"True"}
+    assert "topic-3" not in brokers.topics
+
+
 def test_bug_about_one_object_is_alone_with_that(
     controller: Controller,
     api: Any,

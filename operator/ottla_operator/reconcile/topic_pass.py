@@ -21,6 +21,7 @@ from ottla_operator.reconcile.steps import AdoptTopic, CreateTopic, ReassignPart
 from ottla_operator.reconcile.topic import ObservedTopic, adoption, plan_topic, plan_topic_deletion, retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
 from ottla_operator.reconcile.view import ClusterView, PartitionView
+from ottla_operator.together import together
 
 _ROUNDS_MAX = 3
 
@@ -163,16 +164,14 @@ def _plan(
 
 async def _execute(turns: Sequence[_Turn], broker: BrokerAdmin, brokers_wanted: int, keep: Keep) -> None:
     """Do the steps of each turn; one that is stopped has its outcome then."""
-    for turn in turns:
-        for step in turn.steps:
-            if isinstance(step, AdoptTopic):
-                turn.facts["adopted"] = True
-                await keep(turn.topic, Pass(Waiting("Adopting", str(step)), turn.facts))
-                turn.done += (step,)
-            elif isinstance(step, CreateTopic):
-                # Whoever finds it next must not think that somebody else has made it.
-                turn.facts |= {"topicId": None, "adopted": None}
-                await keep(turn.topic, Pass(Accepted(), turn.facts))
+    kept = await together(_keep(turn, keep) for turn in turns)
+    for turn, error in zip(turns, kept, strict=True):
+        if isinstance(error, EXPECTED_ERRORS):
+            verdict = verdict_of(error, f"write the status of Topic {turn.topic.metadata.name}")
+            turn.outcome = Pass(verdict, {}, turn.done)
+        elif error is not None:
+            raise error
+    turns = [turn for turn in turns if turn.outcome is None]
     work = [tuple(step for step in turn.steps if not isinstance(step, AdoptTopic)) for turn in turns]
     executions = await execute_on_topics(work, broker)
     live: int | None = None
@@ -184,6 +183,19 @@ async def _execute(turns: Sequence[_Turn], broker: BrokerAdmin, brokers_wanted: 
             stopped = _unless_brokers_come(stopped, turn.topic, live, brokers_wanted)
         if stopped is not None:
             turn.outcome = Pass(stopped, turn.facts, turn.done)
+
+
+async def _keep(turn: _Turn, keep: Keep) -> None:
+    """Note what must be known of a turn's topic before its next steps; taking it over is no more than that."""
+    for step in turn.steps:
+        if isinstance(step, AdoptTopic):
+            turn.facts["adopted"] = True
+            await keep(turn.topic, Pass(Waiting("Adopting", str(step)), turn.facts))
+            turn.done += (step,)
+        elif isinstance(step, CreateTopic):
+            # Whoever finds it next must not think that somebody else has made it.
+            turn.facts |= {"topicId": None, "adopted": None}
+            await keep(turn.topic, Pass(Accepted(), turn.facts))
 
 
 _TOO_FEW_BROKERS = camel_case(ErrorCode.INVALID_REPLICATION_FACTOR.name)
