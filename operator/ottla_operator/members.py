@@ -135,27 +135,30 @@ class Members:
         An exception in the place of an outcome is about that one only; None there is another operator's.
         """
         outcomes: dict[int, Pass | Exception | None] = {}
-        waiting: defaultdict[ObjectKey, list[int]] = defaultdict(list)
-        prepared = await together(self._prepare(document) for document in documents)
-        members: dict[int, Member] = {}
-        for number, it in enumerate(prepared):
-            if isinstance(it, Pass | Exception):
-                outcomes[number] = it
-            else:
-                members[number] = it
-                waiting[it.cluster].append(number)
-        for cluster, numbers in waiting.items():
-            inside = [(documents[number], members[number]) for number in numbers]
-            found = await self._in_cluster(cluster, inside)
-            if found is None:
-                outcomes.update(dict.fromkeys(numbers))
-                continue
-            ends = await together(
-                self._finish(document, member, outcome)
-                for (document, member), outcome in zip(inside, found, strict=True)
-            )
+        inside: defaultdict[ObjectKey, list[int]] = defaultdict(list)
+        for number, document in enumerate(documents):
+            inside[referred_cluster(document)].append(number)
+        for key, numbers in inside.items():
+            ends = await self._passes_in(key, [documents[number] for number in numbers])
             outcomes.update(zip(numbers, ends, strict=True))
         return [outcomes[number] for number in range(len(documents))]
+
+    async def _passes_in(self, key: ObjectKey, documents: Sequence[Document]) -> Sequence[Pass | Exception | None]:
+        """Return what became of each of ``documents``, which refer to the cluster ``key``."""
+        cluster = await self._cluster(key)
+        if cluster is None:
+            return [None] * len(documents)
+        prepared = await together(self._prepare(document) for document in documents)
+        left = [
+            (document, it) for document, it in zip(documents, prepared, strict=True) if isinstance(it, Topic | User)
+        ]
+        found = await self._in_cluster(cluster, left)
+        ends = iter(
+            await together(
+                self._finish(document, member, outcome) for (document, member), outcome in zip(left, found, strict=True)
+            )
+        )
+        return [it if isinstance(it, Pass | Exception) else next(ends) for it in prepared]
 
     async def _prepare(self, document: Document) -> Member | Pass:
         """Do what needs no cluster; return the end of the pass where nothing else is to be done."""
@@ -193,25 +196,15 @@ class Members:
         await self._api.replace_finalizers(document, [*others, own] if present else others)
 
     async def _in_cluster(
-        self, key: ObjectKey, inside: Sequence[tuple[Document, Member]]
-    ) -> Sequence[Pass | Exception] | None:
-        """Return what a pass over each of the members ``inside`` the cluster ``key`` finds.
-
-        None where another operator looks after them.
-        """
-        address = str(key)
-        try:
-            cluster = await self._cluster(key)
-            if cluster is None:
-                return None
-            if not isinstance(cluster, Cluster):
-                return [Pass(cluster, {}, is_seen=False)] * len(inside)
-            let_in = [(document, member) for document, member in inside if _not_allowed(member, cluster) is None]
-            found = iter(await self._let_in(cluster, let_in) if let_in else ())
-            outcomes = [_not_allowed(member, cluster) for _, member in inside]
-            return [next(found) if it is None else Pass(it, {}, is_seen=False) for it in outcomes]
-        except EXPECTED_ERRORS as error:
-            return [Pass(verdict_of(error, f"look for {address}"), {}, is_seen=False)] * len(inside)
+        self, cluster: Cluster | Pass, inside: Sequence[tuple[Document, Member]]
+    ) -> Sequence[Pass | Exception]:
+        """Return what a pass over each of the members ``inside`` the cluster finds; where there is none, that."""
+        if isinstance(cluster, Pass):
+            return [cluster] * len(inside)
+        let_in = [(document, member) for document, member in inside if _not_allowed(member, cluster) is None]
+        found = iter(await self._let_in(cluster, let_in) if let_in else ())
+        outcomes = [_not_allowed(member, cluster) for _, member in inside]
+        return [next(found) if it is None else Pass(it, {}, is_seen=False) for it in outcomes]
 
     async def _let_in(self, cluster: Cluster, inside: Sequence[tuple[Document, Member]]) -> Sequence[Pass | Exception]:
         """Return what a pass over each of the members ``inside`` finds, by one connection to the brokers."""
@@ -229,17 +222,22 @@ class Members:
         except EXPECTED_ERRORS as error:
             return [Pass(verdict_of(error, f"reach the brokers at {address}"), {}, is_seen=False)] * len(inside)
 
-    async def _cluster(self, key: ObjectKey) -> Cluster | Waiting | Refused | None:
-        """Return the cluster, or why there is none for its members; None where it is another operator's."""
+    async def _cluster(self, key: ObjectKey) -> Cluster | Pass | None:
+        """Return the cluster, or the end of a pass where there is none; None where it is another operator's."""
         if self._namespaces and key.namespace not in self._namespaces:
-            return Refused(
+            refused = Refused(
                 NAMESPACE_NOT_WATCHED,
                 f"this operator looks after the namespaces {', '.join(self._namespaces)}, and {key} is elsewhere; add "
                 f"{key.namespace} to watchNamespaces of the operator, or refer to a Cluster in one of them",
             )
-        document = await self._api.get(*key)
+            return Pass(refused, {}, is_seen=False)
+        try:
+            document = await self._api.get(*key)
+        except EXPECTED_ERRORS as error:
+            return Pass(verdict_of(error, f"look for {key}"), {}, is_seen=False)
         if document is None or document["metadata"].get("deletionTimestamp"):
-            return Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
+            missing = Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
+            return Pass(missing, {}, is_seen=False)
         return None if self._is_others(document) else Cluster.parse(document)
 
     async def _topic_passes(

@@ -15,6 +15,7 @@ from ottla_operator.errors import ApiError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.main import PASS_S_MAX
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.topic import TOPIC_FINALIZER
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -197,6 +198,28 @@ class TestController:
             f"{FIRST} looks after Cluster kafka/demo, and so {SECOND} does not; give each operator "
             "namespaces of its own (watchNamespaces), or remove one of them"
         )
+
+    @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": NOW, "finalizers": [TOPIC_FINALIZER]}])
+    def test_finalizers_in_a_cluster_are_those_of_who_looks_after_it(
+        self,
+        operator: Callable[[str], Controller],
+        api: Any,
+        cluster_manifest: Builder,
+        topic_manifest: Builder,
+        metadata: Document,
+    ) -> None:
+        api.put(cluster_manifest())
+        api.put(topic_manifest(deletionPolicy="Delete"), **metadata)
+        first, second = operator(FIRST), operator(SECOND)
+        asyncio.run(first.reconcile(CLUSTER))
+        api.writes.clear()
+
+        assert asyncio.run(second.reconcile(TOPIC)) is True
+        assert api.writes == []
+        asyncio.run(first.reconcile(TOPIC))
+        assert [it for it in api.writes if it.startswith("finalizers")] == [
+            "finalizers []" if metadata else f"finalizers ['{TOPIC_FINALIZER}']"
+        ]
 
     def test_members_follow_a_cluster_that_is_taken_over(
         self,
