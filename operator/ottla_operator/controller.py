@@ -249,6 +249,7 @@ class Controller:
             kept = stored.get("status", {}).get(CLAIM_FIELD)
             document["status"] = {**document.get("status", {}), **({} if kept is None else {CLAIM_FIELD: kept})}
         if standing is not Standing.OURS:
+            self._metrics.clusters.forget(key)
             words = in_words(key, claim, standing, self._claims.name)
             verdict = Waiting if standing is Standing.ASKED else Refused
             return Pass(verdict(_OTHER_OPERATOR, words), {}, is_seen=False)

@@ -254,6 +254,21 @@ class TestController:
         asyncio.run(second.reconcile(TOPIC))
         assert brokers.topics["flights"].partitions == 6
 
+    def test_who_has_lost_a_cluster_tells_prometheus_nothing_of_it_any_more(
+        self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
+    ) -> None:
+        api.put(cluster_manifest())
+        first = operator(FIRST)
+
+        def told() -> int:
+            return sum(len(family.samples) for family in first._metrics.clusters.collect())
+
+        asyncio.run(first.reconcile(CLUSTER))
+        assert told() > 0
+        api.stored[CLUSTER]["status"]["operator"] = {"name": SECOND}
+        asyncio.run(first.reconcile(CLUSTER))
+        assert told() == 0
+
     def test_a_question_wakes_who_is_asked_and_an_answer_who_has_asked(
         self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
     ) -> None:
