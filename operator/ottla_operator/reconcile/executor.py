@@ -134,12 +134,16 @@ async def execute_on_cluster(
         results = await asyncio.gather(
             *(_on_cluster(step, host, broker, plans) for step in together), return_exceptions=True
         )
+        stopped: Waiting | Refused | None = None
         for step, result in zip(together, results, strict=True):
             if isinstance(result, EXPECTED_ERRORS):
-                return Execution(tuple(done), verdict_of(result, str(step)))
-            if result is not None:
+                stopped = stopped or verdict_of(result, str(step))
+            elif result is not None:
                 raise result
-            done.append(step)
+            else:
+                done.append(step)
+        if stopped is not None:
+            return Execution(tuple(done), stopped)
     return Execution(tuple(done))
 
 

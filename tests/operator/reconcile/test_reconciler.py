@@ -35,6 +35,8 @@ class FakeHost:
         self.states: dict[str, NodeState] = {}
         self.state_after_start = NodeState.READY
         self.fails: dict[str, Exception] = {}
+        self.refused = ""
+        """What is refused, by its entry of the diary."""
         self.old_revision: str | None = None
         """With which nodes run that have not been restarted."""
 
@@ -93,6 +95,8 @@ class FakeHost:
         self.diary.append(f"{call} {what}")
         if call in self.fails:
             raise self.fails[call]
+        if self.diary[-1] == self.refused:
+            raise HostError("NodeExited", "no such key")
 
 
 @pytest.fixture
@@ -290,6 +294,16 @@ def test_first_step_that_fails_ends_the_pass(cluster: Cluster, host: FakeHost, b
 
     assert result.verdict == Refused("FormatFailed", "could not publish configuration: no such key")
     assert host.diary == ["publish configuration"]
+
+
+def test_what_was_done_beside_a_step_that_fails_is_told(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    first, *_ = cluster.pools
+    host.refused = "start demo-main-0"
+
+    result = cluster_pass(replace(cluster, pools=(replace(first, nodes=3),)), host, brokers)
+
+    assert result.verdict == Refused("NodeExited", "could not start node demo-main-0: no such key")
+    assert [str(step) for step in result.done[1:]] == ["start node demo-main-1", "start node demo-main-2"]
 
 
 def test_host_that_cannot_be_asked_is_waited_for(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
