@@ -60,6 +60,4 @@ class Journal:
         """Return the status fields at the end of a pass that saw ``operation`` last; None removes a field."""
         waited = None if operation is None else replace(operation, takes_step=False)
         record = follow(self.record, waited, now=self.now())
-        if record is None:
-            return {} if self.record is None else {"operation": None}
-        return {"operation": record.as_document()}
+        return {"operation": None if record is None else record.as_document()}

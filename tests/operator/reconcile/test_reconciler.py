@@ -246,6 +246,7 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
         "features": {"metadata.version": 30},
         "scaling": {"brokers": [0]},
         "rebalance": None,
+        "operation": None,
     }
 
 
@@ -366,6 +367,15 @@ def test_status_keeps_what_could_not_be_observed(topic_manifest: Builder) -> Non
     new = status(document, Pass(Waiting("BrokerUnreachable", "nobody"), {}), now=NOW)
 
     assert (new["partitions"], new["topicId"]) == (6, "x")
+
+
+def test_record_of_an_operation_that_only_another_version_knows_does_not_stay(
+    cluster_manifest: Builder, cluster: Cluster, host: FakeHost, brokers: Any
+) -> None:
+    document = {**cluster_manifest(), "status": {"operation": {"id": "x-1", "kind": "Teleport", "message": "on it"}}}
+    found = replace(Cluster.parse(document), known_cluster_id=brokers.cluster_id)
+
+    assert "operation" not in status(document, cluster_pass(found, host, brokers), now=NOW)
 
 
 def test_status_names_the_generation_that_was_observed(topic_manifest: Builder) -> None:
