@@ -108,6 +108,16 @@ class Situation:
             if node_id in partition.replicas
         ]
 
+    def too_few_without(self, down: Set[NodeId]) -> str | None:
+        """Return, in words, which partition would have too few replicas in sync without ``down``; None when none."""
+        for topic in self.witness.image.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                left = [each for each in partition.isr if each not in down and self.serves(each)]
+                needed = self.needed(topic.name, len(partition.replicas))
+                if down & set(partition.isr) and len(left) < needed:
+                    return f"{topic.name}-{index} would have {left} in sync, and needs {needed}"
+        return None
+
     def needed(self, topic: str, replicas: int) -> int:
         """Return how many replicas of a partition must stay in sync: never all, for then none could ever stop."""
         return min(self.min_in_sync.get(topic, 1), replicas - 1)
@@ -160,8 +170,8 @@ class OneNodeAtATime(PlannerPromise):
         if others and not self._are_of_one_rack([step, *others]):
             raise self.fail(f"{step}, and {', '.join(map(str, others))} has not caught up again")
         self._down[step.node_id] = step
-        if others and situation.is_calm:
-            self._check_that_nobody_misses(self._down.keys())
+        if others and situation.is_calm and (broken := situation.too_few_without(self._down.keys())) is not None:
+            raise self.fail(f"{', '.join(map(str, self._down.values()))}: {broken}")
 
     def on_node(self, place: SimulatedNode) -> None:
         if place.node_id in self._down:
@@ -182,15 +192,6 @@ class OneNodeAtATime(PlannerPromise):
             and len(racks) == 1
             and None not in racks
         )
-
-    def _check_that_nobody_misses(self, down: Set[NodeId]) -> None:
-        for topic in self.situation.witness.image.topics.by_id.values():
-            for index, partition in topic.partitions.items():
-                left = [each for each in partition.isr if each not in down and self.situation.serves(each)]
-                needed = self.situation.needed(topic.name, len(partition.replicas))
-                if down & set(partition.isr) and len(left) < needed:
-                    steps = ", ".join(map(str, self._down.values()))
-                    raise self.fail(f"{steps}: {topic.name}-{index} would have {left} in sync, and needs {needed}")
 
     def _forget_whole(self) -> None:
         for node_id in [each for each in self._down if self._is_back(each)]:
@@ -275,12 +276,8 @@ class EnoughInSync(PlannerPromise):
         situation = self.situation
         if step.kind not in (Kind.RESTART, Kind.STOP) or not situation.is_calm or not situation.serves(step.node_id):
             return
-        for topic in situation.witness.image.topics.by_id.values():
-            for index, partition in topic.partitions.items():
-                left = [each for each in partition.isr if each != step.node_id and situation.serves(each)]
-                needed = situation.needed(topic.name, len(partition.replicas))
-                if step.node_id in partition.isr and len(left) < needed:
-                    raise self.fail(f"{step}: {topic.name}-{index} would have {left} in sync, and needs {needed}")
+        if (broken := situation.too_few_without({step.node_id})) is not None:
+            raise self.fail(f"{step}: {broken}")
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
         if not self.situation.is_calm or now.topics is before.topics:

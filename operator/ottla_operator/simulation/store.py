@@ -14,7 +14,7 @@ CALL_S = 0.002
 
 
 class Store:
-    """See the module; the calls of `controller.StatusStore`.
+    """See the module; the calls of `statuses.StatusStore`.
 
     ``on_status`` is called with each status that is new, ``on_claim`` with each Cluster that an operator has claimed or
     asks for, ``on_gone`` with each object that goes.
@@ -38,7 +38,7 @@ class Store:
 
     def put(self, document: Document) -> Document:
         """Create the object, or change its spec; return it as it is now."""
-        key = ObjectKey(document["kind"], "", document["metadata"]["name"])
+        key = _key(document)
         known = self._objects.get(key)
         if known is None:
             self._created += 1
@@ -97,7 +97,7 @@ class Store:
             said.append(f"{document['metadata']['name']}: {ready['status']} {ready['reason']}: {ready['message']}")
         return "; ".join(said)
 
-    # --- controller.StatusStore
+    # --- statuses.StatusStore
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None:
         await asyncio.sleep(CALL_S)
@@ -111,14 +111,14 @@ class Store:
     async def create(self, document: Document) -> Document:
         """Write what an object of the users' owns: a Secret, where there is none."""
         await asyncio.sleep(CALL_S)
-        if ObjectKey(document["kind"], "", document["metadata"]["name"]) in self._owned:
+        if _key(document) in self._owned:
             raise ApiError(409, "AlreadyExists", "it is there already")
         return self._write(document)
 
     async def apply(self, document: Document) -> Document:
         """Write what an object of the users' owns, if it is of the version that ``document`` says."""
         await asyncio.sleep(CALL_S)
-        known = self._owned.get(ObjectKey(document["kind"], "", document["metadata"]["name"]))
+        known = self._owned.get(_key(document))
         version = None if known is None else known["metadata"]["resourceVersion"]
         if document["metadata"].get("resourceVersion", version) != version:
             raise ApiError(409, "Conflict", f"it is of version {version}")
@@ -127,7 +127,7 @@ class Store:
     def _write(self, document: Document) -> Document:
         written = copy.deepcopy(document)
         self._version(written)
-        self._owned[ObjectKey(document["kind"], "", document["metadata"]["name"])] = written
+        self._owned[_key(document)] = written
         return copy.deepcopy(written)
 
     def _version(self, document: Document) -> None:
@@ -140,7 +140,7 @@ class Store:
 
     async def apply_status(self, document: Document, status: Document) -> None:
         await asyncio.sleep(CALL_S)
-        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        known = self._objects[_key(document)]
         # What was merged in is not this applier's, and stays.
         claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
         known["status"] = claim | copy.deepcopy(status)
@@ -150,7 +150,7 @@ class Store:
     async def patch_status(self, document: Document, patch: Document) -> Document:
         """Merge into the status, if the object is of the version that ``document`` says."""
         await asyncio.sleep(CALL_S)
-        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        known = self._objects[_key(document)]
         if known["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "it has changed")
         merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
@@ -160,7 +160,7 @@ class Store:
         return copy.deepcopy(known)
 
     async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
-        known = self._objects[ObjectKey(document["kind"], "", document["metadata"]["name"])]
+        known = self._objects[_key(document)]
         known["metadata"]["finalizers"] = list(finalizers)
         self._version(known)
         self._collect(known)
@@ -171,11 +171,15 @@ class Store:
     def _collect(self, known: Document) -> None:
         metadata = known["metadata"]
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
-            del self._objects[ObjectKey(known["kind"], "", metadata["name"])]
+            del self._objects[_key(known)]
             owned = [key for key, it in self._owned.items() if metadata["uid"] in _owners(it)]
             for key in owned:
                 del self._owned[key]
             self._on_gone(known)
+
+
+def _key(document: Document) -> ObjectKey:
+    return ObjectKey(document["kind"], "", document["metadata"]["name"])
 
 
 def _owners(document: Document) -> list[str]:

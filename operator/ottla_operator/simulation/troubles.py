@@ -52,13 +52,12 @@ class Troubles:
         for place in list(self._cluster.nodes.values()):
             self._cluster.thaw(place.node_id)
 
-    def crash(self, node_id: int | None = None) -> str | None:
-        """End a node's process, a random one's if none is named."""
+    def crash(self) -> str | None:
+        """End the process of some node."""
         running = [place.node_id for place in self._cluster.nodes.values() if place.process is not None]
-        if node_id is None:
-            node_id = running[self._random.randrange(len(running))] if running else None
-        if node_id not in running:
+        if not running:
             return None
+        node_id = running[self._random.randrange(len(running))]
         self._situation.disturb()
         self._situation.crashed.add(node_id)
         self._cluster.kill(node_id)
