@@ -47,6 +47,8 @@ CHANGE_LIMIT_MS = 600_000
 INHERITED_LIMIT_MS = 1_200_000
 """Of a change, where another operator has to take it over first."""
 CLIENTS_LIMIT_MS = 120_000
+PATIENCE_MS = 60_000
+"""So long users wait, amid troubles, for what they ask for on the way: those may keep it from ever coming so far."""
 IDLE_MS = 8_000
 """A new operator looks at everything at once, and finds what is to be done soon."""
 TROUBLES_MS = 25_000
@@ -392,18 +394,18 @@ class PlannerRun:
 
     def _go_through(self, stage: Stage) -> None:
         self.trace.note("simulator", "the users ask for something that will not stay")
-        begins = len(self.steps.taken)
+        begins, gives_up_ms = len(self.steps.taken), self.cluster.clock.monotonic_ms() + PATIENCE_MS
         self._ask(stage.asked)
         until = stage.until
-        self._until(
-            f"what is asked for on the way is as far as {until}",
-            lambda: (
-                self.store.cluster_says(until)
-                if isinstance(until, str)
-                else any(step.kind is until for step in self.steps.taken[begins:])
-            ),
-            CHANGE_LIMIT_MS,
-        )
+
+        def is_over() -> bool:
+            if self.order.troubles and self.cluster.clock.monotonic_ms() >= gives_up_ms:
+                return True
+            if isinstance(until, str):
+                return self.store.cluster_says(until)
+            return any(step.kind is until for step in self.steps.taken[begins:])
+
+        self._until(f"what is asked for on the way is as far as {until}", is_over, CHANGE_LIMIT_MS)
         self._pass(stage.hold_ms)
 
     def _end(self) -> None:
