@@ -67,10 +67,7 @@ class KubernetesHost:
         return addresses.bootstrap_servers(desired.cluster, addresses.NODES_PORT)
 
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        cluster = desired.cluster
-        is_plain = cluster.tls is None
-        begin = self.bootstrap_servers(desired, cluster.listeners[0]) if is_plain else self.nodes_servers(desired)
-        return await operator_access(cluster, begin, self._secret_store)
+        return await operator_access(self, desired, self._secret_store)
 
     def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
         outside = () if desired.outside is None else desired.outside.hosts(desired.cluster)

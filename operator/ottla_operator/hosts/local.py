@@ -96,10 +96,7 @@ class LocalHost:
         return desired.addresses(lambda place: place.nodes_port)
 
     async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        cluster = desired.cluster
-        is_plain = cluster.tls is None
-        begin = self.bootstrap_servers(desired, cluster.listeners[0]) if is_plain else self.nodes_servers(desired)
-        return await operator_access(cluster, begin, self._secret_store)
+        return await operator_access(self, desired, self._secret_store)
 
     def command_config(self, cluster: Cluster) -> Path:
         """Return the file with the operator's client properties, of a cluster with TLS."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.config.properties import parse_properties
 from ottla.errors import ConfigurationError
@@ -9,6 +10,10 @@ from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, operator_secret
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.model.nodes import DesiredCluster
+
+if TYPE_CHECKING:
+    from ottla_operator.hosts.host import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +26,21 @@ class OperatorAccess:
     """As a Java client's file has them; empty where nobody is asked."""
 
 
-async def operator_access(cluster: Cluster, bootstrap_servers: str, secret_store: SecretStore) -> OperatorAccess:
-    """Return the access of the operator of ``cluster`` at ``bootstrap_servers``.
+async def operator_access(host: "Host", desired: DesiredCluster, secret_store: SecretStore) -> OperatorAccess:
+    """Return the access of the operator to the brokers that ``host`` runs.
 
     Raises:
         BrokerUnreachableError: the operator has no certificate yet.
     """
+    cluster = desired.cluster
     if cluster.tls is None:
-        return OperatorAccess(bootstrap_servers=bootstrap_servers)
+        return OperatorAccess(bootstrap_servers=host.bootstrap_servers(desired, cluster.listeners[0]))
     properties = await operator_properties(cluster, secret_store)
     if properties is None:
         raise BrokerUnreachableError(
             f"Secret {operator_secret(cluster.name)} is missing or damaged: the operator has no certificate"
         )
-    return OperatorAccess(bootstrap_servers=bootstrap_servers, properties=properties)
+    return OperatorAccess(bootstrap_servers=host.nodes_servers(desired), properties=properties)
 
 
 async def operator_properties(cluster: Cluster, secret_store: SecretStore) -> Mapping[str, str] | None:
