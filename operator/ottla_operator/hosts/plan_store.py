@@ -18,7 +18,7 @@ class PlanStore(Protocol):
         """Return the moves as `moves_json` wrote them, or as somebody has changed them; None when there is no plan."""
 
     async def write(self, cluster: Cluster, plan: RebalancePlan) -> None:
-        """Put ``plan`` in the place of the last one; it goes when ``cluster`` does."""
+        """Put ``plan`` in the place of the last one; on Kubernetes it goes when ``cluster`` does."""
 
 
 def plan_name(cluster: str) -> str:

@@ -197,7 +197,7 @@ class Session:
                 access,
                 draw=secrets.randbelow,
                 now=_now(),
-                cluster=None if self._elsewhere is not None else self._cluster(),
+                cluster=self._known_cluster(),
                 cluster_secrets=self._secrets,
                 claimed_by=claimed_by,
                 dry_run=dry_run,
@@ -288,14 +288,18 @@ class Session:
         return [_here(User.parse(it)) for it in self._directory.objects("User")]
 
     def _broker_ids(self) -> tuple[int, ...]:
-        """Return the brokers that the cluster here asks for; none where Topics go to another one."""
-        cluster = None if self._elsewhere is not None else self._cluster()
+        """Return the brokers that the cluster asks for; none where its manifest is elsewhere."""
+        cluster = self._known_cluster()
         return () if cluster is None else cluster.broker_ids
 
     def _super_users(self) -> frozenset[str]:
-        """Return those of the cluster here; nobody where Users go to another one, whose manifest is elsewhere."""
-        cluster = None if self._elsewhere is not None else self._cluster()
+        """Return those of the cluster; nobody where its manifest is elsewhere."""
+        cluster = self._known_cluster()
         return frozenset() if cluster is None else cluster.super_users
+
+    def _known_cluster(self) -> Cluster | None:
+        """Return the cluster that Topics and Users go to; None where its manifest is elsewhere, or there is none."""
+        return None if self._elsewhere is not None else self._cluster()
 
     def _cluster(self) -> Cluster | None:
         """Return the cluster here; None where there is none."""
