@@ -37,7 +37,9 @@ DEFAULT_PORT = 9092
 
 _HOST = "localhost"
 _CERTIFICATE_NAMES = (_HOST, "127.0.0.1", "::1")
+_PORT_MAX = 65_535
 _PORTS_PER_NODE = 10
+_NODE_IDS_MAX = (_PORT_MAX - 1) // _PORTS_PER_NODE
 _ALIVE_TIMEOUT_S = 30.0
 _PROBE_TIMEOUT_S = 2.0
 _STOP_GRACE_S = 30.0
@@ -108,10 +110,11 @@ class LocalHost:
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         prefix = f"{desired.cluster.name}-"
         names = [name for name in self._directory.node_names() if name.startswith(prefix) and self._is_known(name)]
-        seen = {name: await self._observe_node(name) for name in names}
+        # Together: one that hangs takes its time to be seen.
+        seen = await asyncio.gather(*map(self._observe_node, names))
         return ObservedCluster(
             outdated=tuple(_published_name(node) for node in desired.nodes if not self._is_published(node)),
-            nodes=await with_certificates(seen, desired, self._secret_store),
+            nodes=await with_certificates(dict(zip(names, seen, strict=True)), desired, self._secret_store),
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -269,9 +272,15 @@ def _published_name(node: DesiredNode) -> str:
 
 def _base_port(cluster: Cluster) -> int:
     text = cluster.annotations.get(PORT_ANNOTATION, str(DEFAULT_PORT))
-    last = max(pool.first_node_id + pool.nodes for pool in cluster.pools) * _PORTS_PER_NODE
-    if not text.isdecimal() or not 1 <= int(text) <= 65_535 - last:
-        raise HostError("InvalidPort", f"annotation {PORT_ANNOTATION} is {text!r}; it must be 1 to {65_535 - last}")
+    ids = max(pool.first_node_id + pool.nodes for pool in cluster.pools)
+    if ids > _NODE_IDS_MAX:
+        words = (
+            f"the node ids go up to {ids - 1}; on a laptop they may go up to {_NODE_IDS_MAX - 1}, as each takes ports"
+        )
+        raise HostError("InvalidPort", f"{words}; delete this Cluster and make one with lower firstNodeIds")
+    highest = _PORT_MAX - ids * _PORTS_PER_NODE
+    if not text.isdecimal() or not 1 <= int(text) <= highest:
+        raise HostError("InvalidPort", f"annotation {PORT_ANNOTATION} is {text!r}; it must be 1 to {highest}")
     return int(text)
 
 

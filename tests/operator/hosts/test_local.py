@@ -368,6 +368,15 @@ def test_port_annotation_that_is_no_port_is_refused(
     assert result.verdict.reason == "InvalidPort"
 
 
+def test_node_ids_that_leave_no_port_are_what_has_to_change(host: LocalHost, cluster_manifest: Builder) -> None:
+    high = Cluster.parse(cluster_manifest(firstNodeId=9_999))
+
+    with pytest.raises(HostError, match="the node ids go up to 9999; on a laptop they may go up to 6552") as refusal:
+        asyncio.run(host.desired(high))
+
+    assert refusal.value.reason == "InvalidPort"
+
+
 def test_last_port_annotation_that_fits(host: LocalHost, cluster_manifest: Builder) -> None:
     manifest = cluster_manifest()
     manifest["metadata"]["annotations"] = {PORT_ANNOTATION: "65525"}
