@@ -170,8 +170,12 @@ class Elsewhere(ABC):
     """As the object of a click context: brokers of its commands are not the local ones."""
 
     @abstractmethod
-    def find(self) -> "KnownCluster":
+    def bootstrap_servers(self) -> str:
         """Return where they are; raises `OttlaError` where they cannot be found."""
+
+    @abstractmethod
+    def client_properties(self) -> Path | None:
+        """Return what one comes in with; None where everybody may. Raises `OttlaError` where it cannot be had."""
 
 
 def default_bootstrap() -> str:
@@ -183,11 +187,11 @@ def default_bootstrap() -> str:
     """
     context = click.get_current_context(silent=True)
     if context is not None and isinstance(context.obj, Elsewhere):
-        found = context.obj.find()
+        found = context.obj.bootstrap_servers()
         # A variable of this machine speaks of the local cluster; only the command line speaks of this one.
         if context.get_parameter_source("command_config") is not click.core.ParameterSource.COMMANDLINE:
-            context.meta[COMMAND_CONFIG] = found.administrator
-        return found.bootstrap_servers
+            context.meta[COMMAND_CONFIG] = context.obj.client_properties()
+        return found
     security = command_security()
     if security is not None and security.bootstrap_servers is not None:
         return security.bootstrap_servers
@@ -202,15 +206,15 @@ def default_bootstrap() -> str:
     return local.bootstrap_servers
 
 
-class KnownCluster(NamedTuple):
-    """Where a cluster is, and how its administrator comes in."""
+class _LocalCluster(NamedTuple):
+    """What `ottla up` wrote down."""
 
     bootstrap_servers: str
     administrator: Path | None
     """The properties of who may do everything; None where everybody may come in."""
 
 
-def _local_cluster(state_dir: Path) -> KnownCluster | None:
+def _local_cluster(state_dir: Path) -> _LocalCluster | None:
     """Return the cluster of ``state_dir``; None where there is none, or it was stopped.
 
     A stopped cluster must not hide a node that `ottla dev` runs.
@@ -228,7 +232,7 @@ def _local_cluster(state_dir: Path) -> KnownCluster | None:
     if not (isinstance(servers, str) and servers):
         return None
     administrator = state_dir / "secrets" / f"{name}-operator" / "client.properties"
-    return KnownCluster(servers, administrator if administrator.is_file() else None)
+    return _LocalCluster(servers, administrator if administrator.is_file() else None)
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:

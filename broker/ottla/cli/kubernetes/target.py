@@ -9,7 +9,7 @@ from pathlib import Path
 from ottla.cli.exit_codes import NotFoundError
 from ottla.cli.kubernetes.forwarding import Forwards
 from ottla.cli.kubernetes.kubectl import CLUSTERS, Document, Kubectl
-from ottla.cli.options import Elsewhere, KnownCluster
+from ottla.cli.options import Elsewhere
 from ottla.client.connection import ROUTE
 from ottla.errors import OttlaError
 
@@ -61,25 +61,36 @@ class Target(Elsewhere):
         """Return the Cluster as it is now."""
         return self.kubectl.get(CLUSTERS, self.name)
 
-    def find(self) -> KnownCluster:
-        """Return where brokers are, and with what one comes in: as ``--user``, else as the administrator."""
-        namespace = self.document["metadata"]["namespace"]
+    def bootstrap_servers(self) -> str:
+        """Return where brokers are for ``--user``, else for the administrator."""
         if self._user is not None:
-            return self._as_user(self._user)
-        if "tls" in self.document["spec"]:
-            file = self._file(self.kubectl.secret(f"{self.name}-operator"), f"Secret {self.name}-operator")
-            return KnownCluster(f"{self.name}-bootstrap.{namespace}.svc:{_NODES_PORT}", file)
-        servers = self.document.get("status", {}).get("bootstrapServers")
+            told = self._user_entries.get("bootstrap-servers", b"").decode()
+            if not told:
+                raise OttlaError(f"Secret {self._user} is not that of a User: it has no entry bootstrap-servers")
+            return told
+        if self._has_tls:
+            return f"{self.name}-bootstrap.{self.document['metadata']['namespace']}.svc:{_NODES_PORT}"
+        servers: str | None = self.document.get("status", {}).get("bootstrapServers")
         if not servers:
             raise OttlaError(f"Cluster {self.name} has no address yet; kubectl ottla status says what it waits for")
-        return KnownCluster(servers, None)
+        return servers
 
-    def _as_user(self, user: str) -> KnownCluster:
-        entries = self.kubectl.secret(user)
-        servers = entries.get("bootstrap-servers", b"").decode()
-        if not servers:
-            raise OttlaError(f"Secret {user} is not that of a User: it has no entry bootstrap-servers")
-        return KnownCluster(servers, self._file(entries, f"Secret {user}"))
+    def client_properties(self) -> Path | None:
+        """Return what ``--user``, else the administrator, comes in with."""
+        if self._user is not None:
+            return self._file(self._user_entries, f"Secret {self._user}")
+        if self._has_tls:
+            return self._file(self.kubectl.secret(f"{self.name}-operator"), f"Secret {self.name}-operator")
+        return None
+
+    @property
+    def _has_tls(self) -> bool:
+        return "tls" in self.document["spec"]
+
+    @cached_property
+    def _user_entries(self) -> Mapping[str, bytes]:
+        assert self._user is not None
+        return self.kubectl.secret(self._user)
 
     def _file(self, entries: Mapping[str, bytes], what: str) -> Path:
         """Return a file with the client's properties, which only its owner may read, until `close`."""

@@ -1,6 +1,7 @@
 """Brokers that advertise names of pods, reached through kubectl."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,18 @@ def test_locked_cluster_is_entered_as_the_operator(kubectl_ottla: Any, forwarded
     forwarded.secret("demo-operator", client_properties="security.protocol=NONSENSE\n")
     code, _, said = kubectl_ottla("topic", "list")
     assert (code, "NONSENSE" in said) == (ExitCode.ERROR, True), "its properties are what is used"
+
+
+def test_who_comes_in_with_a_file_need_not_be_let_at_the_operators_secret(
+    kubectl_ottla: Any, forwarded: Any, tmp_path: Path
+) -> None:
+    document = forwarded.object("clusters.ottla.dev", "demo")
+    document["spec"]["tls"] = {}
+    forwarded.put("clusters.ottla.dev", document)
+    file = tmp_path / "mine.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    code, _, said = kubectl_ottla("topic", "list", "--command-config", str(file))
+    assert code == 0, said
 
 
 def test_help_asks_nobody(kubectl_ottla: Any, server: Any) -> None:
