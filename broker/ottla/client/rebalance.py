@@ -12,13 +12,15 @@ makes (replicas that share a rack, sum of squared counts, sum of squared bytes) 
 where no further step is left, so the result of a plan is planned to stay as it is.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from ottla.client.assignment import Racks
 from ottla.types import NodeId, TopicPartition
 
+_Leadership: TypeAlias = tuple[bool, TopicPartition]
 _TOLERATED_SHARE = 10
 """One so-many-th of a broker's bytes on average: differences below it are not worth a copy."""
 
@@ -148,20 +150,20 @@ class _Balance:
 
     def even_leaders(self) -> None:
         """Change the order of replicas until no broker leads two more than another that could take one over."""
-        led: dict[NodeId, set[TopicPartition]] = {node: set() for node in self._held}
+        led: dict[NodeId, list[_Leadership]] = {node: [] for node in self._held}
         for partition, nodes in self.replicas.items():
             if nodes[0] in led:
-                led[nodes[0]].add(partition)
+                insort(led[nodes[0]], self._leadership(partition))
         while (path := self._leader_path(led)) is not None:
             for partition, giver, taker in path:
+                led[giver].remove(self._leadership(partition))
                 nodes = self.replicas[partition]
                 position = nodes.index(taker)
                 nodes[0], nodes[position] = taker, giver
-                led[giver].remove(partition)
-                led[taker].add(partition)
+                insort(led[taker], self._leadership(partition))
 
     def _leader_path(
-        self, led: Mapping[NodeId, set[TopicPartition]]
+        self, led: Mapping[NodeId, Sequence[_Leadership]]
     ) -> list[tuple[TopicPartition, NodeId, NodeId]] | None:
         """Return leaderships to hand on, from a broker with many over others to one with at least two fewer."""
         for giver in sorted(led, key=lambda node: (-len(led[node]), node)):
@@ -169,15 +171,18 @@ class _Balance:
             queue = deque([giver])
             while queue:
                 node = queue.popleft()
-                if len(led[node]) <= len(led[giver]) - 2:
-                    return _way_back(node, giver, reached)
-                # Whose replicas move anyway is handed on first: it is no move more.
-                for partition in sorted(led[node], key=lambda it: (self._is_as_before(it), it)):
+                for _, partition in led[node]:
                     for taker in self.replicas[partition][1:]:
                         if taker in led and taker != giver and taker not in reached:
                             reached[taker] = partition, node
+                            if len(led[taker]) <= len(led[giver]) - 2:
+                                return _way_back(taker, giver, reached)
                             queue.append(taker)
         return None
+
+    def _leadership(self, partition: TopicPartition) -> _Leadership:
+        """Return what leaderships are handed on by, the least first: of a partition that moves anyway it is no more."""
+        return self.replicas[partition] == list(self._before[partition]), partition
 
     # --- inside
 
@@ -197,8 +202,11 @@ class _Balance:
         nodes = self.replicas[partition]
         if taker in nodes:
             return False
-        others = {self._racks.get(node) for node in nodes if node != giver}
-        return self._racks[taker] not in others or self._racks[giver] in others
+        rack, next_rack = self._racks[giver], self._racks[taker]
+        if rack == next_rack:
+            return True
+        others = [self._racks.get(node) for node in nodes if node != giver]
+        return next_rack not in others or rack in others
 
     def _move(self, partition: TopicPartition, giver: NodeId, taker: NodeId) -> None:
         nodes = self.replicas[partition]
@@ -210,9 +218,6 @@ class _Balance:
 
     def _size(self, partition: TopicPartition) -> int:
         return self._sizes.get(partition, 0)
-
-    def _is_as_before(self, partition: TopicPartition) -> bool:
-        return self.replicas[partition] == list(self._before[partition])
 
 
 def _way_back(
