@@ -21,6 +21,9 @@ from ottla.client.assignment import Racks
 from ottla.types import NodeId, TopicPartition
 
 _Leadership: TypeAlias = tuple[bool, TopicPartition]
+"""Whether its replicas are as before, and the partition."""
+_Replica: TypeAlias = tuple[int, bool, TopicPartition]
+"""Its bytes, whether it is the one that is preferred to lead, and the partition."""
 _TOLERATED_SHARE = 10
 """One so-many-th of a broker's bytes on average: differences below it are not worth a copy."""
 
@@ -62,13 +65,16 @@ class _Balance:
         self._before = assignments
         self._racks = racks
         self._sizes = sizes_bytes
-        self._held: dict[NodeId, set[TopicPartition]] = {node: set() for node in sorted(racks)}
+        self._held: dict[NodeId, list[_Replica]] = {node: [] for node in sorted(racks)}
+        """Sorted; who is preferred to lead is as it was until leaders are evened out."""
         self._bytes = dict.fromkeys(self._held, 0)
         for partition, nodes in self.replicas.items():
             for node in nodes:
                 if node in self._held:
-                    self._held[node].add(partition)
+                    self._held[node].append(self._replica(partition, node))
                     self._bytes[node] += self._size(partition)
+        for held in self._held.values():
+            held.sort()
 
     # --- racks
 
@@ -100,12 +106,28 @@ class _Balance:
 
     def _count_move(self) -> tuple[TopicPartition, NodeId, NodeId] | None:
         for giver, taker in self._pairs({node: len(held) for node, held in self._held.items()}, 2):
-            movable = [it for it in self._held[giver] if self._may_go(it, giver, taker)]
-            if movable:
-                gap = self._bytes[giver] - self._bytes[taker]
-                best = min(movable, key=lambda it: (abs(gap - 2 * self._size(it)), self.replicas[it][0] == giver, it))
+            best = self._best_replica(giver, taker)
+            if best is not None:
                 return best, giver, taker
         return None
+
+    def _best_replica(self, giver: NodeId, taker: NodeId) -> TopicPartition | None:
+        """Return what may go whose size is closest to half of what they differ by, who follows before who leads."""
+        held, gap = self._held[giver], self._bytes[giver] - self._bytes[taker]
+
+        def first(start: int, stop: int) -> _Replica | None:
+            return next((held[it] for it in range(start, stop) if self._may_go(held[it][2], giver, taker)), None)
+
+        middle = bisect_left(held, (-(-gap // 2),))
+        larger = first(middle, len(held))
+        smaller, stop = None, middle
+        while smaller is None and stop > 0:
+            # Among those of one size the first, as of the larger ones.
+            start = bisect_left(held, (held[stop - 1][0],))
+            smaller, stop = first(start, stop), start
+        found = [each for each in (smaller, larger) if each is not None]
+        best = min(found, key=lambda each: (abs(gap - 2 * each[0]), *each[1:]), default=None)
+        return None if best is None else best[2]
 
     # --- bytes
 
@@ -136,8 +158,8 @@ class _Balance:
         self, giver: NodeId, taker: NodeId, gap: int
     ) -> Iterator[tuple[int, TopicPartition, TopicPartition | None]]:
         """Yield (bytes that change place, what is given, what is taken for it), all that may be the best."""
-        given = sorted((self._size(it), it) for it in self._held[giver] if self._may_go(it, giver, taker))
-        taken = sorted((self._size(it), it) for it in self._held[taker] if self._may_go(it, taker, giver))
+        given = sorted((size, it) for size, _, it in self._held[giver] if self._may_go(it, giver, taker))
+        taken = sorted((size, it) for size, _, it in self._held[taker] if self._may_go(it, taker, giver))
         has_more = len(self._held[giver]) > len(self._held[taker])
         for size, partition in given:
             if has_more:
@@ -210,11 +232,14 @@ class _Balance:
 
     def _move(self, partition: TopicPartition, giver: NodeId, taker: NodeId) -> None:
         nodes = self.replicas[partition]
+        self._held[giver].pop(bisect_left(self._held[giver], self._replica(partition, giver)))
         nodes[nodes.index(giver)] = taker
-        self._held[giver].remove(partition)
-        self._held[taker].add(partition)
+        insort(self._held[taker], self._replica(partition, taker))
         self._bytes[giver] -= self._size(partition)
         self._bytes[taker] += self._size(partition)
+
+    def _replica(self, partition: TopicPartition, node: NodeId) -> _Replica:
+        return self._size(partition), self.replicas[partition][0] == node, partition
 
     def _size(self, partition: TopicPartition) -> int:
         return self._sizes.get(partition, 0)
