@@ -37,11 +37,11 @@ OPERATOR_EVERYTHING = (
 )
 CLUSTER_EVERYTHING = (
     "keep=true",
-    "cluster.tls.clusterCa.rotation.revision=1",
-    "cluster.authorization.superUsers={root}",
+    "cluster.tls.clusterCa.rotation.revision=first",
+    "cluster.authorization.superUsers={User:root}",
     "cluster.paused=false",
     "cluster.deletionPolicy=Delete",
-    "cluster.networkPolicy.x=y",
+    "cluster.networkPolicy.httpFrom[0].podSelector.matchLabels.app=prometheus",
     "cluster.version=0.1.0",
     "topics.flights.partitions=6",
     "users.alice.authentication.type=scram-sha-512",

@@ -1,7 +1,8 @@
 """The CRDs of ``crds/`` as the one source of what a manifest may say, also where there is no API server.
 
 `admit` does what the API server does with an object of ours: refuse fields that the schema does not name, check types
-and bounds, fill in defaults, and evaluate the CEL rules, those about changes too.
+and bounds, and evaluate the CEL rules, those about changes too. What is absent stays absent: the schema has no
+defaults, because one inside a list is a difference between manifest and object that GitOps tools never settle.
 The CRD files are found beside a source checkout or inside an installed wheel.
 """
 
@@ -54,7 +55,7 @@ def structural_schema(kind: str) -> Schema:
 
 
 def admit(document: Document, stored: Document | None = None) -> Document:
-    """Return ``document`` with its defaults filled in, if the API server would take it.
+    """Return a copy of ``document``, with the status of what is stored, if the API server would take it.
 
     Args:
         document: a manifest; left as it is.
@@ -70,7 +71,6 @@ def admit(document: Document, stored: Document | None = None) -> Document:
     if violations:
         raise ManifestError(subject, tuple(violations))
     admitted = copy.deepcopy(document)
-    _fill_defaults(admitted, schema)
     if stored is not None and "status" in stored:
         admitted["status"] = copy.deepcopy(stored["status"])
     violations = [*_duplicates(admitted, schema), *rules.violations(admitted, stored, schema)]
@@ -161,19 +161,6 @@ def _closed(schema: Schema) -> Schema:
     if schema.get("nullable"):
         closed["type"] = [schema["type"], "null"]
     return closed
-
-
-def _fill_defaults(value: Json, schema: Schema) -> None:
-    """Set, in place, each absent field that has a default, inside objects that are there."""
-    if isinstance(value, dict):
-        for name, child in schema.get("properties", {}).items():
-            if name not in value and "default" in child:
-                value[name] = copy.deepcopy(child["default"])
-            if name in value:
-                _fill_defaults(value[name], child)
-    elif isinstance(value, list) and "items" in schema:
-        for element in value:
-            _fill_defaults(element, schema["items"])
 
 
 def _duplicates(value: Json, schema: Schema, *path: str | int) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ import yaml
 
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
+from ottla_operator.model.manifest import Cluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -17,13 +18,13 @@ Builder = Callable[..., Document]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def test_admission_fills_in_defaults_and_leaves_the_manifest_alone(topic_manifest: Builder) -> None:
+def test_admission_leaves_the_manifest_alone(topic_manifest: Builder) -> None:
     manifest = topic_manifest()
     before = copy.deepcopy(manifest)
 
-    admitted = schema.admit(manifest)
+    admitted = schema.admit(manifest, {**manifest, "status": {"partitions": 6}})
 
-    assert admitted["spec"]["deletionPolicy"] == "Retain"
+    assert admitted == {**before, "status": {"partitions": 6}}
     assert manifest == before
 
 
@@ -235,16 +236,20 @@ def pools(*described: Document) -> Document:
     ],
 )
 def test_pools_with_roles_are_admitted(described: list[Document]) -> None:
-    admitted = schema.admit(pools(*described))["spec"]["pools"]
+    admitted = schema.admit(pools(*described))
+    roles = [list(pool.roles) for pool in Cluster.parse(admitted).pools]
 
-    assert [pool.get("roles") for pool in admitted] == [it.get("roles", ["broker", "controller"]) for it in described]
-    assert schema.admit(pools(*described), schema.admit(pools(*described)))["spec"]["pools"] == admitted
+    assert roles == [it.get("roles", ["broker", "controller"]) for it in described]
+    assert schema.admit(pools(*described), admitted) == admitted
 
 
 @pytest.mark.parametrize(
     ("described", "said"),
     [
         pytest.param([{"name": "a", "nodes": 1}, {"name": "b", "nodes": 2}], "ids in common", id="same-first-id"),
+        pytest.param(
+            [{"name": "a", "nodes": 1, "firstNodeId": 0}, {"name": "b", "nodes": 2}], "ids in common", id="written-zero"
+        ),
         pytest.param(
             [{"name": "a", "nodes": 3}, {"name": "b", "nodes": 2, "firstNodeId": 2}], "ids in common", id="overlap"
         ),
@@ -273,6 +278,37 @@ def test_pool_keeps_what_its_nodes_are(change: Document, said: str) -> None:
 
     with pytest.raises(ManifestError, match=said):
         schema.admit(pools({**quorum, "nodes": int("roles" in change)}, {**workers, **change}), stored)
+
+
+BOTH = ["controller", "broker"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refusal"),
+    [
+        pytest.param({}, {"roles": BOTH}, None, id="both-roles-written-down"),
+        pytest.param({"roles": BOTH}, {}, None, id="both-roles-left-out"),
+        pytest.param({"roles": BOTH}, {"roles": BOTH[::-1]}, None, id="in-another-order"),
+        pytest.param({}, {"roles": ["controller"]}, "roles cannot be changed", id="a-role-less"),
+        pytest.param({"roles": ["controller"]}, {}, "roles cannot be changed", id="a-role-more-by-leaving-out"),
+        pytest.param({"roles": ["controller"]}, {"roles": BOTH}, "roles cannot be changed", id="a-role-more"),
+        pytest.param({}, {"firstNodeId": 0}, None, id="zero-written-down"),
+        pytest.param({"firstNodeId": 0}, {}, None, id="zero-left-out"),
+        pytest.param({}, {"firstNodeId": 9}, "node ids cannot be changed", id="other-ids"),
+        pytest.param({"firstNodeId": 9}, {}, "node ids cannot be changed", id="other-ids-by-leaving-out"),
+        pytest.param({"firstNodeId": 9}, {"firstNodeId": 0}, "node ids cannot be changed", id="other-ids-by-zero"),
+    ],
+)
+def test_what_a_pool_leaves_out_counts_as_written(before: Document, after: Document, refusal: str | None) -> None:
+    others = {"name": "others", "nodes": 1, "roles": ["broker"], "firstNodeId": 100}
+    stored = schema.admit(pools({"name": "main", "nodes": 1, **before}, others))
+    manifest = pools({"name": "main", "nodes": 1, **after}, others)
+
+    if refusal is None:
+        assert schema.admit(manifest, stored)["spec"] == manifest["spec"]
+    else:
+        with pytest.raises(ManifestError, match=refusal):
+            schema.admit(manifest, stored)
 
 
 def test_pool_cannot_be_removed_while_others_stay() -> None:

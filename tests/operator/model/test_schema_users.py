@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ottla.wire.acl_codes import PatternType, PermissionType
 from ottla_operator.errors import ManifestError
 from ottla_operator.model import schema
 from ottla_operator.model.manifest import ObjectKey
@@ -132,10 +133,10 @@ def test_everything_else_may_change(user_manifest: Builder) -> None:
     assert schema.admit(changed, stored)["spec"]["authorization"]["rules"] == []
 
 
-def test_defaults_are_kafkas_own(user_manifest: Builder) -> None:
-    admitted = schema.admit(user_manifest())["spec"]["authorization"]["rules"][0]
+def test_what_a_rule_leaves_out_is_kafkas_own_default(user_manifest: Builder) -> None:
+    (acl,) = User.parse(schema.admit(user_manifest())).acls
 
-    assert (admitted["host"], admitted["type"], admitted["resource"]["patternType"]) == ("*", "allow", "literal")
+    assert (acl.host, acl.permission_type, acl.pattern_type) == ("*", PermissionType.ALLOW, PatternType.LITERAL)
 
 
 @pytest.mark.parametrize(
