@@ -168,6 +168,33 @@ def test_cluster_config_leaves_alone_what_the_operator_sets(cluster_manifest: Bu
 
 
 @pytest.mark.parametrize(
+    ("factor", "least", "is_admitted"),
+    [
+        pytest.param("2", "2", True, id="as-many-as-must-be-in-sync"),
+        pytest.param("2", "3", False, id="fewer-than-must-be-in-sync"),
+        pytest.param("9", "10", False, id="numbers-are-no-texts"),
+        pytest.param("10", "9", True, id="longer-numbers"),
+        pytest.param(None, "3", True, id="factor-left-to-the-operator"),
+        pytest.param("1", None, True, id="least-left-to-kafka"),
+        pytest.param("-1", "3", True, id="what-is-no-count-is-a-matter-of-brokers"),
+        pytest.param("1", "some", True, id="so-are-words"),
+        pytest.param("1", "9999999999", True, id="so-are-numbers-that-are-none"),
+    ],
+)
+def test_new_topics_can_have_as_many_replicas_as_must_be_in_sync(
+    cluster_manifest: Builder, factor: str | None, least: str | None, is_admitted: bool
+) -> None:
+    given = {"default.replication.factor": factor, "min.insync.replicas": least}
+    manifest = cluster_manifest(config={key: value for key, value in given.items() if value is not None})
+
+    if is_admitted:
+        assert schema.admit(manifest)["spec"] == manifest["spec"]
+    else:
+        with pytest.raises(ManifestError, match=r"raise default\.replication\.factor"):
+            schema.admit(manifest)
+
+
+@pytest.mark.parametrize(
     ("pool", "said"),
     [
         pytest.param({"nodes": 0}, "at least one node must have the role broker", id="no-nodes"),
