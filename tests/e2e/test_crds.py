@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,10 @@ def asking(**spec: Any) -> Document:
     return {"kind": "Cluster", "spec": {"pools": [POOL], **spec}}
 
 
+def two_pools(**pool: Any) -> Document:
+    return {"kind": "Cluster", "spec": {"pools": [{**POOL, **pool}, BROKERS]}}
+
+
 def open_to(*namespaces: str) -> Document:
     return asking(allowedNamespaces=list(namespaces))
 
@@ -74,6 +79,10 @@ def rule(kind: str, *operations: str, **resource: Any) -> Document:
 def listener(more: Document | None = None, **words: Any) -> Document:
     door = {"name": "out", "port": 9094, **words}
     return asking(tls={}, listeners=[door], **(more or {}))
+
+
+def authority(**words: Any) -> Document:
+    return asking(tls={"clusterCa": words})
 
 
 def balancer(name: str | None) -> Document:
@@ -310,7 +319,10 @@ CHANGES = [
     pytest.param(cluster(), {}, cluster({"num.partitions": "3"}), True, id="cluster-config"),
     pytest.param(cluster(), {}, cluster(name="other"), False, id="pool-renamed"),
     pytest.param(cluster(), {}, cluster(nodes=3), True, id="more-nodes"),
-    pytest.param(cluster(), {}, cluster(firstNodeId=1), False, id="other-ids"),
+    pytest.param(cluster(), {}, cluster(firstNodeId=0), True, id="node-ids-written-down"),
+    pytest.param(cluster(firstNodeId=0), {}, cluster(), True, id="node-ids-left-out"),
+    pytest.param(cluster(), {}, cluster(roles=["controller", "broker"]), True, id="roles-written-down"),
+    pytest.param(cluster(roles=["controller", "broker"]), {}, cluster(), True, id="roles-left-out"),
     pytest.param(cluster(), {}, cluster(storage={"size": "2Gi"}), True, id="storage-grown"),
     pytest.param(cluster(), {}, cluster(storage={"size": "1024Mi"}), True, id="storage-in-other-words"),
     pytest.param(cluster(), {}, cluster(storage={"size": "1023Mi"}), False, id="storage-shrunk"),
@@ -334,6 +346,88 @@ CHANGES = [
 ]
 
 
+PASSWORDS: Document = {"type": "scram-sha-512"}
+CERTIFICATES: Document = {"type": "tls"}
+DOOR: Document = {"name": "a", "port": 9094}
+GIVEN_TWICE: Document = {"clusterCa": {"secretName": "mine"}, "clientsCa": {"secretName": "mine"}}
+
+REFUSED = [
+    pytest.param(
+        asking(tls={}, listeners=[DOOR, {**DOOR, "name": "b"}]),
+        "two listeners have the same port",
+        id="one-port-for-two",
+    ),
+    pytest.param(asking(listeners=[DOOR]), "listeners need spec.tls", id="listeners-in-the-clear"),
+    pytest.param(asking(authorization={}), "authorization needs spec.tls", id="authorization-in-the-clear"),
+    pytest.param(
+        asking(tls={}, authorization={}, config={"super.users": "User:a"}),
+        "authorizer.class.name and super.users follow from spec.authorization",
+        id="super-users-in-two-places",
+    ),
+    pytest.param(listener(name="http"), "names of ports that nodes have anyway", id="listener-of-a-taken-name"),
+    pytest.param(listener(port=9093), "8080, 9091 and 9093 are the nodes' own ports", id="listener-at-a-taken-port"),
+    pytest.param(
+        listener(authentication=CERTIFICATES), "clients can only show certificates", id="certificates-in-the-clear"
+    ),
+    pytest.param(
+        listener(certificate={"secretName": "mine"}), "a certificate can only be shown", id="certificate-to-nobody"
+    ),
+    pytest.param(
+        listener(tls=True, certificate={}), "from secretName or from issuerRef", id="certificate-from-nowhere"
+    ),
+    pytest.param(
+        listener(tls=True, certificate={"secretName": "mine", "issuerRef": {"name": "i"}}),
+        "from secretName or from issuerRef",
+        id="certificate-from-both",
+    ),
+    pytest.param(
+        listener(authentication={"type": "oauth", "issuer": "https://i", "audience": "a"}),
+        "the type oauth, which needs all three",
+        id="tokens-without-keys",
+    ),
+    pytest.param(
+        listener(authentication={**PASSWORDS, "issuer": "https://i"}),
+        "the type oauth, which needs all three",
+        id="issuer-of-passwords",
+    ),
+    pytest.param(authority(validityDays=30), "renewalDays must be less than validityDays", id="renewed-at-once"),
+    pytest.param(
+        authority(secretName="mine", rotation={"revision": "2"}),
+        "the authority comes from a Secret",
+        id="given-authority-rotated",
+    ),
+    pytest.param(asking(tls=GIVEN_TWICE), "whoever has one is taken for a node", id="one-authority-for-both"),
+    pytest.param(
+        cluster({"default.replication.factor": "1", "min.insync.replicas": "2"}),
+        "raise default.replication.factor or lower min.insync.replicas",
+        id="new-topics-for-nobody",
+    ),
+    pytest.param(user("tls", userName="u" * 65), "at most 64 characters", id="too-long-common-name"),
+    pytest.param(
+        user("tls", authentication={"rotation": {"overlapSeconds": 1}}),
+        "there is no overlap to choose",
+        id="overlap-of-certificates",
+    ),
+    pytest.param(
+        user(secret={"labels": {"ottla.dev/cluster": "demo"}}),
+        "labels of ottla.dev are the operator's",
+        id="label-of-the-operators",
+    ),
+]
+
+CHANGES_REFUSED = [
+    pytest.param(cluster(), asking(tls={}), "tls cannot be added or removed", id="tls-added"),
+    pytest.param(asking(tls={}), cluster(), "tls cannot be added or removed", id="tls-removed"),
+    pytest.param(two_pools(), two_pools(roles=["controller"]), "roles cannot be changed", id="a-role-less"),
+    pytest.param(
+        two_pools(roles=["controller"]), two_pools(), "roles cannot be changed", id="a-role-more-by-leaving-out"
+    ),
+    pytest.param(two_pools(), two_pools(firstNodeId=9), "node ids cannot be changed", id="other-ids"),
+    pytest.param(two_pools(firstNodeId=9), two_pools(), "node ids cannot be changed", id="other-ids-by-leaving-out"),
+    pytest.param(two_pools(), cluster(), "a pool cannot be renamed or removed", id="pool-removed"),
+]
+
+
 @pytest.fixture
 def server(namespace: Any) -> Iterator["Server"]:
     server = Server(namespace)
@@ -354,14 +448,18 @@ class Server:
         return {"apiVersion": "ottla.dev/v1", "metadata": {"name": self.name}, **document}
 
     def admits(self, document: Document) -> bool:
+        return self.refusal(document) is None
+
+    def refusal(self, document: Document) -> str | None:
+        """Return the server's words; None where it would take the manifest."""
         text = to_yaml(self.manifest(document))
         try:
             self._namespace.kubectl("apply", "--dry-run=server", "-f", "-", text=text)
         except AssertionError as refusal:
             words = str(refusal)
             assert any(it in words for it in ("is invalid", "strict decoding error", "ValidationError")), words
-            return False
-        return True
+            return words
+        return None
 
     def store(self, document: Document, status: Document) -> Document:
         self._namespace.apply(self.manifest(document))
@@ -400,6 +498,24 @@ def test_change_has_one_verdict_everywhere(
 
     assert server.admits(after) is is_admitted
     assert laptop_admits(server.manifest(after), stored) is is_admitted
+
+
+@pytest.mark.parametrize(("document", "said"), REFUSED)
+def test_new_manifest_is_refused_in_the_same_words_everywhere(server: Server, document: Document, said: str) -> None:
+    assert said in (server.refusal(document) or "admitted")
+    with pytest.raises(ManifestError, match=re.escape(said)):
+        schema.admit(server.manifest(document))
+
+
+@pytest.mark.parametrize(("before", "after", "said"), CHANGES_REFUSED)
+def test_change_is_refused_in_the_same_words_everywhere(
+    server: Server, before: Document, after: Document, said: str
+) -> None:
+    stored = server.store(before, {})
+
+    assert said in (server.refusal(after) or "admitted")
+    with pytest.raises(ManifestError, match=re.escape(said)):
+        schema.admit(server.manifest(after), stored)
 
 
 @pytest.mark.parametrize(
