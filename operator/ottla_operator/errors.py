@@ -3,6 +3,7 @@
 - `ManifestError`: the user's: the manifest is refused before anything is done.
 - `HostError`: the place where nodes run refused; waiting will not help.
 - `BrokerUnreachableError`: nobody answers at the bootstrap address (yet): try again.
+- `QuorumLostError`: somebody answers there, and nobody leads the metadata quorum (yet): try again.
 - `ApiError`: the Kubernetes API server's answer, with its HTTP status.
 - `LeadershipLostError`: another operator leads; this one must write nothing.
 """
@@ -48,6 +49,10 @@ class HostError(OperatorError):
 
 class BrokerUnreachableError(OperatorError):
     """No broker answered; the message names the address and what was heard."""
+
+
+class QuorumLostError(BrokerUnreachableError):
+    """A broker answered, and no leader of the metadata quorum did."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"

@@ -232,6 +232,22 @@ class Cluster:
             "; ".join(dict.fromkeys(attempts)) or "no bootstrap server was given; use host:port"
         )
 
+    async def reach_any(self) -> Endpoint:
+        """Return a node that answers a new connection: on an old one it might still be at another request.
+
+        Raises:
+            BrokerUnreachableError: nobody could be reached; the message lists each attempt.
+        """
+        attempts: list[str] = []
+        for endpoint in self._candidates():
+            try:
+                await (await self._open(endpoint)).close()
+            except (BrokerUnreachableError, ConnectionLostError) as error:
+                attempts.append(str(error))
+            else:
+                return endpoint
+        raise BrokerUnreachableError("; ".join(dict.fromkeys(attempts)))
+
     async def send_to_node(
         self, node_id: NodeId, request: Message, answer: type[ResponseT], **options: Unpack[SendOptions]
     ) -> ResponseT:
@@ -345,14 +361,13 @@ class Cluster:
             if connection is None or not connection.is_open:
                 if connection is not None:
                     await connection.close()
-                connection = await Connection.open(
-                    endpoint,
-                    client_id=self.client_id,
-                    timeout_s=self._connect_timeout_s,
-                    security=self._security,
-                )
-                self._connections[key] = connection
+                connection = self._connections[key] = await self._open(endpoint)
             return connection
+
+    async def _open(self, endpoint: Endpoint) -> Connection:
+        return await Connection.open(
+            endpoint, client_id=self.client_id, timeout_s=self._connect_timeout_s, security=self._security
+        )
 
 
 def _explain_topic(name: str, code: int) -> str | None:

@@ -57,6 +57,9 @@ class BrokerAdmin(UserAdmin, Protocol):
 
         The topics' min.insync.replicas are asked for only when ``with_min_isr`` is set; configs of all brokers and
         features only when ``with_settings`` is.
+
+        Raises:
+            QuorumLostError: brokers answer, and the metadata quorum has no leader.
         """
 
     async def advertised_listeners(self, node_id: int) -> str:

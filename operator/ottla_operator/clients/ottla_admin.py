@@ -10,7 +10,7 @@ from ottla.client.admin_features import UpgradeType
 from ottla.client.admin_partitions import ElectionType
 from ottla.client.admin_security import QuotaEntity, ScramSecret
 from ottla.client.admin_topics import TopicCreation
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, ConnectionLostError, RequestTimeoutError
 from ottla.client.rebalance_plan import largest_replicas
 from ottla.client.results import PartitionDescription, QuorumReplica, Reassignment
 from ottla.config.resource_type import ConfigResourceType
@@ -20,7 +20,7 @@ from ottla.wire.acl_codes import Acl
 from ottla.wire.acl_filter import AclFilter
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
-from ottla_operator.errors import BrokerUnreachableError
+from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
 from ottla_operator.model.node_doors import CONTROLLER_LISTENER
 from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CLIENT_ID = "ottla-operator"
 CAUGHT_UP_WITHIN_MS = 5_000
 """A voter that had everything so short a time before the leader's answer is not behind."""
+_NO_LEADER = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER})
+"""What brokers answer that could not pass a request on to the quorum's leader."""
+
 _MIN_ISR = "min.insync.replicas"
 
 REQUEST_TIMEOUT_S_MAX = 10.0
@@ -62,8 +65,9 @@ class OttlaAdmin:
         """See `BrokerAdmin.observe`: what was committed before this call is in the view, whichever broker answers."""
         with _unreachable():
             # Moves first: one that ends meanwhile is seen as under way, not as a topic with more replicas.
-            moving = await self._client.list_partition_reassignments()
-            quorum = await self._client.describe_quorum()
+            async with self._asking_the_leader():
+                moving = await self._client.list_partition_reassignments()
+                quorum = await self._client.describe_quorum()
             asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
             cluster = await self._client.describe_cluster(include_fenced=True)
             described = await self._client.describe_topic_partitions(topics)
@@ -231,6 +235,18 @@ class OttlaAdmin:
     async def delete_topic(self, name: str) -> None:
         with _unreachable():
             await self._client.delete_topic(name)
+
+    @asynccontextmanager
+    async def _asking_the_leader(self) -> AsyncIterator[None]:
+        """Tell where only the leader of the metadata quorum is missing from where no broker answers."""
+        try:
+            yield
+        except (ConnectionLostError, RequestTimeoutError, KafkaError) as error:
+            if isinstance(error, KafkaError) and error.code not in _NO_LEADER:
+                raise
+            answers = await self._client.cluster.reach_any()
+            message = f"{answers} answers, and no leader of the metadata quorum does"
+            raise QuorumLostError(message) from error
 
     def _require_still(self, asked: Endpoint) -> None:
         if self._client.cluster.answered_by != asked:

@@ -2,7 +2,7 @@
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.objects.metadata import PARTS_ANNOTATION, REVISION_ANNOTATION
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.nodes import MACHINE_LOST, NodeState, ObservedNode
 
 # Reasons of a waiting container that are no part of an ordinary start.
 _FAILURES = frozenset(
@@ -39,9 +39,7 @@ def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
     if _is_silent(conditions):
         machine = pod.get("spec", {}).get("nodeName", "")
         message = f"its machine {machine} does not answer"
-        return ObservedNode(
-            name=name, state=NodeState.UNREADY, revision=revision, reason="MachineLost", message=message
-        )
+        return ObservedNode(name=name, state=NodeState.UNREADY, revision=revision, reason=MACHINE_LOST, message=message)
     reason, message = _trouble(status, conditions)
     state = NodeState.UNREADY if _has_been_ready(status, conditions) else NodeState.STARTING
     return ObservedNode(
@@ -61,7 +59,7 @@ def _ending(pod: Document, conditions: dict[str, Document], *, has_successor: bo
     if _is_silent(conditions):
         # It stays so until its machine answers, which it may never do.
         machine = pod.get("spec", {}).get("nodeName", "")
-        return "MachineLost", (
+        return MACHINE_LOST, (
             f"its machine {machine} does not answer, and nobody knows whether the pod still runs there; once the "
             f"machine is surely off: kubectl delete node {machine}"
         )

@@ -89,6 +89,9 @@ class Accepted:
 AUTHORITY_CHANGING = "AuthorityChanging"
 """The reason of a Cluster that waits until everybody knows a new authority."""
 
+QUORUM_LOST = "QuorumLost"
+"""The reason of what waits for a leader of the metadata quorum, and of a Cluster that has none."""
+
 Verdict = Reached | Underway | Waiting | Refused | Halted | Held | Accepted
 
 Obstacle = Waiting | Underway | Refused | Halted

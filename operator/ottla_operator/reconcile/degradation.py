@@ -6,12 +6,13 @@ come. A cluster that has not come up yet is not degraded: it has never served.
 
 from collections.abc import Collection, Mapping, Set
 
-from ottla_operator.model.conditions import Degradation
+from ottla_operator.model.conditions import QUORUM_LOST, Degradation
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.reconcile.nodes import MACHINE_LOST, NodeState, ObservedNode
 from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 _SHOWN_MAX = 3
+_GONE = frozenset({NodeState.STOPPED, NodeState.STOPPING, NodeState.FAILED})
 
 
 def degradation(
@@ -19,6 +20,8 @@ def degradation(
     observed: Mapping[str, ObservedNode],
     view: ClusterView | None,
     on_purpose: Collection[str],
+    *,
+    is_leaderless: bool = False,
 ) -> Degradation | None:
     """Return what is less than it should be; None when nothing is.
 
@@ -27,6 +30,7 @@ def degradation(
         observed: nodes as their host sees them, by name.
         view: what brokers say; None while none answers.
         on_purpose: the names of the nodes that the operator is at (`Operation.nodes`).
+        is_leaderless: a broker answers, and knows nobody who leads the metadata quorum; there is no view then.
     """
     if desired.cluster.initial_controllers:
         return None
@@ -37,6 +41,8 @@ def degradation(
     ]
     if view is None and not down and any(name in on_purpose for name in observed):
         return None
+    if view is None and (lost := _lost_quorum(desired, observed, is_leaderless=is_leaderless)) is not None:
+        return lost
     if down:
         return Degradation(
             "NodesDown", "; ".join(_of_node(node, observed.get(node.name)) for node in down[:_SHOWN_MAX])
@@ -62,9 +68,41 @@ def _of_node(node: DesiredNode, seen: ObservedNode | None) -> str:
     return f"node {node.name}: {'it is not there' if seen is None else seen.message or seen.state.value}"
 
 
+def _lost_quorum(
+    desired: DesiredCluster, observed: Mapping[str, ObservedNode], *, is_leaderless: bool
+) -> Degradation | None:
+    """Return that the quorum has no leader: a broker says so, or none can be asked and most controllers do not serve.
+
+    While a node is ready, only what brokers say counts: who the voters are, nobody else knows.
+    """
+    controllers = desired.controllers
+    majority = len(controllers) // 2 + 1
+    gone = [it for it in controllers if _is_gone(observed.get(it.name))]
+    silent = [it for it in controllers if it in gone or observed[it.name].state is NodeState.UNREADY]
+    is_anybody_ready = any(it.state is NodeState.READY for it in observed.values())
+    if not is_leaderless and (is_anybody_ready or len(silent) < majority):
+        return None
+    if len(gone) >= majority:
+        named, words = gone, "do not run"
+        advice = f"bring back at least {len(gone) + majority - len(controllers)} of them with its own volume"
+    else:
+        named, words = silent, "are not ready"
+        advice = "see in the controllers' logs whether they reach each other"
+    count = f"{len(named)} of {len(controllers)} controllers {words}: " if named else ""
+    who = "; ".join(_of_node(it, observed.get(it.name)) for it in named) or f"all {len(controllers)} controllers run"
+    return Degradation(
+        QUORUM_LOST,
+        f"the metadata quorum has no leader: {count}{who}; {advice}: until then nothing can be changed and no "
+        "partition gets another leader",
+    )
+
+
+def _is_gone(seen: ObservedNode | None) -> bool:
+    """Tell whether nothing runs that could follow the quorum; what is starting may do so already."""
+    return seen is None or seen.state in _GONE or seen.reason == MACHINE_LOST
+
+
 def _of_quorum(desired: DesiredCluster, view: ClusterView, ours: Set[int]) -> Degradation | None:
-    if view.controller_id < 0:
-        return Degradation("QuorumLost", "the metadata quorum has no leader")
     wanted = {node.node_id for node in desired.controllers} - ours
     behind = [str(voter.node_id) for voter in view.voters if not voter.is_caught_up and voter.node_id in wanted]
     if behind:

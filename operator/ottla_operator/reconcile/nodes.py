@@ -20,6 +20,10 @@ class NodeState(Enum):
     """It was stopped for good and has not ended yet."""
 
 
+MACHINE_LOST = "MachineLost"
+"""The reason of a node whose machine does not answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:
     """One node as its host sees it."""

@@ -13,6 +13,7 @@ from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.model.conditions import (
     AUTHORITY_CHANGING,
+    QUORUM_LOST,
     Degradation,
     Halted,
     Held,
@@ -181,7 +182,8 @@ def _done(cluster: Cluster, plan: Plan) -> Cluster:
 
 
 def _degradation(look: "_Look", on_purpose: Collection[str]) -> Degradation | None:
-    return degradation(look.desired, look.observed.nodes, look.view, on_purpose)
+    is_leaderless = look.trouble is not None and look.trouble.reason == QUORUM_LOST
+    return degradation(look.desired, look.observed.nodes, look.view, on_purpose, is_leaderless=is_leaderless)
 
 
 def _unchanged(
@@ -345,7 +347,7 @@ def _cluster_verdict(host: Host, look: _Look) -> Verdict:
     desired, view = look.desired, look.view
     assert view is not None, "nodes that are ready answer, or there is trouble"
     missing = [node.node_id for node in desired.brokers if view.brokers.get(node.node_id, True)]
-    if missing or view.controller_id < 0:
+    if missing:
         return Waiting("BrokersNotRegistered", f"{len(missing)} brokers have not joined the cluster yet")
     if desired.cluster.initial_controllers:
         behind = ", ".join(str(voter.node_id) for voter in view.voters if not voter.is_caught_up)

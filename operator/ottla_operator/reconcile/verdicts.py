@@ -1,8 +1,8 @@
 """From an error to what it means for the object: wait and try again, or tell the user to change something."""
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, BrokerUnreachableError, HostError
-from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, BrokerUnreachableError, HostError, QuorumLostError
+from ottla_operator.model.conditions import QUORUM_LOST, Refused, Waiting
 
 # Not retriable for a client, and yet gone at the next look: somebody else was faster, or is still busy.
 _PASSING_CODES = frozenset(
@@ -31,6 +31,8 @@ def verdict_of(error: Exception, doing: str) -> Waiting | Refused:
         case KafkaError(code=code):
             reason = camel_case(code.name)
             return Waiting(reason, message) if code.is_retriable or code in _PASSING_CODES else Refused(reason, message)
+        case QuorumLostError():
+            return Waiting(QUORUM_LOST, message)
         case BrokerUnreachableError():
             return Waiting("BrokerUnreachable", message)
         case HostError(reason=reason):

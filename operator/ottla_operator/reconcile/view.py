@@ -62,7 +62,7 @@ class ClusterView:
     racks: Mapping[int, str | None] = field(default_factory=dict)
     """Where each registered broker says that it is, by id."""
     controller_id: int
-    """The active controller; -1 while there is none."""
+    """The active controller, which has told of the quorum."""
     voters: tuple[QuorumMember, ...]
     observers: tuple[QuorumMember, ...] = ()
     partitions: tuple[PartitionView, ...] = ()

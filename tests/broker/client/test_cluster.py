@@ -235,6 +235,28 @@ def test_node_that_hangs_is_asked_last_until_it_answers(make_broker: Callable[[i
     assert (len(first.sent(HeartbeatRequest)), len(second.sent(HeartbeatRequest))) == (1, 2)
 
 
+def test_node_that_is_at_another_request_answers_a_new_connection(make_broker: Callable[[int], Any]) -> None:
+    only = make_broker(1)
+    only.scripts[HeartbeatRequest] = lambda _: None
+
+    async def run() -> Endpoint:
+        async with only, Cluster([NOWHERE, only.endpoint]) as cluster:
+            with pytest.raises(RequestTimeoutError):
+                await cluster.send_to_any(HeartbeatRequest(), HeartbeatResponse, timeout_s=0.02)
+            return await cluster.reach_any()
+
+    assert asyncio.run(run()) == only.endpoint
+
+
+def test_nobody_who_answers_lists_every_attempt_too() -> None:
+    async def run() -> None:
+        async with Cluster([NOWHERE, Endpoint("127.0.0.1", 2)]) as cluster:
+            await cluster.reach_any()
+
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1.*; .*127\.0\.0\.1:2"):
+        asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("addresses", "request_timeout_s", "attempt_timeout_s"),
     [

@@ -55,6 +55,9 @@ def reason(found: Degradation | None) -> str | None:
     return None if found is None else found.reason
 
 
+UNREADY, FAILED, STARTING, STOPPED = NodeState.UNREADY, NodeState.FAILED, NodeState.STARTING, NodeState.STOPPED
+
+
 @pytest.mark.parametrize(
     ("nodes", "seen", "expected"),
     [
@@ -64,7 +67,6 @@ def reason(found: Degradation | None) -> str | None:
         pytest.param(observed("c-main-1"), view(), "NodesDown", id="missing"),
         pytest.param(observed(), view(fenced=[2]), "NodesDown", id="fenced"),
         pytest.param(observed(), view(behind=[1]), "VotersBehind", id="voter-behind"),
-        pytest.param(observed(), replace(view(), controller_id=-1), "QuorumLost", id="quorum-lost"),
         pytest.param(observed(), view(isr=(0, 1)), "UnderReplicated", id="under-replicated"),
         pytest.param(observed(), view(leader=-1), "PartitionsOffline", id="offline"),
         pytest.param(observed(), None, "BrokersUnreachable", id="unreachable"),
@@ -114,3 +116,50 @@ def test_replica_that_comes_is_not_missed() -> None:
     )
 
     assert degradation(desired(), observed(), replace(view(), partitions=(moving,)), ()) is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        pytest.param(observed("c-main-1", "c-main-2", n0=UNREADY), "QuorumLost", id="two-are-gone"),
+        pytest.param(observed(n0=UNREADY, n1=FAILED, n2=STOPPED), "QuorumLost", id="two-have-ended"),
+        pytest.param(observed(n0=UNREADY, n1=UNREADY, n2=UNREADY), "QuorumLost", id="all-have-served-and-do-not"),
+        pytest.param(observed(n1=UNREADY, n2=UNREADY), "NodesDown", id="one-serves-and-does-not-answer"),
+        pytest.param(observed("c-main-2"), "NodesDown", id="one-is-gone"),
+        pytest.param(observed(n0=UNREADY, n1=STARTING, n2=STARTING), "NodesDown", id="two-come-up"),
+    ],
+)
+def test_quorum_is_lost_with_the_majority_of_its_controllers(
+    nodes: dict[str, ObservedNode], expected: str | None
+) -> None:
+    assert reason(degradation(desired(), nodes, None, ())) == expected
+
+
+def test_lost_quorum_is_told_with_who_is_missing_and_what_to_do() -> None:
+    found = degradation(desired(), observed("c-main-2", n0=UNREADY, n1=FAILED), None, ())
+
+    assert found == Degradation(
+        "QuorumLost",
+        "the metadata quorum has no leader: 2 of 3 controllers do not run: node c-main-1: words; "
+        "node c-main-2: it is not there; bring back at least 1 of them with its own volume: until then nothing can be "
+        "changed and no partition gets another leader",
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        pytest.param(observed(n1=FAILED), "1 of 3 controllers are not ready: node c-main-1", id="one-has-ended"),
+        pytest.param(observed(), "all 3 controllers run", id="all-run"),
+    ],
+)
+def test_quorum_is_lost_where_brokers_say_that_nobody_leads(nodes: dict[str, ObservedNode], words: str) -> None:
+    found = degradation(desired(), nodes, None, (), is_leaderless=True)
+
+    assert found is not None
+    assert found.reason == "QuorumLost"
+    assert words in found.message
+
+
+def test_quorum_without_the_controller_that_the_operator_restarts_is_not_degraded() -> None:
+    assert degradation(desired(), observed(n1=STARTING), None, ("c-main-1",), is_leaderless=True) is None

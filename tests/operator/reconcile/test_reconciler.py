@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.errors import HostError
+from ottla_operator.errors import HostError, QuorumLostError
 from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
 from ottla_operator.model.listeners import Listener
@@ -323,19 +323,25 @@ def test_brokers_of_another_cluster_are_not_taken_for_it(cluster: Cluster, host:
 
 
 @pytest.mark.parametrize(
-    ("broker_ids", "controller_id", "is_ready"),
-    [
-        pytest.param((0,), 0, True, id="joined"),
-        pytest.param((), 0, False, id="no-broker"),
-        pytest.param((0,), -1, False, id="no-controller"),
-    ],
+    ("broker_ids", "is_ready"), [pytest.param((0,), True, id="joined"), pytest.param((), False, id="no-broker")]
 )
 def test_cluster_is_ready_when_its_brokers_have_joined(
-    cluster: Cluster, host: FakeHost, brokers: Any, broker_ids: tuple[int, ...], controller_id: int, is_ready: bool
+    cluster: Cluster, host: FakeHost, brokers: Any, broker_ids: tuple[int, ...], is_ready: bool
 ) -> None:
-    brokers.broker_ids, brokers.controller_id = broker_ids, controller_id
+    brokers.broker_ids = broker_ids
 
     assert isinstance(cluster_pass(cluster, host, brokers).verdict, Reached) is is_ready
+
+
+def test_cluster_whose_quorum_has_no_leader_is_degraded(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
+    cluster_pass(cluster, host, brokers)
+    brokers.fails["observe"] = QuorumLostError("nobody leads")
+
+    result = cluster_pass(replace(cluster, known_initial_controllers=()), host, brokers)
+
+    assert (type(result.verdict), result.verdict.reason) == (Waiting, "QuorumLost")
+    assert result.degradation is not None
+    assert result.degradation.reason == "QuorumLost"
 
 
 def test_dry_run_of_a_cluster_only_plans(cluster: Cluster, host: FakeHost, brokers: Any) -> None:

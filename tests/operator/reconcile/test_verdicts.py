@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.errors import ApiError, BrokerUnreachableError, HostError
+from ottla_operator.errors import ApiError, BrokerUnreachableError, HostError, QuorumLostError
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.reconcile.verdicts import verdict_of
 
@@ -18,6 +18,7 @@ from ottla_operator.reconcile.verdicts import verdict_of
         pytest.param(KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS), Waiting, "TopicAlreadyExists", id="lost-a-race"),
         pytest.param(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), Waiting, "UnknownServerError", id="unknown"),
         pytest.param(BrokerUnreachableError("no"), Waiting, "BrokerUnreachable", id="unreachable"),
+        pytest.param(QuorumLostError("no"), Waiting, "QuorumLost", id="nobody-leads"),
         pytest.param(HostError("PortInUse", "no"), Refused, "PortInUse", id="host-refuses"),
         pytest.param(ApiError(403, "Forbidden", "no"), Refused, "Forbidden", id="api-forbids"),
         pytest.param(ApiError(422, "Invalid", "no"), Refused, "Invalid", id="api-refuses"),

@@ -14,6 +14,7 @@ from ottla.simulator.weather import Storm
 from ottla.types import TopicPartition
 from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
+from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
 
 LAG_MS = 400
 ResultT = TypeVar("ResultT")
@@ -69,6 +70,26 @@ def test_a_broker_that_never_catches_up_says_nothing(monkeypatch: pytest.MonkeyP
         world.asked(world.late, lambda brokers: brokers.observe())
 
     assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_broker_without_a_leader_of_the_quorum_says_so() -> None:
+    world = World()
+    for node_id in set(world.cluster.nodes) - {world.late}:
+        world.cluster.kill(node_id)
+
+    with pytest.raises(QuorumLostError, match=f"node{world.late}:9092 answers, and no leader"):
+        world.asked(world.late, lambda brokers: brokers.observe())
+
+
+def test_nobody_says_that_the_quorum_has_no_leader_where_no_broker_answers() -> None:
+    world = World()
+    for node_id in world.cluster.nodes:
+        world.cluster.kill(node_id)
+
+    with pytest.raises(BrokerUnreachableError) as caught:
+        world.asked(world.late, lambda brokers: brokers.observe())
+
+    assert not isinstance(caught.value, QuorumLostError)
 
 
 def test_time_in_the_loop_is_simulated() -> None:
