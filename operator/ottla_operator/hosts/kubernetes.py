@@ -16,7 +16,7 @@ from ottla_operator.hosts.racks import RackLook, missing_racks
 from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.document import Document
-from ottla_operator.model.images import broker_image
+from ottla_operator.model.images import broker_image, version_of
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
@@ -56,7 +56,7 @@ class KubernetesHost:
             image=broker_image(cluster, self._default_image),
             leaving=leaving,
         )
-        return replace(desired, outside=outside)
+        return replace(desired, outside=outside, version=version_of(desired.image, self._default_image))
 
     def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
         if listener.is_outside and desired.outside is not None:

@@ -156,6 +156,8 @@ class Cluster:
     """When restarts that nobody asked for right now may be made; at any time when there are none."""
     known_image: str | None = None
     """What all nodes ran when all were last ready (``status.image``)."""
+    known_version: str | None = None
+    """The ``version`` that means that image (``status.version``); None where none does."""
     is_paused: bool = False
     """Nothing is changed (``spec.paused``)."""
     known_operation: Record | None = None
@@ -249,6 +251,7 @@ class Cluster:
             rolling=RollingPolicy.parse(spec.get("rolling", {})),
             maintenance_windows=tuple(map(MaintenanceWindow.parse, spec.get("maintenanceWindows", ()))),
             known_image=status.get("image"),
+            known_version=status.get("version"),
             is_paused=spec.get("paused", False),
             known_operation=parse_record(status),
             scaling=Scaling.parse(spec, status, annotations),

@@ -51,6 +51,8 @@ class DesiredCluster:
     nodes: tuple[DesiredNode, ...]
     image: str = ""
     """The container image that really runs; empty where there are no containers."""
+    version: str | None = None
+    """The ``spec.version`` that means ``image``; None where none does."""
     templates: tuple[DesiredNode, ...] = ()
     """The first node of each pool, also of an empty one: what its nodes are made from."""
     outside: Outside | None = None

@@ -159,7 +159,7 @@ async def reconcile_cluster(
     facts |= {**cluster.scaling.facts(), **journal.facts(plan.operation)}
     verdict = _verdict(host, look, plan)
     if isinstance(verdict, Reached | Underway) and look.desired.image and plan.operation is None:
-        facts["image"] = look.desired.image
+        facts |= {"image": look.desired.image, "version": look.desired.version}
     return Pass(verdict, facts, done, degradation=_degradation_after(look, plan))
 
 

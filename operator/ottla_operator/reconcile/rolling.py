@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ottla_operator.model import revision
 from ottla_operator.model.conditions import Halted, Obstacle, Underway, Waiting
+from ottla_operator.model.images import way_back
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, Record
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
@@ -154,10 +155,21 @@ def _halted(
 
 
 def _how_to_go_back(desired: DesiredCluster, node: DesiredNode, seen: ObservedNode) -> str:
-    last, words = desired.cluster.known_image, ": ".join(filter(None, (seen.reason, seen.message)))
-    way = "put back what was changed in the spec"
-    if last and last != desired.image:
-        way = f"write image: {last}, which all nodes ran when they were last ready (kubectl ottla undo)"
+    words = ": ".join(filter(None, (seen.reason, seen.message)))
+    way, cluster = "put back what was changed in the spec", desired.cluster
+    fields = way_back(
+        image=cluster.image,
+        version=cluster.version,
+        known_image=cluster.known_image,
+        known_version=cluster.known_version,
+    )
+    if fields and cluster.known_image != desired.image:
+        to_write = " and ".join(
+            f"remove {field}" if value is None else f"write {field}: {value}" for field, value in fields.items()
+        )
+        way = f"{to_write}, which all nodes ran when they were last ready (kubectl ottla undo)"
+        if cluster.image is None and "image" in fields:
+            way += "; an image wins over version until it is removed again"
     return (
         f"node {node.name} does not come up with what the spec asks ({words or seen.state.value}), and no other node "
         f"is restarted; correct the spec, or {way}"

@@ -9,6 +9,7 @@ from places import place_of
 
 from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Halted, Underway
+from ottla_operator.model.images import broker_image
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Record, follow
@@ -19,7 +20,9 @@ from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMemb
 NOW = "2026-01-01T00:00:00Z"
 
 
-def desired(brokers: int = 6, restart: str = "", **spec: Any) -> DesiredCluster:
+def desired(
+    brokers: int = 6, restart: str = "", *, known: Mapping[str, str] | None = None, **spec: Any
+) -> DesiredCluster:
     storage = {"size": "1Gi"}
     pools = [
         {"name": "q", "nodes": 1, "roles": ["controller"], "firstNodeId": 20, "storage": storage},
@@ -29,10 +32,10 @@ def desired(brokers: int = 6, restart: str = "", **spec: Any) -> DesiredCluster:
         "kind": "Cluster",
         "metadata": {"name": "c", "generation": 1, "annotations": {"ottla.dev/restart": restart}},
         "spec": {"pools": pools, **spec},
-        "status": {"clusterId": "c", "initialControllers": [], "image": "good"},
+        "status": {"clusterId": "c", "initialControllers": [], "image": "r:0.1.0", **(known or {})},
     }
     cluster = Cluster.parse(document)
-    return desired_cluster(cluster, place_of, image=cluster.image or "good")
+    return desired_cluster(cluster, place_of, image=broker_image(cluster, "r:0.1.0"))
 
 
 def observed(of: DesiredCluster, **others: ObservedNode) -> dict[str, ObservedNode]:
@@ -158,6 +161,37 @@ def test_node_that_is_not_ready_for_long_halts_the_roll(age_s: int, step: str) -
     again = roll(now, nodes, view(SPREAD), record, Terms(step_age_s=0 if step == "Stuck" else age_s))
     assert again.operation is not None
     assert again.operation.step == step
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "way"),
+    [
+        pytest.param({"image": "bad"}, {"version": "0.1.0"}, "write image: r:0.1.0, which", id="image"),
+        pytest.param({"version": "0.2.0"}, {"version": "0.1.0"}, "write version: 0.1.0, which", id="version"),
+        pytest.param(
+            {"version": "0.1.0", "image": "bad"},
+            {"version": "0.1.0"},
+            "write version: 0.1.0 and remove image, which",
+            id="image-over-a-version",
+        ),
+        pytest.param(
+            {"version": "0.2.0"},
+            {"image": "mine:1"},
+            "write image: mine:1, which all nodes ran when they were last ready (kubectl ottla undo); an image wins "
+            "over version until it is removed again",
+            id="no-version-means-what-ran",
+        ),
+        pytest.param({"config": {"a": "1"}}, {"version": "0.1.0"}, "put back what was changed", id="something-else"),
+    ],
+)
+def test_halted_roll_says_the_way_back(spec: dict[str, Any], known: dict[str, str], way: str) -> None:
+    now = desired(**spec, known=known)
+    failed = replace(observed(now)["c-q-0"], state=NodeState.FAILED)
+
+    found = roll(now, observed(desired(), q0=failed), view(SPREAD), begun(now), Terms())
+
+    assert isinstance(found.obstacle, Halted)
+    assert f"; correct the spec, or {way}" in found.obstacle.message
 
 
 def test_node_that_fails_without_a_roll_is_no_halted_roll() -> None:

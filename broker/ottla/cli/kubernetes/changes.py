@@ -72,17 +72,29 @@ def _follow(target: Target, before: set[str], timeout_s: float) -> None:
 @yes_option
 @click.pass_obj
 def undo(target: Target, *, yes: bool) -> None:
-    """Write the image that all nodes ran last into the Cluster; only nodes that run another are restarted."""
-    last = target.document.get("status", {}).get("image")
-    now = target.document["spec"].get("image")
+    """Have all nodes run what all ran last, by its version, or by its image where no version means that.
+
+    Only nodes that run something else are restarted.
+    """
+    # Most commands of the plugin need nothing of the operator.
+    from ottla_operator.model.images import way_back
+
+    spec, status = target.document["spec"], target.document.get("status", {})
+    last, image = status.get("image"), spec.get("image")
     if not last:
         raise NotFoundError(f"Cluster {target.name} has never had all nodes ready: there is nothing to go back to")
-    if last == now:
+    fields = way_back(image=image, version=spec.get("version"), known_image=last, known_version=status.get("version"))
+    if not fields:
         talk(f"Cluster {target.name} asks for {last} already; what else is wrong, kubectl ottla status says")
         return
-    confirm(f"Go back from {now or 'an image that the operator chose'} to {last}?", yes=yes)
-    target.kubectl.merge(CLUSTERS, target.name, {"spec": {"image": last}})
-    talk(f"Cluster {target.name} goes back to {last}")
+    now = image or spec.get("version") or "what the operator chose"
+    confirm(f"Go back from {now} to {fields.get('version') or last}?", yes=yes)
+    target.kubectl.merge(CLUSTERS, target.name, {"spec": fields})
+    changes = (f"spec.{name} is {'removed' if value is None else value}" for name, value in fields.items())
+    talk(f"Cluster {target.name} goes back to {last}: {', '.join(changes)}")
+    if image is None and "image" in fields:
+        command = f"kubectl patch {CLUSTERS} {target.name} --type=merge -p '{json.dumps({'spec': {'image': None}})}'"
+        talk(f"no version means that image, and it wins over spec.version until you remove it again: {command}")
 
 
 @click.command(cls=ExampleCommand, examples=["kubectl ottla pause"])

@@ -35,7 +35,7 @@ SECTIONS = {
     "The Cluster": {
         "status": Entry(f"{_HERE}.status:status", "What it is at, and how its nodes are"),
         "roll": Entry(f"{_HERE}.changes:roll", "Restart its nodes, losing nothing"),
-        "undo": Entry(f"{_HERE}.changes:undo", "Go back to the image that all nodes ran last"),
+        "undo": Entry(f"{_HERE}.changes:undo", "Go back to the release that all nodes ran last"),
         "pause": Entry(f"{_HERE}.changes:pause", "Have the operator change nothing"),
         "resume": Entry(f"{_HERE}.changes:resume", "Have the operator go on"),
         "scale": Entry(f"{_HERE}.changes:scale", "Give a pool more nodes or fewer"),

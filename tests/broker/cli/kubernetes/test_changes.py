@@ -60,6 +60,45 @@ def test_undo_writes_the_image_that_all_nodes_ran_last(kubectl_ottla: Any, serve
     assert server.object(CLUSTERS, "demo")["spec"]["image"] == "ottla/broker:1"
 
 
+@pytest.mark.parametrize(
+    ("spec", "known_version", "written"),
+    [
+        pytest.param({"version": "0.3.0"}, "0.2.0", {"version": "0.2.0"}, id="version"),
+        pytest.param({"version": "0.2.0", "image": "bad:1"}, "0.2.0", {"version": "0.2.0"}, id="image-over-it"),
+        pytest.param({}, "0.2.0", {"version": "0.2.0"}, id="the-operators-own"),
+        pytest.param({"image": "bad:1"}, "0.2.0", {"image": "ottla/broker:1"}, id="image"),
+    ],
+)
+def test_undo_puts_the_version_back_that_wins(
+    kubectl_ottla: Any, server: Any, spec: dict[str, str], known_version: str, written: dict[str, str]
+) -> None:
+    document = server.object(CLUSTERS, "demo")
+    del document["spec"]["image"]
+    document["spec"] |= spec
+    document["status"]["version"] = known_version
+    server.put(CLUSTERS, document)
+
+    code, _, said = kubectl_ottla("undo", "--yes")
+
+    assert (code, "wins over" in said) == (0, False), said
+    assert {key: it for key, it in server.object(CLUSTERS, "demo")["spec"].items() if key != "pools"} == written
+
+
+def test_undo_to_an_image_says_what_that_means_for_the_version(kubectl_ottla: Any, server: Any) -> None:
+    document = server.object(CLUSTERS, "demo")
+    del document["spec"]["image"]
+    document["spec"]["version"] = "0.3.0"
+    server.put(CLUSTERS, document)
+
+    code, _, said = kubectl_ottla("undo", "--yes")
+
+    assert code == 0, said
+    assert server.object(CLUSTERS, "demo")["spec"]["image"] == "ottla/broker:1"
+    assert "it wins over spec.version until you remove it again" in said
+    command = """kubectl patch clusters.ottla.dev demo --type=merge -p '{"spec": {"image": null}}'"""
+    assert command in said
+
+
 def test_undo_of_nothing_changes_nothing(kubectl_ottla: Any, server: Any) -> None:
     code, _, said = kubectl_ottla("undo", "--yes")
     assert (code, "already" in said) == (0, True)
