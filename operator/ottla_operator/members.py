@@ -4,12 +4,14 @@ Passes are made over several members of one cluster at a time: one look at the c
 one of them does not depend on the others.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.clients.user_admin import UserDescription
+from ottla_operator.errors import ApiError
 from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Reached, Refused, Waiting
@@ -17,6 +19,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, referred_cluster
 from ottla_operator.model.topic import TOPIC_FINALIZER, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.reconcile.abandonment import ABANDONED, is_overdue, what_stays
 from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import client_access, operator_access
 from ottla_operator.reconcile.reconciler import Pass
@@ -27,6 +30,8 @@ from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 from ottla_operator.statuses import Statuses, StatusStore
 from ottla_operator.together import together
+
+logger = logging.getLogger(__name__)
 
 Member: TypeAlias = Topic | User
 """What is in a cluster."""
@@ -187,8 +192,29 @@ class Members:
             if isinstance(verdict, Reached) or verdict.reason in _RELEASING:
                 await self._set_finalizer(document, member, present=False)
                 return Pass(Reached("Released", "nothing keeps the object"), {}, outcome.done)
+            if await self._is_abandoned(document):
+                words = what_stays(member, verdict, heir(member, self._by_claim.get(member.claim, {}).values()))
+                await self._tell_cluster(member, words)
+                await self._set_finalizer(document, member, present=False)
+                return Pass(Reached("Released", words), {}, outcome.done)
         await self._statuses.write(document, outcome)
         return outcome
+
+    async def _is_abandoned(self, document: Document) -> bool:
+        """Tell whether a deleted object has waited for its brokers long enough, and its namespace waits for it."""
+        if not is_overdue(document["metadata"]["deletionTimestamp"], self._now()):
+            return False
+        return await self._api.is_namespace_going(document)
+
+    async def _tell_cluster(self, member: Member, words: str) -> None:
+        """Log a warning, and make it an event of the Cluster: where the object was, none can be made any more."""
+        logger.warning("%s", words)
+        try:
+            cluster = await self._api.get(*member.cluster)
+            if cluster is not None:
+                await self._api.record_event(cluster, reason=ABANDONED, note=words, is_warning=True)
+        except (ApiError, OSError, TimeoutError) as error:
+            logger.warning("%s: could not record an event: %s", member.cluster, error)
 
     async def _set_finalizer(self, document: Document, member: Member, *, present: bool) -> None:
         own = _finalizer(member)

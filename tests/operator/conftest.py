@@ -289,6 +289,10 @@ class FakeApi:
         self.stored: dict[ObjectKey, Document] = {}
         self.writes: list[str] = []
         self.events: list[tuple[str, str, bool]] = []
+        self.regarded: list[ObjectKey] = []
+        """What each of the events is about."""
+        self.going: set[str] = set()
+        """Namespaces that are being deleted."""
         self.fails_events = False
         self.fails: Exception | None = None
 
@@ -362,6 +366,10 @@ class FakeApi:
         if self.fails_events:
             raise ApiError(403, "Forbidden", "no")
         self.events.append((reason, note, is_warning))
+        self.regarded.append(self._key(document))
+
+    async def is_namespace_going(self, document: Document) -> bool:
+        return document["metadata"]["namespace"] in self.going
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         self.writes.append(f"delete {kind}/{name}")

@@ -44,6 +44,136 @@ def abroad(api: Any, topic_manifest: Builder, user_manifest: Builder) -> Callabl
     return build
 
 
+@pytest.fixture
+def overdue(api: Any, brokers: Any, let_in: Callable[..., None]) -> Callable[[str], Controller]:
+    """Return a builder of a controller at a moment of the day on which everything was deleted at midnight.
+
+    Brokers let team-a in, and do not answer.
+    """
+    let_in("team-a")
+    brokers.is_reachable = False
+
+    def at(time: str) -> Controller:
+        return Controller(
+            api,
+            lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
+            brokers.connect,
+            now=lambda: f"2026-01-02T{time}Z",
+        )
+
+    return at
+
+
+def put_deleted(abroad: Builder, kind: str) -> ObjectKey:
+    """Store a deleted Topic or User of namespace team-a that has something on its brokers."""
+    if kind == "User":
+        abroad("User", status={"principal": "User:alice"}, finalizers=[USER_FINALIZER], **GOING)
+        return USER
+    abroad("Topic", status={"topicId": "x"}, spec={"deletionPolicy": "Delete"}, finalizers=[TOPIC_FINALIZER], **GOING)
+    return TOPIC
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"),
+    [
+        pytest.param(
+            "User",
+            "credentials, access control entries and quotas of User:alice stay in Cluster kafka/demo; "
+            "to remove what stays: "
+            "kubectl ottla -n kafka --cluster demo user remove alice; "
+            "kubectl ottla -n kafka --cluster demo acl remove --principal User:alice; "
+            "kubectl ottla -n kafka --cluster demo quota remove --user alice",
+            id="user",
+        ),
+        pytest.param(
+            "Topic",
+            "topic flights stays in Cluster kafka/demo; to remove what stays: "
+            "kubectl ottla -n kafka --cluster demo topic delete flights",
+            id="topic",
+        ),
+    ],
+)
+def test_brokers_that_do_not_answer_keep_no_namespace_that_goes(
+    overdue: Callable[[str], Controller],
+    api: Any,
+    abroad: Builder,
+    kind: str,
+    stays: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    key = put_deleted(abroad, kind)
+    api.going.add("team-a")
+
+    assert asyncio.run(overdue("00:05:00").reconcile(key)) is True
+
+    assert api.stored[key]["metadata"]["finalizers"] == []
+    ((reason, note, is_warning),) = api.events
+    assert (reason, is_warning, api.regarded) == ("Abandoned", True, [ObjectKey("Cluster", "kafka", "demo")])
+    assert stays in note
+    assert "nobody answers at demo-bootstrap.kafka.svc:9092" in note
+    assert [it.message for it in caplog.records if it.levelname == "WARNING"] == [note]
+
+
+@pytest.mark.parametrize("kind", ["User", "Topic"])
+@pytest.mark.parametrize(
+    ("time", "going"),
+    [pytest.param("00:04:59", {"team-a"}, id="not-for-long"), pytest.param("23:00:00", {"kafka"}, id="not-its-own")],
+)
+def test_deleted_object_waits_for_its_brokers_otherwise(
+    overdue: Callable[[str], Controller],
+    api: Any,
+    abroad: Builder,
+    kind: str,
+    time: str,
+    going: set[str],
+) -> None:
+    key = put_deleted(abroad, kind)
+    api.going |= going
+
+    assert asyncio.run(overdue(time).reconcile(key)) is False
+
+    assert api.stored[key]["metadata"]["finalizers"] != []
+    assert api.reasons(key)["Ready"] == ("False", "BrokerUnreachable")
+    assert api.events == []
+
+
+def test_namespace_that_goes_takes_nothing_from_another_user_of_the_same_principal(
+    overdue: Callable[[str], Controller],
+    api: Any,
+    abroad: Builder,
+    user_manifest: Builder,
+) -> None:
+    put_deleted(abroad, "User")
+    api.put(user_manifest())
+    api.going.add("team-a")
+    controller = overdue("00:05:00")
+    asyncio.run(controller.resync())
+
+    asyncio.run(controller.reconcile(USER))
+
+    ((_, note, _),) = api.events
+    assert "stay in Cluster kafka/demo; User kafka/alice has it now" in note
+    assert "to remove" not in note
+
+
+def test_brokers_that_answer_are_asked_also_where_the_namespace_goes(
+    overdue: Callable[[str], Controller], api: Any, brokers: Any, abroad: Builder
+) -> None:
+    brokers.is_reachable, topic_id = True, brokers.add_topic("flights")
+    abroad(
+        "Topic",
+        status={"topicId": topic_id},
+        spec={"deletionPolicy": "Delete"},
+        finalizers=[TOPIC_FINALIZER],
+        **GOING,
+    )
+    api.going.add("team-a")
+
+    assert asyncio.run(overdue("00:05:00").reconcile(TOPIC)) is True
+    assert (brokers.topics, api.stored[TOPIC]["metadata"]["finalizers"]) == ({}, [])
+    assert "Abandoned" not in [reason for reason, _, _ in api.events]
+
+
 @pytest.mark.parametrize("namespaces", [("team-a",), ("team-b", "team-a"), ("*",)])
 def test_topic_of_a_namespace_that_is_let_in_is_made(
     controller: Controller,

@@ -168,6 +168,9 @@ class Store:
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         """Nobody reads them."""
 
+    async def is_namespace_going(self, document: Document) -> bool:
+        return False
+
     def _collect(self, known: Document) -> None:
         metadata = known["metadata"]
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):

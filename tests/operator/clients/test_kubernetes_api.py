@@ -201,6 +201,34 @@ def test_event_regards_its_object_and_is_short_enough(server: FakeServer, is_war
     }
 
 
+@pytest.mark.parametrize(
+    ("status", "causes", "going"),
+    [
+        pytest.param(201, [], False, id="there"),
+        pytest.param(403, [{"reason": "NamespaceTerminating"}], True, id="going"),
+    ],
+)
+def test_namespace_that_goes_refuses_an_event_that_is_only_tried(
+    server: FakeServer, status: int, causes: list[Document], going: bool
+) -> None:
+    server.answers = [(status, {"reason": "Forbidden", "details": {"causes": causes}})]
+    document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
+
+    assert ask(server, lambda api: api.is_namespace_going(document)) is going
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("POST", "/apis/events.k8s.io/v1/namespaces/kafka/events")
+    assert dict(request["query"]) == {"dryRun": "All"}
+
+
+def test_right_that_is_missing_is_no_namespace_that_goes(server: FakeServer) -> None:
+    server.answers = [(403, {"reason": "Forbidden"})]
+    document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
+
+    with pytest.raises(ApiError, match="403 Forbidden"):
+        ask(server, lambda api: api.is_namespace_going(document))
+
+
 def test_notes_of_events_are_cut_by_their_bytes(server: FakeServer) -> None:
     document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}
 
