@@ -108,7 +108,8 @@ class OttlaAdmin:
         acls: defaultdict[str, set[Acl]] = defaultdict(set)
         has_authorizer = False
         with _unreachable():
-            quorum = await self._client.describe_quorum()
+            async with self._asking_the_leader():
+                quorum = await self._client.describe_quorum()
             asked = await self._client.wait_for_metadata(quorum.high_watermark - 1)
             with _settled(ErrorCode.SECURITY_DISABLED):
                 for acl in await self._client.describe_acls(wanted):

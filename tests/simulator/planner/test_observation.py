@@ -72,13 +72,24 @@ def test_a_broker_that_never_catches_up_says_nothing(monkeypatch: pytest.MonkeyP
     assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_broker_without_a_leader_of_the_quorum_says_so() -> None:
+async def of_cluster(brokers: BrokerAdmin) -> object:
+    return await brokers.observe()
+
+
+async def of_users(brokers: BrokerAdmin) -> object:
+    return await brokers.describe_users(["alice"])
+
+
+@pytest.mark.parametrize("question", [of_cluster, of_users])
+def test_a_broker_without_a_leader_of_the_quorum_says_so(
+    question: Callable[[BrokerAdmin], Awaitable[object]],
+) -> None:
     world = World()
     for node_id in set(world.cluster.nodes) - {world.late}:
         world.cluster.kill(node_id)
 
     with pytest.raises(QuorumLostError, match=f"node{world.late}:9092 answers, and no leader"):
-        world.asked(world.late, lambda brokers: brokers.observe())
+        world.asked(world.late, question)
 
 
 def test_nobody_says_that_the_quorum_has_no_leader_where_no_broker_answers() -> None:
