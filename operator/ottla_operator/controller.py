@@ -116,17 +116,30 @@ class Controller:
         self.queue.add(ObjectKey("Cluster", namespace, cluster))
 
     async def resync(self) -> None:
-        """Look at every object again, clusters first; forget those that went while no watch was open."""
-        unseen = set(self._asked)
+        """Look at every object again, clusters first; forget those that went while no watch was open.
+
+        Raises:
+            ApiError: they could not be listed. Where it `is_missing`, a definition is, and nothing of its kind can be
+                there; all others were looked at, because some may be about to go.
+        """
+        unseen, undefined = set(self._asked), None
         for kind in KINDS:
             for namespace in self._namespaces:
-                for document in await self._api.objects(kind, namespace):
+                try:
+                    documents = await self._api.objects(kind, namespace)
+                except ApiError as error:
+                    if not error.is_missing:
+                        raise
+                    documents, undefined = [], error
+                for document in documents:
                     key = _key(document)
                     unseen.discard(key)
                     self._remember(key, document)
                     self.queue.add(key)
         for key in unseen:
             self._forget(key)
+        if undefined is not None:
+            raise undefined
 
     async def reconcile(self, key: ObjectKey) -> bool:
         """Make one pass over the object ``key``; False when it has to be tried again soon."""

@@ -189,7 +189,10 @@ async def _work(controller: Controller, listed: asyncio.Event) -> None:
 
 
 async def _resync(controller: Controller, probes: Probes, settings: Settings, events: Events) -> None:
-    """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time."""
+    """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time.
+
+    The operator is ready (``probes.is_listed``) when every kind is defined, too.
+    """
     told = ""
     while True:
         wait_s = min(_RETRY_S, settings.resync_s)
@@ -200,7 +203,11 @@ async def _resync(controller: Controller, probes: Probes, settings: Settings, ev
             events.listed.set()
             wait_s, told = settings.resync_s, ""
         except (ApiError, OSError, TimeoutError) as error:
-            hint = " (are the CRDs installed?)" if isinstance(error, ApiError) and error.is_missing else ""
+            hint = ""
+            if isinstance(error, ApiError) and error.is_missing:
+                hint = " (are the CRDs installed?)"
+                # What is defined is known; Topics and Users that are to go must not wait for what may never come back.
+                events.listed.set()
             if told != (told := str(error)):
                 logger.warning("cannot list the objects to look after%s: %s", hint, error)
         # Spread, so that operators that were started together do not ask together.

@@ -75,9 +75,10 @@ class Namespace:
     def kubectl(self, *arguments: str, text: str | None = None, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
         return run("kubectl", "--namespace", self.name, *arguments, text=text, timeout_s=timeout_s)
 
-    def plugin(self, *arguments: str) -> str:
+    def plugin(self, *arguments: str, text: str | None = None) -> str:
         """Run ``kubectl ottla``, as kubectl does when its plugin is where these tests' Python is."""
-        return run(str(Path(sys.executable).with_name("kubectl-ottla")), "--namespace", self.name, *arguments)
+        command = str(Path(sys.executable).with_name("kubectl-ottla"))
+        return run(command, "--namespace", self.name, *arguments, text=text)
 
     def apply(self, *documents: Document) -> str:
         return self.kubectl("apply", "-f", "-", text="---\n".join(map(to_yaml, documents)))

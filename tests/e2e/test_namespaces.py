@@ -154,6 +154,25 @@ def test_neighbours_are_let_in_by_name_and_shut_out_again(full: Any, neighbour: 
     assert full.lives() == pod
 
 
+def test_definitions_that_are_deleted_and_put_back_cost_no_record(full: Any, operator: Any) -> None:
+    asked = [{**it, "spec": full.get(it["kind"], it["metadata"]["name"])["spec"]} for it in manifests()]
+    full.plugin("produce", "retained", text="still here\n")
+    identity = full.get("cluster.ottla.dev", "demo")["status"]["clusterId"]
+
+    full.kubectl("delete", "crd", "clusters.ottla.dev", "--timeout=120s")
+    # Whoever leads now has seen none of what the others' finalizers keep, and can watch nothing.
+    operator.kill()
+    full.kubectl("delete", "crd", "topics.ottla.dev", "users.ottla.dev", "--timeout=120s")
+    full.wait_for("delete", "pod/demo-main-0")
+    assert full.names("pvc") == {"persistentvolumeclaim/data-demo-main-0"}
+
+    operator.install()
+    full.apply(*asked)
+    full.wait_ready(*NAMES)
+    assert full.get("cluster.ottla.dev", "demo")["status"]["clusterId"] == identity
+    assert full.plugin("consume", "retained", "-O", ":end") == "still here\n"
+
+
 def test_namespace_goes_with_all_that_is_in_it(full: Any) -> None:
     finalizers = {name for name in ("topic.ottla.dev/deleted", "user.ottla.dev/alice") if has_finalizer(full, name)}
     full.kubectl("delete", "namespace", full.name, "--timeout=120s")

@@ -295,6 +295,8 @@ class FakeApi:
         """Namespaces that are being deleted."""
         self.fails_events = False
         self.fails: Exception | None = None
+        self.undefined: set[str] = set()
+        """Kinds whose definition is not there."""
 
     def put(self, document: Document, **metadata: Any) -> Document:
         document = copy.deepcopy(document)
@@ -316,6 +318,8 @@ class FakeApi:
 
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
         self._fail()
+        if kind in self.undefined:
+            raise ApiError(404, "NotFound", "404 page not found")
         return [
             copy.deepcopy(it)
             for key, it in self.stored.items()

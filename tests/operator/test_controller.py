@@ -354,6 +354,23 @@ def test_resync_notices_who_has_gone_unseen(controller: Controller, api: Any, to
     assert asyncio.run(scenario()) == [{"flights"}, set()]
 
 
+@pytest.mark.parametrize("undefined", [{"Cluster"}, {"User"}, {"Cluster", "User"}])
+def test_resync_marks_what_there_is_beside_a_definition_that_is_missing(
+    controller: Controller, api: Any, topic_manifest: Builder, cluster_manifest: Builder, undefined: set[str]
+) -> None:
+    api.put(topic_manifest())
+    if "Cluster" not in undefined:
+        api.put(cluster_manifest())
+    api.undefined = undefined
+
+    async def scenario() -> set[str]:
+        with pytest.raises(ApiError, match="404 page not found"):
+            await controller.resync()
+        return await marked(controller)
+
+    assert asyncio.run(scenario()) == {"flights"} | ({"demo"} if "Cluster" not in undefined else set())
+
+
 def test_departure_of_a_topic_marks_its_rivals(controller: Controller, api: Any, topic_manifest: Builder) -> None:
     first, second = api.put(topic_manifest("first", topicName="t")), api.put(topic_manifest("second", topicName="t"))
     bystander = api.put(topic_manifest("bystander"))

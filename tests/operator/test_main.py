@@ -12,6 +12,7 @@ from ottla_operator import main
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError, LeadershipLostError
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.model.user import USER_FINALIZER
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.settings import Settings
 from ottla_operator.watch_health import WatchHealth
@@ -97,6 +98,35 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
     assert run_in_no_time(run)
     reasons = {key: api.reasons(key)["Ready"][1] for key in (YOUNGER, OLDER)}
     assert reasons == {YOUNGER: "UserClaimedElsewhere", OLDER: "AsSpecified"}
+
+
+def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
+    controller: Controller, api: Any, user_manifest: Any
+) -> None:
+    user = user_manifest()
+    user["status"] = {"principal": "User:alice"}
+    going = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [USER_FINALIZER]}
+    probes = cast(Any, SimpleNamespace(is_listed=False))
+
+    async def run() -> None:
+        events = main.Events()
+        parts = [
+            asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), events)),
+            asyncio.ensure_future(main._work(controller, events.listed)),
+        ]
+        await asyncio.sleep(60)
+        # No watch is open either.
+        api.put(user, **going)
+        await asyncio.sleep(60)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+
+    api.undefined = {"Cluster"}
+    run_in_no_time(run)
+
+    assert api.stored[YOUNGER]["metadata"]["finalizers"] == []
+    assert not probes.is_listed, "it is not ready"
 
 
 def test_stop_ends_every_part() -> None:
