@@ -138,33 +138,43 @@ def _worst(outcomes: "list[Outcome]") -> int:
 
 @click.command(
     cls=ExampleCommand,
-    examples=["ottla get topics", "ottla get topic flights -o yaml", "ottla get clusters -o wide"],
+    examples=["ottla get clusters,topics,users", "ottla get topic flights -o yaml", "ottla get clusters -o wide"],
 )
-@click.argument("kind", metavar="KIND")
+@click.argument("kinds", metavar="KIND[,...]")
 @click.argument("name", required=False)
 @output_option()
 @_brokers_option
 @directory_option
-def get(*, kind: str, name: str | None, output: str, bootstrap: str | None, state_dir: Path) -> None:
-    """Show stored objects of KIND (cluster, topic, user) with their status of now."""
+def get(*, kinds: str, name: str | None, output: str, bootstrap: str | None, state_dir: Path) -> None:
+    """Show stored objects of each KIND (cluster, topic, user) with their status of now."""
     from ottla_operator import local
 
-    canonical = _canonical(kind)
-    objects = local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap, properties=command_properties())
-    if name is not None and not objects:
-        raise NotFoundError(f"there is no {canonical.lower()} {name} in {state_dir}")
-    if output in ("json", "yaml"):
-        emit_value(objects[0] if name is not None else objects, output)
-        return
-    columns = [
-        Column("NAME", "name"),
-        Column("READY", "ready"),
-        Column("REASON", "reason"),
-        Column("MESSAGE", "message"),
-        Column("GENERATION", "generation", wide=True),
-        Column("CREATED", "created", wide=True),
+    canonical = [_canonical(kind) for kind in kinds.split(",")]
+    if name is not None and len(canonical) > 1:
+        raise click.BadParameter("an object has one kind; give its name with that one", param_hint="KIND")
+    found = [
+        local.get(kind, name, state_dir=state_dir, bootstrap=bootstrap, properties=command_properties())
+        for kind in canonical
     ]
-    emit_rows([_row(document) for document in objects], columns, output, kind=canonical.lower())
+    if name is not None and not found[0]:
+        raise NotFoundError(f"there is no {canonical[0].lower()} {name} in {state_dir}")
+    if output in ("json", "yaml"):
+        emit_value(found[0][0] if name is not None else [document for objects in found for document in objects], output)
+        return
+    for index, (kind, objects) in enumerate(zip(canonical, found, strict=True)):
+        if index and objects and output != "name":
+            click.echo()
+        emit_rows([_row(document) for document in objects], _COLUMNS, output, kind=kind.lower())
+
+
+_COLUMNS = [
+    Column("NAME", "name"),
+    Column("READY", "ready"),
+    Column("REASON", "reason"),
+    Column("MESSAGE", "message"),
+    Column("GENERATION", "generation", wide=True),
+    Column("CREATED", "created", wide=True),
+]
 
 
 def _row(document: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class AlterQuotas:
     limits: Mapping[str, float | None]
 
     def __str__(self) -> str:
-        said = [f"no {key}" if limit is None else f"{key} {limit:g}" for key, limit in self.limits.items()]
+        said = [f"no {key}" if limit is None else f"{key} {limit:.15g}" for key, limit in self.limits.items()]
         return f"limits of user {self.user}: {', '.join(said)}"
 
 

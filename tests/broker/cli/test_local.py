@@ -203,6 +203,17 @@ def test_stored_objects_are_listed_with_their_state(run: Any, monkeypatch: pytes
     assert json.loads(run("get", "topic", "flights", "-o", "json").out)["metadata"]["generation"] == 2
 
 
+def test_several_kinds_are_listed_one_after_the_other(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(monkeypatch, "get", [stored("flights")])
+
+    tables = run("get", "clusters,topics").out.split("\n\n")
+
+    assert [table.splitlines()[1].split()[0] for table in tables] == ["flights", "flights"]
+    assert run("get", "clusters,topics", "-o", "name").out == "cluster/flights\ntopic/flights\n"
+    assert len(json.loads(run("get", "clusters,topics", "-o", "json").out)) == 2
+    assert run("get", "clusters,topics", "flights").code == 2
+
+
 def test_missing_object_is_not_found(run: Any) -> None:
     assert run("get", "topic", "nope").code == 3
 

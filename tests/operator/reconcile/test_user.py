@@ -559,3 +559,9 @@ def test_every_change_ends_as_asked_in_one_plan_and_stays_so(
             assert len(seen.description.scram) == 1 + bool(credential.previous_iterations)
         else:
             assert seen.description.scram == {}
+
+
+def test_limits_are_told_as_they_were_written() -> None:
+    told = str(AlterQuotas("alice", {"producer_byte_rate": 1_048_576.0, "request_percentage": 12.5, "x": None}))
+
+    assert told == "limits of user alice: producer_byte_rate 1048576, request_percentage 12.5, no x"
