@@ -115,8 +115,7 @@ def test_paused_roll_goes_on_when_it_is_resumed(rolled: Rolled, watch_pods: Call
         rolled.namespace.plugin("pause")
         rolled.namespace.wait_for("condition=Paused", "cluster.ottla.dev/demo")
         (first,) = watch.deleted
-        rolled.namespace.wait_for("create", f"pod/{first}")
-        rolled.namespace.wait_ready(f"pod/{first}")
+        rolled.namespace.eventually(lambda: watch.history[-1][1:] == (first, "ready"), "the first one serves again")
         # Brokers serve, and it takes longer than a next restart would take to begin.
         rolled.namespace.plugin("topic", "create", "made-by-hand", "--partitions=2", "--replication-factor=3")
         made = rolled.namespace.plugin("topic", "list", "-o", "name").split()
