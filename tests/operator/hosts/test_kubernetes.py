@@ -103,6 +103,19 @@ def test_everything_of_a_new_cluster_is_published(host: KubernetesHost, store: F
     assert tuple(store.applied) == EVERYTHING
 
 
+@pytest.mark.parametrize(
+    ("spec", "version"),
+    [({"version": "0.2.0"}, "0.2.0"), ({}, None), ({"image": "mine:0.2.0"}, None)],
+    ids=["release", "default-that-is-none", "image-of-somebody-else"],
+)
+def test_version_that_means_the_image_is_known(
+    host: KubernetesHost, cluster_manifest: Any, spec: dict[str, str], version: str | None
+) -> None:
+    desired = asyncio.run(host.desired(Cluster.parse(cluster_manifest(spec=spec))))
+
+    assert desired.version == version
+
+
 def test_what_is_there_is_not_written_again(host: KubernetesHost, cluster: Cluster) -> None:
     publish(host, cluster)
 

@@ -37,6 +37,9 @@ class FakeHost:
         self.fails: dict[str, Exception] = {}
         self.refused = ""
         """What is refused, by its entry of the diary."""
+        self.image = ""
+        self.version: str | None = None
+        """Which means ``image``."""
         self.old_revision: str | None = None
         """With which nodes run that have not been restarted."""
 
@@ -50,7 +53,8 @@ class FakeHost:
             admin_port=7,
             log_directory="/d",
         )
-        return desired_cluster(cluster, lambda pool, ordinal, node_id: place, leaving=leaving)
+        desired = desired_cluster(cluster, lambda pool, ordinal, node_id: place, self.image, leaving)
+        return replace(desired, version=self.version)
 
     async def observe(self, desired: DesiredCluster) -> ObservedCluster:
         if "observe" in self.fails:
@@ -342,6 +346,19 @@ def test_cluster_whose_quorum_has_no_leader_is_degraded(cluster: Cluster, host: 
     assert (type(result.verdict), result.verdict.reason) == (Waiting, "QuorumLost")
     assert result.degradation is not None
     assert result.degradation.reason == "QuorumLost"
+
+
+def test_status_says_which_version_means_what_all_nodes_run(
+    cluster: Cluster, host: FakeHost, brokers: Any, cluster_manifest: Builder
+) -> None:
+    host.image, host.version = "r:0.2.0", "0.2.0"
+    first = status(cluster_manifest(), cluster_pass(cluster, host, brokers), now=NOW)
+    assert (first["image"], first["version"]) == ("r:0.2.0", "0.2.0")
+
+    host.image, host.version, host.is_published, host.states = "mine:1", None, False, {}
+    second = status({**cluster_manifest(), "status": first}, cluster_pass(cluster, host, brokers), now=LATER)
+
+    assert (second["image"], "version" in second) == ("mine:1", False)
 
 
 def test_dry_run_of_a_cluster_only_plans(cluster: Cluster, host: FakeHost, brokers: Any) -> None:
