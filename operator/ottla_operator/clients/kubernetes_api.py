@@ -3,13 +3,10 @@
 Server-side apply is the way that objects of ours are written, always by one field manager. Source: Kubernetes API
 concepts, "server-side apply" and "API verbs".
 
-What passes is tried again here, a few times and with jitter: a server that asks to be left alone for a moment, and,
-where doing it twice is doing it once, one that fails or hangs up. All else is the caller's, who looks again first.
+What passes is tried again here, by `clients.retries`.
 """
 
-import asyncio
 import json
-import random
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,24 +17,19 @@ import aiohttp
 import kopf
 
 from ottla_operator.clients.api_calls import Told, trace
+from ottla_operator.clients.retries import APPLY, JSON, MERGE, repeated
 from ottla_operator.errors import NAMESPACE_TERMINATING, ApiError, LeadershipLostError
 from ottla_operator.model.document import Document, Json
 
 FIELD_MANAGER = "ottla-operator"
 
-_REQUEST_TIMEOUT_S = 30
+REQUEST_TIMEOUT_S = 30
 _CONNECT_TIMEOUT_S = 5
 _PAGE_SIZE = 500
 _LISTINGS_MAX = 3
 """Of one call whose pages expire under it."""
-_TRIES_MAX = 4
-_BACKOFF_S_MIN = 0.25
-_RETRY_AFTER_S_MAX = 10.0
-"""Who is asked to wait for longer gives up, so that its worker is free for others."""
-_FAILING_STATUSES = frozenset({500, 502, 503, 504})
 _NOTE_SIZE_BYTES_MAX = 1_000
 """In UTF-8; the API server refuses longer notes."""
-_APPLY = "application/apply-patch+yaml"
 
 
 class Resource(NamedTuple):
@@ -79,7 +71,7 @@ class KubernetesApi:
         *,
         told: Told | None = None,
         may_write: Callable[[], bool] = lambda: True,
-        request_timeout_s: float = _REQUEST_TIMEOUT_S,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         """Log in by ``login``, tell of each request, and send none that changes something unless ``may_write``."""
         self._login = login
@@ -182,7 +174,7 @@ class KubernetesApi:
             _path(document["kind"], found["namespace"], found["name"]) + subresource,
             parameters={"fieldManager": FIELD_MANAGER},
             body={"metadata": {"resourceVersion": found["resourceVersion"], **metadata}, **patch},
-            content_type="application/merge-patch+json",
+            content_type=MERGE,
         )
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
@@ -231,7 +223,7 @@ class KubernetesApi:
             path,
             parameters={"fieldManager": FIELD_MANAGER, "force": "true"},
             body=body,
-            content_type=_APPLY,
+            content_type=APPLY,
         )
 
     async def _request(
@@ -241,19 +233,11 @@ class KubernetesApi:
         *,
         parameters: dict[str, str] | None = None,
         body: Document | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
     ) -> Document:
-        # Twice is once for what only looks, and for server-side apply.
-        is_repeatable = method == "GET" or content_type == _APPLY
-        for tried in range(1, _TRIES_MAX + 1):
-            try:
-                return await self._logged_in(method, path, parameters, body, content_type)
-            except (ApiError, OSError) as error:
-                wait_s = _wait_s(error, tried, is_repeatable=is_repeatable)
-                if wait_s is None:
-                    raise
-            await asyncio.sleep(wait_s * random.uniform(0.5, 1))  # noqa: S311
-        raise AssertionError("the last try returns or raises")
+        return await repeated(
+            lambda: self._logged_in(method, path, parameters, body, content_type), method, content_type
+        )
 
     async def _logged_in(
         self, method: str, path: str, parameters: dict[str, str] | None, body: Document | None, content_type: str
@@ -339,20 +323,6 @@ def _refusal(response: aiohttp.ClientResponse, answer: Document, path: str) -> A
         # A date, which no API server sends, and a proxy might.
         retry_after_s = None
     return ApiError(response.status, reason, answer.get("message") or path, retry_after_s=retry_after_s)
-
-
-def _wait_s(error: Exception, tried: int, *, is_repeatable: bool) -> float | None:
-    """Return how long at most to wait before the next try; None where there is none."""
-    if tried == _TRIES_MAX or isinstance(error, TimeoutError | LeadershipLostError):
-        return None
-    backoff_s = _BACKOFF_S_MIN * 2 ** (tried - 1)
-    if isinstance(error, ApiError) and error.status == 429:
-        # It was not even looked at.
-        asked_s = error.retry_after_s or 0.0
-        return max(asked_s * 2, backoff_s) if asked_s <= _RETRY_AFTER_S_MAX else None
-    is_hung_up = isinstance(error.__cause__, aiohttp.ClientError)
-    is_failure = error.status in _FAILING_STATUSES if isinstance(error, ApiError) else is_hung_up
-    return backoff_s if is_failure and is_repeatable else None
 
 
 def _event(document: Document, *, reason: str, note: str, is_warning: bool) -> Document:

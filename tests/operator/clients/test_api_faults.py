@@ -9,7 +9,7 @@ import kopf
 import pytest
 from http_api import Fault, HttpApi
 
-from ottla_operator.clients import kubernetes_api
+from ottla_operator.clients import retries
 from ottla_operator.clients.api_calls import ApiCall
 from ottla_operator.clients.kubernetes_api import KubernetesApi
 from ottla_operator.errors import ApiError, LeadershipLostError
@@ -58,7 +58,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             found.append(delay_s)
         await sleep(0)
 
-    monkeypatch.setattr(kubernetes_api.asyncio, "sleep", at_once)
+    monkeypatch.setattr(retries.asyncio, "sleep", at_once)
     return found
 
 
