@@ -7,14 +7,12 @@ does: Kubernetes starts it again, and another one leads meanwhile.
 
 import asyncio
 import logging
-import random
 import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -25,23 +23,17 @@ from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.clients.kubernetes_api import KubernetesApi
 from ottla_operator.controller import Controller
-from ottla_operator.errors import ApiError, LeadershipLostError, OperatorError
+from ottla_operator.errors import LeadershipLostError, OperatorError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.leadership import Leadership
 from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.probes import Probes
 from ottla_operator.settings import Settings
+from ottla_operator.upkeep import Events, resync, work
 from ottla_operator.watch_health import WatchHealth
 from ottla_operator.watches import Watches, kopf_settings, login, watch_targets
 
 logger = logging.getLogger(__name__)
-
-_RESYNC_JITTER = 0.1
-_RETRY_S = 5.0
-"""After a listing that failed."""
-PASS_S_MAX = 300.0
-"""Calls have limits of seconds; a pass that takes so long hangs, and would keep its cluster for ever."""
 
 
 def main() -> int:
@@ -71,16 +63,6 @@ def _set_up_logging(settings: Settings) -> None:
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
 
 
-@dataclass(slots=True)
-class Events:
-    """What parts of the process tell each other."""
-
-    listed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Every object is known."""
-    gap: asyncio.Event = field(default_factory=asyncio.Event)
-    """Events may have been missed: list again soon."""
-
-
 async def run(settings: Settings, connect: Connect) -> None:
     """Run until SIGTERM or SIGINT, or until a part fails; ``connect`` is the way to brokers."""
     stop, metrics = asyncio.Event(), OperatorMetrics()
@@ -107,6 +89,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             metrics=metrics,
             name=settings.name,
         )
+        events = Events()
         health = WatchHealth(watch_targets(settings.watch_namespaces), monotonic())
         probes = Probes(
             controller.queue,
@@ -115,8 +98,8 @@ async def run(settings: Settings, connect: Connect) -> None:
             leadership=leadership,
             stall_s=settings.stall_s,
             watch_stall_s=settings.watch_stall_s,
+            is_listed=lambda: events.is_complete,
         )
-        events = Events()
         watches = Watches(
             api,
             controller,
@@ -126,12 +109,12 @@ async def run(settings: Settings, connect: Connect) -> None:
             gap=events.gap.set,
             login=login,
         )
-        work = [
+        parts = [
             watches.run(),
-            _resync(controller, probes, settings, events),
-            *(_work(controller, events.listed) for _ in range(settings.workers)),
+            resync(controller, events, every_s=settings.resync_s),
+            *(work(controller, events.listed) for _ in range(settings.workers)),
         ]
-        await _until_one_ends([_serve(probes, settings), _lead(leadership, probes, health, work)], stop)
+        await _until_one_ends([_serve(probes, settings), _lead(leadership, probes, health, parts)], stop)
 
 
 def _login() -> kopf.ConnectionInfo:
@@ -152,7 +135,7 @@ def leaders_only(connect: Connect, may_write: Callable[[], bool]) -> Connect:
 
 
 async def _lead(
-    leadership: Leadership | None, probes: Probes, health: WatchHealth, work: list[Coroutine[Any, Any, None]]
+    leadership: Leadership | None, probes: Probes, health: WatchHealth, parts: list[Coroutine[Any, Any, None]]
 ) -> None:
     """Stand by, then do the work until the leadership is lost, or until cancelled, which hands it on."""
     begun = False
@@ -162,65 +145,14 @@ async def _lead(
         health.tried("not opened yet", monotonic())
         probes.leads = begun = True
         keeping = [leadership.keep()] if leadership is not None else []
-        await _until_one_ends([*work, *keeping], asyncio.Event())
+        await _until_one_ends([*parts, *keeping], asyncio.Event())
     finally:
         if not begun:
-            for part in work:
+            for part in parts:
                 part.close()
         # Only now: nobody writes any more.
         if leadership is not None:
             await leadership.release()
-
-
-async def _work(controller: Controller, listed: asyncio.Event) -> None:
-    """Reconcile for ever, from when every object is known: before, an older one of the same claim may be unseen."""
-    await listed.wait()
-
-    async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
-        try:
-            async with asyncio.timeout(PASS_S_MAX):
-                return await controller.reconcile_together(keys)
-        except TimeoutError:
-            more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-            logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, PASS_S_MAX)
-            return set()
-
-    await controller.queue.work(reconcile)
-
-
-async def _resync(controller: Controller, probes: Probes, settings: Settings, events: Events) -> None:
-    """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time.
-
-    The operator is ready (``probes.is_listed``) when every kind is defined, too.
-    """
-    told = ""
-    while True:
-        wait_s = min(_RETRY_S, settings.resync_s)
-        events.gap.clear()
-        try:
-            await controller.resync()
-            probes.is_listed = True
-            events.listed.set()
-            wait_s, told = settings.resync_s, ""
-        except (ApiError, OSError, TimeoutError) as error:
-            hint = ""
-            if isinstance(error, ApiError) and error.is_missing:
-                hint = " (are the CRDs installed?)"
-                # What is defined is known; Topics and Users that are to go must not wait for what may never come back.
-                events.listed.set()
-            if told != (told := str(error)):
-                logger.warning("cannot list the objects to look after%s: %s", hint, error)
-        # Spread, so that operators that were started together do not ask together.
-        await _pause(wait_s * (1 + _RESYNC_JITTER * (2 * random.random() - 1)), events.gap)  # noqa: S311
-
-
-async def _pause(wait_s: float, unless: asyncio.Event) -> None:
-    """Wait for so long, or until the event."""
-    try:
-        async with asyncio.timeout(wait_s):
-            await unless.wait()
-    except TimeoutError:
-        pass
 
 
 async def _serve(probes: Probes, settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """The operator's HTTP: whether it moves (/healthz), whether it is set up (/readyz), and its metrics."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -24,18 +25,21 @@ class Probes:
         leadership: Leadership | None = None,
         stall_s: float,
         watch_stall_s: float,
+        is_listed: Callable[[], bool],
     ) -> None:
-        """``leadership``: None for an operator that is told to be the only one."""
+        """``leadership``: None for an operator that is told to be the only one.
+
+        ``is_listed`` tells whether every object has been listed.
+        """
         self._queue = queue
         self._watches = watches
         self._metrics = metrics
         self._leadership = leadership
         self._stall_s = stall_s
         self._watch_stall_s = watch_stall_s
+        self._is_listed = is_listed
         self.leads = False
         """Set while it does the work."""
-        self.is_listed = False
-        """Set once every object has been listed."""
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -84,7 +88,7 @@ class Probes:
         """Return what keeps it from doing its part: the work, or taking that over."""
         if not self.leads:
             return self._leadership.problem if self._leadership is not None else "it has not begun"
-        if not self.is_listed:
+        if not self._is_listed():
             return "the first listing of all objects is not complete"
         problem = self._watches.problem
         return f"not everything is watched: {problem}" if problem is not None else None

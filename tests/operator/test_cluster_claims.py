@@ -13,9 +13,9 @@ from ottla_operator.cluster_claims import ASKED_AGAIN_AFTER_S, TAKEN_OVER_AFTER_
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
 from ottla_operator.hosts.kubernetes import KubernetesHost
-from ottla_operator.main import PASS_S_MAX
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
+from ottla_operator.upkeep import PASS_S_MAX
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]

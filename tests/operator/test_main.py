@@ -9,15 +9,8 @@ import pytest
 from virtual_time import run as run_in_no_time
 
 from ottla_operator import main
-from ottla_operator.controller import Controller
-from ottla_operator.errors import ApiError, LeadershipLostError
-from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.model.user import USER_FINALIZER
-from ottla_operator.reconcile.queue import DirtyKeys
-from ottla_operator.settings import Settings
+from ottla_operator.errors import LeadershipLostError
 from ottla_operator.watch_health import WatchHealth
-
-YOUNGER, OLDER = ObjectKey("User", "kafka", "alice"), ObjectKey("User", "kafka", "older")
 
 
 @pytest.mark.parametrize("raises", [False, True], ids=["ends", "fails"])
@@ -43,90 +36,6 @@ def test_end_of_one_part_ends_all(raises: bool) -> None:
     else:
         asyncio.run(run())
     assert ended == ["other"]
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [OSError("no answer"), TimeoutError(), ApiError(503, "Unavailable", "busy"), ApiError(404, "NotFound", "no CRD")],
-    ids=["network", "time", "api", "no-definition"],
-)
-def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    failures, waits = [failure, failure], []
-
-    class Lists:
-        async def resync(self) -> None:
-            if failures:
-                raise failures.pop()
-
-    class Done(Exception):
-        pass
-
-    async def pause(delay_s: float, unless: asyncio.Event) -> None:
-        waits.append(delay_s)
-        if len(waits) == 3:
-            raise Done
-
-    monkeypatch.setattr(main, "_pause", pause)
-    probes, events = SimpleNamespace(is_listed=False), main.Events()
-    with pytest.raises(Done):
-        asyncio.run(main._resync(cast(Any, Lists()), cast(Any, probes), Settings(resync_s=300), events))
-
-    assert probes.is_listed
-    assert events.listed.is_set()
-    assert [wait_s < 10 for wait_s in waits] == [True, True, False]
-
-
-def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
-    controller: Controller, api: Any, brokers: Any, user_manifest: Any, with_cluster: Any
-) -> None:
-    younger = api.put(user_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
-    api.put(user_manifest("older", userName="alice"))
-
-    async def run() -> bool:
-        events, probes = main.Events(), cast(Any, SimpleNamespace(is_listed=False))
-        controller.seen(younger)
-        parts = [asyncio.ensure_future(main._work(controller, events.listed))]
-        await asyncio.sleep(60)
-        is_untouched = not api.writes
-        parts.append(asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), events)))
-        await asyncio.sleep(60)
-        for part in parts:
-            part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
-        return is_untouched
-
-    assert run_in_no_time(run)
-    reasons = {key: api.reasons(key)["Ready"][1] for key in (YOUNGER, OLDER)}
-    assert reasons == {YOUNGER: "UserClaimedElsewhere", OLDER: "AsSpecified"}
-
-
-def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
-    controller: Controller, api: Any, user_manifest: Any
-) -> None:
-    user = user_manifest()
-    user["status"] = {"principal": "User:alice"}
-    going = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [USER_FINALIZER]}
-    probes = cast(Any, SimpleNamespace(is_listed=False))
-
-    async def run() -> None:
-        events = main.Events()
-        parts = [
-            asyncio.ensure_future(main._resync(controller, probes, Settings(resync_s=300), events)),
-            asyncio.ensure_future(main._work(controller, events.listed)),
-        ]
-        await asyncio.sleep(60)
-        # No watch is open either.
-        api.put(user, **going)
-        await asyncio.sleep(60)
-        for part in parts:
-            part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
-
-    api.undefined = {"Cluster"}
-    run_in_no_time(run)
-
-    assert api.stored[YOUNGER]["metadata"]["finalizers"] == []
-    assert not probes.is_listed, "it is not ready"
 
 
 def test_stop_ends_every_part() -> None:
@@ -256,40 +165,3 @@ def test_brokers_are_not_asked_by_who_does_not_lead(brokers: Any) -> None:
 
     asyncio.run(run())
     assert brokers.addresses == ["demo:9092"]
-
-
-def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    queue = DirtyKeys(lambda it: it)
-    begun = []
-
-    class Hangs:
-        def __init__(self) -> None:
-            self.queue = queue
-
-        async def reconcile_together(self, keys: list[ObjectKey]) -> set[ObjectKey]:
-            begun.extend(keys)
-            await asyncio.Event().wait()
-            return set(keys)
-
-    async def scenario() -> None:
-        listed = asyncio.Event()
-        listed.set()
-        queue.add(OLDER)
-        working = asyncio.ensure_future(main._work(cast(Any, Hangs()), listed))
-        await asyncio.sleep(700)
-        working.cancel()
-
-    run_in_no_time(scenario)
-    assert len(begun) == 3
-    assert "a pass took more than 300 s" in caplog.records[0].message
-
-
-def test_gap_is_listed_over_at_once() -> None:
-    async def scenario() -> float:
-        loop, gap = asyncio.get_running_loop(), asyncio.Event()
-        began_s = loop.time()
-        loop.call_later(3, gap.set)
-        await main._pause(300, gap)
-        return loop.time() - began_s
-
-    assert run_in_no_time(scenario) == 3

@@ -60,8 +60,9 @@ def ask(
             leadership=cast(Any, leadership),
             stall_s=120,
             watch_stall_s=300,
+            is_listed=lambda: is_listed,
         )
-        probes.leads, probes.is_listed = leads, is_listed
+        probes.leads = leads
         runner = web.AppRunner(probes.application())
         await runner.setup()
         try:
