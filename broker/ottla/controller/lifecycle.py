@@ -292,7 +292,9 @@ class BrokerLifecycle:
             return
         self.answered_ms = self._clock.monotonic_ms()
         self._backoff_ms = RETRY_BACKOFF_MS
-        self._ask_after(self._config.heartbeat_interval_ms)
+        if self._next_ms is None:
+            # Unless there is news since the heartbeat was sent, which it did not tell.
+            self._ask_after(self._config.heartbeat_interval_ms)
         if self.state is BrokerState.STARTING and response.is_caught_up:
             self._enter(BrokerState.RECOVERY)
         if self.state is BrokerState.RECOVERY and not response.is_fenced:

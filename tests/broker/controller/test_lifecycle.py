@@ -31,13 +31,29 @@ class Channel:
     def __init__(self, node: Any) -> None:
         self.sent: list[Message] = []
         self._controller = node.controller
+        self._held: list[Callable[[], object]] | None = None
 
     def send(self, request: Message) -> Delayed[Message]:
         def answer(decided: Message | KafkaError) -> Message:
             return error_response(request, decided) if isinstance(decided, KafkaError) else decided
 
         self.sent.append(request)
-        return self._controller.handle(request).then(answer)
+        answered: Delayed[Message] = self._controller.handle(request).then(answer)
+        if self._held is None:
+            return answered
+        later: Delayed[Message] = Delayed()
+        self._held.append(lambda: answered.on_complete(later.complete))
+        return later
+
+    def hold(self) -> None:
+        """Keep the answers that come from now on."""
+        self._held = []
+
+    def let_go(self) -> None:
+        """Pass on what was held, and what comes."""
+        held, self._held = self._held or [], None
+        for pass_on in held:
+            pass_on()
 
     def take(self) -> list[type[Message]]:
         sent, self.sent = self.sent, []
@@ -142,6 +158,19 @@ def test_it_says_at_once_what_is_cordoned_until_the_metadata_shows_it(running: L
         running.node.commit()
         assert show() == [None]
         running.channel.take()
+
+
+def test_it_says_what_is_cordoned_as_soon_as_a_heartbeat_under_way_is_answered(running: LivingBroker) -> None:
+    """Found by a simulated operator: ``grow-and-wait --seed 2 --api-faults``."""
+    running.channel.hold()
+    running.tick(HEARTBEAT_MS)
+    running.cordoned = [Uuid(b"d" * 16)]
+    running.lifecycle.on_cordoned()
+
+    running.channel.let_go()
+    running.tick()
+
+    assert list(running.node.image.cluster.brokers[1].cordoned_directories) == running.cordoned
 
 
 @pytest.mark.parametrize(("level", "is_said"), [(29, False), (30, True)], ids=["below", "from-there-on"])
