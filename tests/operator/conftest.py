@@ -375,7 +375,7 @@ class FakeApi:
     async def is_namespace_going(self, document: Document) -> bool:
         return document["metadata"]["namespace"] in self.going
 
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         self.writes.append(f"delete {kind}/{name}")
         self.stored.pop(ObjectKey(kind, namespace, name), None)
 

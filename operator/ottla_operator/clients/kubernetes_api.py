@@ -197,9 +197,13 @@ class KubernetesApi:
             return True
         return False
 
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Delete in the background, with the object's own grace period; no error when it is gone already."""
-        await self._delete(_path(kind, namespace, name), {"propagationPolicy": "Background"})
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
+        """Delete in the background, with the object's own grace period; no error when it is gone already.
+
+        With a ``uid`` only the object that was seen (else 409 Conflict), and not one that was made instead.
+        """
+        conditions = {"preconditions": {"uid": uid}} if uid else {}
+        await self._delete(_path(kind, namespace, name), {"propagationPolicy": "Background", **conditions})
 
     async def delete_only(self, document: Document) -> None:
         """Delete just the object that was seen, by its uid (else 409 Conflict), and nothing that it owns.

@@ -43,14 +43,20 @@ class Host(Protocol):
 
     async def start_node(self, node: DesiredNode) -> None: ...
 
-    async def restart_node(self, node: DesiredNode) -> None:
-        """Stop the node cleanly, then run it with its published configuration."""
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
+        """Stop the node cleanly, then run it with its published configuration.
+
+        ``uid`` is that of the run that was seen, as `observe` said; another one is left alone, and `ApiError` raised.
+        """
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
         """Let others stop ``allowed`` nodes at the same time; asked only of hosts whose `observe` says a number."""
 
-    async def remove_node(self, name: str) -> None:
-        """Stop the node cleanly, if it runs, and forget it: it is not observed any more. Its data stays."""
+    async def remove_node(self, name: str, uid: str) -> None:
+        """Stop the node cleanly, if it runs, and forget it: it is not observed any more. Its data stays.
+
+        See `restart_node` for ``uid``.
+        """
 
     async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
         """Remove volumes that `observe` has shown, with everything on them."""

@@ -130,11 +130,12 @@ class KubernetesHost:
     async def start_node(self, node: DesiredNode) -> None:
         raise HostError("Unsupported", f"pod {node.name} is started by its StatefulSet, not by the operator")
 
-    async def restart_node(self, node: DesiredNode) -> None:
-        await self._api.delete("Pod", self._namespace, node.name)
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
+        # A call that was late, or whose answer was lost, must not end the pod that has come instead.
+        await self._api.delete("Pod", self._namespace, node.name, uid=uid)
 
-    async def remove_node(self, name: str) -> None:
-        await self._api.delete("Pod", self._namespace, name)
+    async def remove_node(self, name: str, uid: str) -> None:
+        await self._api.delete("Pod", self._namespace, name, uid=uid)
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
         await self._children.write(desired.cluster, disruption_budget(desired.cluster, allowed))

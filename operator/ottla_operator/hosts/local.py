@@ -154,7 +154,8 @@ class LocalHost:
         write_in_one_step(directory / "process.json", json.dumps(asdict(process)))
         await self._wait_until_alive(node.name, process)
 
-    async def restart_node(self, node: DesiredNode) -> None:
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
+        # Nobody else runs nodes here: whoever runs is the one that was seen.
         await self.stop_node(node.name)
         self._started.discard(node.name)
         await self.start_node(node)
@@ -162,7 +163,7 @@ class LocalHost:
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
         raise HostError("Unsupported", "nobody but its user stops nodes of a laptop")
 
-    async def remove_node(self, name: str) -> None:
+    async def remove_node(self, name: str, uid: str) -> None:
         await self.stop_node(name)
         # Last of all: until then the next operator sees the node, and stops it.
         (self.node_directory(name) / "server.properties").unlink(missing_ok=True)

@@ -25,26 +25,29 @@ _CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
 def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
     """Return what a pod says of its node; one that ends without a successor is stopped for good."""
     metadata, status = pod["metadata"], pod.get("status", {})
-    name = metadata["name"]
+    name, uid = metadata["name"], metadata.get("uid", "")
     conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
     if metadata.get("deletionTimestamp"):
         reason, message = _ending(pod, conditions, has_successor=has_successor)
         # A successor comes with the published configuration: there is nothing more to restart.
         state = NodeState.STARTING if has_successor else NodeState.STOPPING
-        return ObservedNode(name=name, state=state, reason=reason, message=message)
+        return ObservedNode(name=name, state=state, uid=uid, reason=reason, message=message)
     annotations = metadata.get("annotations") or {}
     revision, parts = annotations.get(REVISION_ANNOTATION), annotations.get(PARTS_ANNOTATION, "")
     if conditions.get("Ready", {}).get("status") == "True":
-        return ObservedNode(name=name, state=NodeState.READY, revision=revision, parts=parts)
+        return ObservedNode(name=name, state=NodeState.READY, uid=uid, revision=revision, parts=parts)
     if _is_silent(conditions):
         machine = pod.get("spec", {}).get("nodeName", "")
         message = f"its machine {machine} does not answer"
-        return ObservedNode(name=name, state=NodeState.UNREADY, revision=revision, reason=MACHINE_LOST, message=message)
+        return ObservedNode(
+            name=name, state=NodeState.UNREADY, uid=uid, revision=revision, reason=MACHINE_LOST, message=message
+        )
     reason, message = _trouble(status, conditions)
     state = NodeState.UNREADY if _has_been_ready(status, conditions) else NodeState.STARTING
     return ObservedNode(
         name=name,
         state=NodeState.FAILED if reason else state,
+        uid=uid,
         revision=revision,
         parts=parts,
         has_crashed=reason in _CRASHES,

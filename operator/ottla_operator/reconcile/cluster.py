@@ -83,7 +83,7 @@ def plan_cluster(
     surplus = [observed.nodes[name] for name in sorted(observed.nodes.keys() - wanted)]
     ending = [node for node in surplus if node.state is NodeState.STOPPING]
     set_up = _set_up_first(desired, scaling)
-    steps += [StopNode(node.name) for node in surplus if node not in ending and node.name not in set_up]
+    steps += [StopNode(node.name, node.uid) for node in surplus if node not in ending and node.name not in set_up]
     starts = [StartNode(node) for node in _missing(desired, observed)]
     steps += starts
     waiting: list[Obstacle | None] = [_node_obstacle(desired, observed), *map(_not_ready, ending)]

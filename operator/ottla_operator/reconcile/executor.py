@@ -222,10 +222,10 @@ async def _on_cluster(step: ClusterStep, host: Host, broker: BrokerAdmin | None,
             await host.publish(cluster, outdated)
         case StartNode(node):
             await host.start_node(node)
-        case RestartNode(node):
-            await host.restart_node(node)
-        case StopNode(name):
-            await host.remove_node(name)
+        case RestartNode(node, uid=uid):
+            await host.restart_node(node, uid)
+        case StopNode(name, uid):
+            await host.remove_node(name, uid)
         case RemoveVolumes(claims):
             await host.remove_volumes(claims)
         case LimitDisruptions(cluster, allowed):

@@ -30,6 +30,8 @@ class ObservedNode:
 
     name: str
     state: NodeState
+    uid: str = ""
+    """Of this run of the node, which none that follows has; empty where nothing runs, or nobody else restarts it."""
     revision: str | None = None
     """Of the configuration that it runs with; None when nothing runs."""
     reason: str = ""

@@ -203,8 +203,11 @@ def next_restarts(
     if blocker is not None:
         words = f"node {node.name} has to be restarted; {blocker}"
         return Wait(Waiting(_ROLL_WAITING, words), blocker.names)
-    reasons = {it.name: revision.words(seen.parts, it.parts) for it, seen in due}
-    return tuple(RestartNode(it, reasons[it.name]) for it in _together([it for it, _ in due], desired, view))
+    there = {it.name: seen for it, seen in due}
+    return tuple(
+        RestartNode(it, revision.words(there[it.name].parts, it.parts), there[it.name].uid)
+        for it in _together([it for it, _ in due], desired, view)
+    )
 
 
 def is_running(node: ObservedNode | None) -> bool:
@@ -257,7 +260,7 @@ def _of_broken(
     if blocker is not None:
         words = f"node {node.name} has an old configuration and is {seen.state.value}; {blocker}"
         return Wait(Waiting(_ROLL_WAITING, words), blocker.names)
-    return (RestartNode(node, f"it is {seen.state.value} with an old configuration"),)
+    return (RestartNode(node, f"it is {seen.state.value} with an old configuration", seen.uid),)
 
 
 def _what_a_broken_one_waits_for(

@@ -100,6 +100,8 @@ class StartNode:
 class RestartNode:
     node: DesiredNode
     reason: str
+    uid: str = ""
+    """Of the run that was seen; any where it is empty."""
 
     def __str__(self) -> str:
         return f"restart node {self.node.name}: {self.reason}"
@@ -110,6 +112,8 @@ class StopNode:
     """Stop a node for good; the host keeps nothing of it but its data."""
 
     name: str
+    uid: str = ""
+    """Of the run that was seen; any where it is empty."""
 
     def __str__(self) -> str:
         return f"stop node {self.name}"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.errors import OttlaError
-from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla.simulator.machines import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Machines, host_of
 from ottla.types import NodeId
 from ottla_operator.errors import HostError
@@ -42,6 +41,7 @@ class Run:
     properties: str
     parts: str
     image: str
+    uid: str
 
 
 @dataclass
@@ -52,10 +52,23 @@ class HostState:
     properties: dict[str, str] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
-    volumes: set[str] = field(default_factory=set)
-    """The nodes whose disks were formatted and not removed since."""
+    volumes: dict[str, str] = field(default_factory=dict)
+    """The uids of the disks that were formatted and not removed since, by node."""
+    made: int = 0
+    """How many processes and disks there have been."""
     racks: int = 0
     """In so many racks machines stand, by turns; 0: nobody says."""
+
+    def new_uid(self) -> str:
+        self.made += 1
+        return f"uid-{self.made}"
+
+    def uid_of(self, name: str) -> str:
+        """Return that of the node's process; empty where none runs."""
+        return self.runs[name].uid if self.is_running(name) or self.is_broken(name) else ""
+
+    def volume_uid_of(self, name: str) -> str:
+        return self.volumes.get(name, "")
 
     def is_running(self, name: str) -> bool:
         run = self.runs.get(name)
@@ -82,10 +95,9 @@ class HostState:
 class SimulatedHost:
     """See the module."""
 
-    def __init__(self, state: HostState, loop: SimulatedEventLoop) -> None:
+    def __init__(self, state: HostState) -> None:
         self._state = state
         self._machines = state.machines
-        self._loop = loop
         self._image = ""
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
@@ -111,7 +123,10 @@ class SimulatedHost:
         return ObservedCluster(
             outdated=tuple(node.name for node in desired.nodes if not self._is_published(node)),
             nodes={node.name: node for node in seen},
-            claims=tuple(ObservedClaim(name=f"data-{it}", uid=it, node=it) for it in sorted(self._state.volumes)),
+            claims=tuple(
+                ObservedClaim(name=f"data-{name}", uid=uid, node=name)
+                for name, uid in sorted(self._state.volumes.items())
+            ),
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -129,14 +144,14 @@ class SimulatedHost:
         await asyncio.sleep(SPAWN_S)
         await self._do(lambda: self._start(node))
 
-    async def restart_node(self, node: DesiredNode) -> None:
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
         await self.stop_node(node.name)
         await self.start_node(node)
 
     async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
         raise HostError("Unsupported", "nobody evicts nodes here")
 
-    async def remove_node(self, name: str) -> None:
+    async def remove_node(self, name: str, uid: str) -> None:
         await self.stop_node(name)
         await self._do(lambda: self._state.properties.pop(name, None))
 
@@ -151,9 +166,9 @@ class SimulatedHost:
         node_id = self._state.runs[name].node_id
         process = self._machines.cluster.nodes[node_id].process
         await self._do(lambda: self._machines.terminate(node_id))
-        deadline_s = self._loop.time() + STOP_GRACE_S
+        deadline_s = asyncio.get_running_loop().time() + STOP_GRACE_S
         while self._machines.cluster.nodes[node_id].process is process:
-            if self._loop.time() >= deadline_s:
+            if asyncio.get_running_loop().time() >= deadline_s:
                 await self._do(lambda: self._machines.kill(node_id))
                 return
             await asyncio.sleep(POLL_S)
@@ -171,10 +186,11 @@ class SimulatedHost:
             await asyncio.sleep(PROBE_TIMEOUT_S)
             reasons = ["it does not answer yet"]
         if not reasons:
-            return ObservedNode(name=name, state=NodeState.READY, revision=run.revision, parts=run.parts)
+            return ObservedNode(name=name, state=NodeState.READY, uid=run.uid, revision=run.revision, parts=run.parts)
         return ObservedNode(
             name=name,
             state=NodeState.UNREADY if may_have_served else NodeState.STARTING,
+            uid=run.uid,
             revision=run.revision,
             parts=run.parts,
             reason="NodeNotReady",
@@ -182,10 +198,11 @@ class SimulatedHost:
         )
 
     def _observe_broken(self, name: str, run: Run) -> ObservedNode:
-        has_crashed = self._loop.time() % CRASH_LOOP_S < CRASH_SEEN_S
+        has_crashed = asyncio.get_running_loop().time() % CRASH_LOOP_S < CRASH_SEEN_S
         return ObservedNode(
             name=name,
             state=NodeState.FAILED if has_crashed else NodeState.STARTING,
+            uid=run.uid,
             revision=run.revision,
             parts=run.parts,
             reason="CrashLoopBackOff",
@@ -206,12 +223,12 @@ class SimulatedHost:
             raise HostError("FormatFailed", str(error)) from error
         self._state.properties[node.name] = node.properties
         self._state.revisions[node.name] = node.revision
-        self._state.volumes.add(node.name)
+        self._state.volumes.setdefault(node.name, self._state.new_uid())
 
     def _remove_volume(self, name: str) -> None:
         if name in self._state.volumes:
             self._machines.cluster.wipe(self._state.runs[name].node_id)
-            self._state.volumes.discard(name)
+            del self._state.volumes[name]
 
     def _start(self, node: DesiredNode) -> None:
         if self._machines.is_running(node.node_id):
@@ -219,7 +236,9 @@ class SimulatedHost:
         properties = self._state.properties[node.name]
         if (rack := self._state.rack_of(node.node_id)) is not None:
             properties += f"broker.rack={rack}\n"
-        self._state.runs[node.name] = Run(node.node_id, node.revision, properties, node.parts, self._image)
+        self._state.runs[node.name] = Run(
+            node.node_id, node.revision, properties, node.parts, self._image, self._state.new_uid()
+        )
         if self._state.is_broken(node.name):
             return
         try:
@@ -229,7 +248,7 @@ class SimulatedHost:
 
     async def _do(self, action: Callable[[], object]) -> None:
         """Have ``action`` happen as an event of the simulation, of nobody's process."""
-        done = self._loop.create_future()
+        done = asyncio.get_running_loop().create_future()
 
         def happen() -> None:
             error: HostError | None = None

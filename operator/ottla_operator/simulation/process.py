@@ -31,7 +31,7 @@ class OperatorProcess:
         name: str = "",
     ) -> None:
         """``name`` is that of its installation, where there are several."""
-        host = WatchedHost(SimulatedHost(state, loop), steps)
+        host = WatchedHost(SimulatedHost(state), steps)
         self._loop = loop
         self._controller = Controller(
             store,

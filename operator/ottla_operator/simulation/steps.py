@@ -170,13 +170,14 @@ class WatchedHost:
     async def start_node(self, node: DesiredNode) -> None:
         await self._steps.take(StepTaken(Kind.START, node.node_id, node.name), lambda: self._host.start_node(node))
 
-    async def restart_node(self, node: DesiredNode) -> None:
-        await self._steps.take(StepTaken(Kind.RESTART, node.node_id, node.name), lambda: self._host.restart_node(node))
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
+        step = StepTaken(Kind.RESTART, node.node_id, node.name)
+        await self._steps.take(step, lambda: self._host.restart_node(node, uid))
 
-    async def remove_node(self, name: str) -> None:
+    async def remove_node(self, name: str, uid: str) -> None:
         assert self._cluster is not None, "what is stopped was seen before"
         step = StepTaken(Kind.STOP, node_id_of(self._cluster, name), name)
-        await self._steps.take(step, lambda: self._host.remove_node(name))
+        await self._steps.take(step, lambda: self._host.remove_node(name, uid))
 
     async def remove_volumes(self, claims: Sequence[ObservedClaim]) -> None:
         for claim in claims:

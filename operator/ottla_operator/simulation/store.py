@@ -134,7 +134,7 @@ class Store:
         self._writes += 1
         document["metadata"]["resourceVersion"] = str(self._writes)
 
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         await asyncio.sleep(CALL_S)
         self._owned.pop(ObjectKey(kind, namespace, name), None)
 

@@ -183,6 +183,15 @@ def test_finalizers_are_replaced_only_on_the_version_that_was_read(server: FakeS
     assert request["body"] == {"metadata": {"resourceVersion": "7", "finalizers": ["a", "b"]}}
 
 
+@pytest.mark.parametrize(("uid", "conditions"), [("", {}), ("u-1", {"preconditions": {"uid": "u-1"}})])
+def test_deletion_is_of_the_object_that_was_seen(server: FakeServer, uid: str, conditions: Document) -> None:
+    ask(server, lambda api: api.delete("Pod", "kafka", "demo-main-0", uid=uid))
+
+    (request,) = server.requests
+    assert (request["method"], request["path"]) == ("DELETE", "/api/v1/namespaces/kafka/pods/demo-main-0")
+    assert request["body"] == {"propagationPolicy": "Background"} | conditions
+
+
 @pytest.mark.parametrize(("is_warning", "kind"), [(True, "Warning"), (False, "Normal")])
 def test_event_regards_its_object_and_is_short_enough(server: FakeServer, is_warning: bool, kind: str) -> None:
     document = {**TOPIC, "metadata": {**TOPIC["metadata"], "uid": "u-1"}}

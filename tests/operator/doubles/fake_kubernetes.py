@@ -48,7 +48,7 @@ class FakeKubernetes:
         self._write(f"apply {document['kind']}/{document['metadata']['name']}", lambda: self._apply(document))
         return copy.deepcopy(document)
 
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         self.restarts += [name] if kind == "Pod" else []
         self._write(f"delete {kind}/{name}", lambda: self._end(self.stored.get((kind, name))))
 

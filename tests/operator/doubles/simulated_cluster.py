@@ -202,7 +202,7 @@ class SimulatedCluster:
         self._come_up(node)
         with_step()
 
-    async def restart_node(self, node: DesiredNode) -> None:
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
         with_step = self._step(f"restart {node.name}")
         self._assert_may_stop(node.name)
         self._go_down(self.nodes[node.name])
@@ -214,7 +214,7 @@ class SimulatedCluster:
         self.disruptions_allowed = allowed
         with_step()
 
-    async def remove_node(self, name: str) -> None:
+    async def remove_node(self, name: str, uid: str) -> None:
         with_step = self._step(f"stop {name}")
         node = self.nodes[name]
         assert node.node_id not in self.holders(), f"{name} is stopped and holds replicas"

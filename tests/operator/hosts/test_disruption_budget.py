@@ -71,7 +71,7 @@ def test_budget_that_somebody_edited_is_not_right(host: KubernetesHost, api: Any
 
 def test_one_node_has_no_budget(host: KubernetesHost, api: Any, look: Look) -> None:
     asyncio.run(host.limit_disruptions(look(3)[0], 1))
-    asyncio.run(host.remove_node("demo-main-1"))
+    asyncio.run(host.remove_node("demo-main-1", ""))
 
     seen = look(1)[1]
 

@@ -50,8 +50,8 @@ class FakeStore:
         self.stored[key] = {**copy.deepcopy(document), "status": {"added": "by the server"}}
         return self.stored[key]
 
-    async def delete(self, kind: str, namespace: str, name: str) -> None:
-        self.deleted.append(f"{kind}/{name}")
+    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
+        self.deleted.append(f"{kind}/{name} {uid}".rstrip())
 
     def add_pod(self, name: str = "demo-main-0", **metadata: Any) -> Document:
         pod = {"kind": "Pod", "metadata": {"name": name, "labels": {"ottla.dev/cluster": "demo"}, **metadata}}
@@ -160,13 +160,17 @@ def test_new_cluster_is_only_published(host: KubernetesHost, cluster: Cluster) -
     assert plan_cluster(desired, seen).steps == (Publish(desired, EVERYTHING),)
 
 
-def test_restart_and_stop_delete_the_pod(host: KubernetesHost, store: FakeStore, cluster: Cluster) -> None:
-    desired, _ = look(host, cluster)
+def test_restart_and_stop_delete_the_pod_that_was_seen(
+    host: KubernetesHost, store: FakeStore, cluster: Cluster
+) -> None:
+    publish(host, cluster)
+    store.add_pod("demo-main-0", uid="p-0")
+    desired, seen = look(host, cluster)
 
-    asyncio.run(host.restart_node(desired.nodes[0]))
-    asyncio.run(host.remove_node("demo-main-1"))
+    asyncio.run(host.restart_node(desired.nodes[0], seen.nodes["demo-main-0"].uid))
+    asyncio.run(host.remove_node("demo-main-1", "p-1"))
 
-    assert store.deleted == ["Pod/demo-main-0", "Pod/demo-main-1"]
+    assert store.deleted == ["Pod/demo-main-0 p-0", "Pod/demo-main-1 p-1"]
 
 
 def test_nobody_but_the_stateful_set_starts_pods(host: KubernetesHost, cluster: Cluster) -> None:

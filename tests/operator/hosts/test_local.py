@@ -273,8 +273,8 @@ def test_removed_node_is_seen_no_more_and_comes_back_with_its_data(
 ) -> None:
     settle(cluster(), host, brokers)
 
-    asyncio.run(host.remove_node("demo-main-0"))
-    asyncio.run(host.remove_node("demo-main-0"))
+    asyncio.run(host.remove_node("demo-main-0", ""))
+    asyncio.run(host.remove_node("demo-main-0", ""))
 
     assert look(host, cluster()) == {}
     assert (directory.node_directory("demo-main-0") / "data" / "meta.properties").exists()

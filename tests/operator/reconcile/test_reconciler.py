@@ -87,11 +87,11 @@ class FakeHost:
         self._do("start", node.name)
         self.states[node.name] = self.state_after_start
 
-    async def restart_node(self, node: DesiredNode) -> None:
+    async def restart_node(self, node: DesiredNode, uid: str) -> None:
         self._do("restart", node.name)
         self.old_revision = None
 
-    async def remove_node(self, name: str) -> None:
+    async def remove_node(self, name: str, uid: str) -> None:
         self._do("stop", name)
         del self.states[name]
 

@@ -136,10 +136,10 @@ def test_brokers_of_a_rack_are_restarted_together_where_no_partition_misses_them
     at_it: set[str] = set()
     together: set[frozenset[str]] = set()
 
-    async def restart_noted(host: SimulatedHost, node: DesiredNode) -> None:
+    async def restart_noted(host: SimulatedHost, node: DesiredNode, uid: str) -> None:
         at_it.add(node.name)
         together.add(frozenset(at_it))
-        await restart(host, node)
+        await restart(host, node, uid)
         at_it.discard(node.name)
 
     monkeypatch.setattr(SimulatedHost, "restart_node", restart_noted)
