@@ -20,9 +20,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kill", metavar="STEP:MOMENT", help="kill the operator before, during or after a step")
     parser.add_argument("--crash", type=int, metavar="STEP", help="a node crashes a little after a step began")
     parser.add_argument("--troubles", action="store_true", help="nodes, network and operators fail for a while")
+    parser.add_argument("--api-faults", action="store_true", help="the API server fails for a while")
     parser.add_argument("--verbose", action="store_true", help="show the last events of every run")
     given = parser.parse_args(arguments)
-    order = Order(kill_at=_kill_at(parser, given.kill), crash_at=given.crash, troubles=given.troubles)
+    order = Order(
+        kill_at=_kill_at(parser, given.kill),
+        crash_at=given.crash,
+        troubles=given.troubles,
+        api_faults=given.api_faults,
+    )
     for scenario in BY_NAME if given.scenario == "all" else [given.scenario]:
         for seed in range(given.seed, given.seed + given.count):
             outcome = PlannerRun(BY_NAME[scenario], seed, order).run()

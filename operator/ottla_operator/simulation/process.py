@@ -1,62 +1,87 @@
-"""One operator process in a simulation: the real controller with its queue, workers and resync, on simulated time."""
+"""One operator process in a simulation: the real controller with its queue, workers and listings, on simulated time."""
 
-import asyncio
+import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.clients import ottla_admin
 from ottla_operator.controller import Controller
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.document import Document
+from ottla_operator.simulation.api import SimulatedApi
+from ottla_operator.simulation.api_faults import ApiFaults
 from ottla_operator.simulation.calendar import shown
 from ottla_operator.simulation.host import HostState, SimulatedHost
+from ottla_operator.simulation.host_behind_api import HostBehindApi
 from ottla_operator.simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
 from ottla_operator.simulation.store import Store
+from ottla_operator.upkeep import Events, resync, work
 
 WORKERS = 2
 RESYNC_S = 30.0
 
 
-class OperatorProcess:
-    """See the module. It knows nothing but what it reads from ``store``, the host and the brokers."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What outlives every operator."""
 
-    def __init__(
-        self,
-        loop: SimulatedEventLoop,
-        state: HostState,
-        store: Store,
-        steps: StepTaker,
-        draw: Callable[[int], int],
-        *,
-        name: str = "",
-    ) -> None:
+    state: HostState
+    store: Store
+    faults: ApiFaults
+    draw: Callable[[int], int]
+
+
+class OperatorProcess:
+    """See the module. It knows nothing but what it reads from the API server, the host and the brokers."""
+
+    def __init__(self, loop: SimulatedEventLoop, around: Surroundings, steps: StepTaker, *, name: str = "") -> None:
         """``name`` is that of its installation, where there are several."""
-        host = WatchedHost(SimulatedHost(state), steps)
         self._loop = loop
+        self._around = around
+        self._events = Events()
+        self._held: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        api = SimulatedApi(around.store, around.faults)
+        host = HostBehindApi(WatchedHost(SimulatedHost(around.state), steps), api, around.state)
         self._controller = Controller(
-            store,
+            api,
             lambda _: host,
             watched(ottla_admin.connector(), steps),
             now=lambda: shown(loop.time()),
             now_s=loop.time,
-            secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(store, namespace), steps),
-            draw=draw,
+            secret_store=lambda namespace: WatchedSecrets(KubernetesSecrets(api, namespace), steps),
+            draw=around.draw,
             name=name,
         )
-        self._parts = [loop.create_task(self._resync())]
-        self._parts += [loop.create_task(self._work()) for _ in range(WORKERS)]
+        self._parts = [loop.create_task(resync(self._controller, self._events, every_s=RESYNC_S))]
+        self._parts += [loop.create_task(work(self._controller, self._events.listed)) for _ in range(WORKERS)]
 
     def seen(self, document: Document) -> None:
         """An event of a watch: the object was made or changed."""
-        self._loop.call_soon(self._controller.seen, document)
+        self._tell(self._controller.seen, document)
 
     def gone(self, document: Document) -> None:
         """An event of a watch: the object is there no more."""
-        self._loop.call_soon(self._controller.gone, document)
+        self._tell(self._controller.gone, document)
 
     def child_seen(self, cluster: str) -> None:
         """An event of a watch: a node of the cluster came or went."""
-        self._loop.call_soon(self._controller.child_seen, "", cluster)
+        self._tell(self._controller.child_seen, "", cluster)
+
+    def catch_up(self, cluster: str) -> None:
+        """Watches are open again: what was held back is told, and what there is is listed, as kopf does then."""
+        held, self._held = self._held, []
+        for mark, told in held:
+            self._loop.call_soon(mark, *told)
+        for document in copy.deepcopy(self._around.store.all()):
+            self._tell(self._controller.seen, document)
+        self.child_seen(cluster)
+
+    def _tell(self, mark: Callable[..., None], *told: object) -> None:
+        if self._around.faults.holds_events:
+            self._held.append((mark, told))
+        elif not self._around.faults.loses_events:
+            self._loop.call_soon(mark, *told)
 
     def kill(self) -> None:
         """End it as kill -9 does."""
@@ -65,11 +90,3 @@ class OperatorProcess:
     def failure(self) -> BaseException | None:
         """Return why a part of it has ended by itself; None while all run."""
         return next((part.exception() or RuntimeError("a worker ended") for part in self._parts if part.done()), None)
-
-    async def _work(self) -> None:
-        await self._controller.queue.work(self._controller.reconcile_together)
-
-    async def _resync(self) -> None:
-        while True:
-            await self._controller.resync()
-            await asyncio.sleep(RESYNC_S)

@@ -55,6 +55,8 @@ class Situation:
     """How many faults have begun and not ended."""
     crashed: set[NodeId] = field(default_factory=set)
     """Nodes that have not caught up again since."""
+    unheard_ms: int = -QUIET_MS
+    """When the API server failed last."""
 
     def ask(self, cluster: Manifest) -> None:
         """Note what users ask for now."""
@@ -74,6 +76,11 @@ class Situation:
         if self.going_on or self.crashed:
             self.disturb()
         return self.cluster.clock.monotonic_ms() - self.disturbed_ms >= QUIET_MS
+
+    @property
+    def hears_all(self) -> bool:
+        """Tell whether the operator may be expected to hear what it asks for."""
+        return self.is_calm and self.cluster.clock.monotonic_ms() - self.unheard_ms >= QUIET_MS
 
     def runs(self, node_id: NodeId) -> bool:
         place = self.cluster.nodes.get(node_id)
@@ -232,8 +239,25 @@ class ABrokenVersionStopsThere(PlannerPromise):
             good = status.get("image")
             if good is None or good == BROKEN_IMAGE or f"image: {good}," not in ready["message"]:
                 raise self.fail(f"the way back is {good}, and the status says {ready['message']}")
-        elif self._halted == generation and self.situation.is_calm:
+        elif self._halted == generation and self.situation.hears_all:
             raise self.fail(f"nobody asks for anything else, and the status says {ready['reason']}")
+
+
+class StepsAreRecordedFirst(PlannerPromise):
+    """Who is restarted is named by ``status.operation`` before: whoever follows knows of it. Strict at all times."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__(situation)
+        self._at: list[str] = []
+        """The nodes that the record names."""
+
+    def on_status(self, document: Document) -> None:
+        if document["kind"] == "Cluster":
+            self._at = document["status"].get("operation", {}).get("node", "").split(",")
+
+    def on_step(self, step: StepTaken) -> None:
+        if step.kind is Kind.RESTART and step.what not in self._at:
+            raise self.fail(f"{step}, and the record of what goes on names {', '.join(self._at) or 'nobody'}")
 
 
 class NothingIsDoneWhilePaused(PlannerPromise):
@@ -413,7 +437,8 @@ class StatusSaysWhatItWaitsFor(PlannerPromise):
         ready = ready_condition(document)
         if ready is None or ready["status"] == "True" or ready["reason"] == "Accepted":
             return
-        words = ("node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "user", "next: ")
+        words = ["node", "broker", "partition", "voter", "controller", "topic", "replicas", "quorum", "user", "next:"]
+        words += ["Cluster", "API", "secret", "simulated"]
         if not ready["reason"] or not any(word in ready["message"] for word in words):
             raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
 
@@ -468,6 +493,7 @@ class NothingIsRefused(PlannerPromise):
 PROMISES: tuple[type[PlannerPromise], ...] = (
     ABrokenVersionStopsThere,
     OneNodeAtATime,
+    StepsAreRecordedFirst,
     NothingIsDoneWhilePaused,
     RestartsInTheirWindow,
     EnoughInSync,

@@ -30,9 +30,10 @@ from ottla_operator.cluster_claims import Claim
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
+from ottla_operator.simulation.api_faults import ALL, ApiFaults
 from ottla_operator.simulation.host import HostState, place_of
 from ottla_operator.simulation.leftovers import leftovers
-from ottla_operator.simulation.process import OperatorProcess
+from ottla_operator.simulation.process import OperatorProcess, Surroundings
 from ottla_operator.simulation.promises import PROMISES, PlannerPromise, Situation
 from ottla_operator.simulation.scenarios import CLUSTER, Scenario, Second, Stage
 from ottla_operator.simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
@@ -40,6 +41,8 @@ from ottla_operator.simulation.store import Store
 from ottla_operator.simulation.troubles import Troubles
 from ottla_operator.simulation.users import user_differences
 
+API_SEEDS = 1 << 32
+"""Far from those of all other chance."""
 OPERATOR_HOST, OTHER_OPERATOR_HOST = "operator", "operator-of-others"
 FIRST, SECOND = "first/ottla", "second/ottla"
 BEGIN_LIMIT_MS = 120_000
@@ -51,7 +54,7 @@ PATIENCE_MS = 60_000
 """So long users wait, amid troubles, for what they ask for on the way: those may keep it from ever coming so far."""
 IDLE_MS = 8_000
 """A new operator looks at everything at once, and finds what is to be done soon."""
-TROUBLES_MS = 25_000
+TROUBLES_MS, API_FAULTS_MS = 25_000, 45_000
 SETTLE_MS = 8_000
 """A session: what nobody knows of yet is known then."""
 APART_MS = (0, 0, 60, 200)
@@ -81,6 +84,7 @@ class Order:
     kill_at: tuple[int, Moment] | None = None
     crash_at: int | None = None
     troubles: bool = False
+    api_faults: bool = False
 
     def __str__(self) -> str:
         said = []
@@ -90,6 +94,8 @@ class Order:
             said.append(f"--crash {self.crash_at}")
         if self.troubles:
             said.append("--troubles")
+        if self.api_faults:
+            said.append("--api-faults")
         return " ".join(said)
 
 
@@ -110,6 +116,7 @@ class Outcome:
     acknowledged: int
     operators: int
     troubles: dict[str, int]
+    """How often what struck, faults of the API server included."""
     last_events: list[str]
 
     @property
@@ -130,7 +137,6 @@ class PlannerRun:
         self.seed = seed
         self.order = order
         self._random = SeededRandom(seed * 4 + 2)
-        self._passwords = SeededRandom(seed)
         self._storm = Storm(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
         self.cluster = SimulatedCluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
         self.trace = Trace(self.cluster.clock)
@@ -164,6 +170,14 @@ class PlannerRun:
             on_crash=self._look,
             note=lambda what: self.trace.note("troubles", what),
         )
+        self.api_faults = ApiFaults(
+            self.cluster,
+            SeededRandom(seed + API_SEEDS),
+            ALL if order.api_faults else scenario.api_faults,
+            note=self._on_api_fault,
+            on_watches_mended=self._on_watches_mended,
+        )
+        self._surroundings = Surroundings(self.state, self.store, self.api_faults, SeededRandom(seed).randrange)
         self._failure: BaseException | None = None
         self._seen: dict[int, tuple[bool, bool]] = {}
         self._operators = 0
@@ -188,7 +202,7 @@ class PlannerRun:
 
     def _begin_operator(self, host: str, steps: StepTaker, name: str) -> OperatorProcess:
         loop = SimulatedEventLoop(self.cluster, host)
-        return OperatorProcess(loop, self.state, self.store, steps, self._passwords.randrange, name=name)
+        return OperatorProcess(loop, self._surroundings, steps, name=name)
 
     def _start_other(self) -> None:
         """Start the operator of another installation, whose steps are a broken promise until it is the only one."""
@@ -237,6 +251,14 @@ class PlannerRun:
         self.trace.note("operator", f"{document['metadata']['name']} is gone")
         for operator in self._watching():
             operator.gone(document)
+
+    def _on_api_fault(self, what: str) -> None:
+        self.situation.unheard_ms = self.cluster.clock.monotonic_ms()
+        self.trace.note("troubles", what)
+
+    def _on_watches_mended(self) -> None:
+        for operator in self._watching():
+            operator.catch_up(CLUSTER)
 
     def _on_claim(self, document: Document) -> None:
         claim = Claim.of(document)
@@ -324,6 +346,7 @@ class PlannerRun:
             finally:
                 for operator in self._watching():
                     operator.kill()
+                self.api_faults.close()
         return Outcome(
             scenario=self.scenario.name,
             seed=self.seed,
@@ -335,7 +358,7 @@ class PlannerRun:
             digest=self.trace.digest,
             acknowledged=sum(producer.acknowledged_count for producer in self._producers),
             operators=self._operators,
-            troubles=self.troubles.counts,
+            troubles=self.troubles.counts | self.api_faults.counts,
             last_events=self.trace.last(),
         )
 
@@ -376,6 +399,7 @@ class PlannerRun:
             self.troubles.start()
             self._pass(self._random.randrange(CHANGE_DELAY_MS_MAX))
             self._change_begins = len(self.steps.taken)
+        self.api_faults.start()
         began_ms = self.cluster.clock.monotonic_ms()
         for stage in self.scenario.on_the_way:
             self._go_through(stage)
@@ -383,14 +407,20 @@ class PlannerRun:
         self._ask(self.scenario.after)
         if self.scenario.second is Second.HEIR:
             self.cluster.events.after(1 + self._random.randrange(REMOVAL_DELAY_MS_MAX), self._remove_first)
-        if self.order.troubles:
-            self._pass(TROUBLES_MS)
+        if self._strikes:
+            self._pass(API_FAULTS_MS if self.api_faults.strikes else TROUBLES_MS)
             self.trace.note("simulator", "troubles stop")
             self.troubles.stop()
+            self.api_faults.stop()
             self._pass(SETTLE_MS)
         limit_ms = INHERITED_LIMIT_MS if self.scenario.second is Second.HEIR else CHANGE_LIMIT_MS
         self._until("everything is as asked", self._is_as_asked, limit_ms)
         self._change_ms = self.cluster.clock.monotonic_ms() - began_ms
+
+    @property
+    def _strikes(self) -> bool:
+        """Tell whether anything strikes again and again."""
+        return self.order.troubles or self.api_faults.strikes
 
     def _go_through(self, stage: Stage) -> None:
         self.trace.note("simulator", "the users ask for something that will not stay")
@@ -399,7 +429,7 @@ class PlannerRun:
         until = stage.until
 
         def is_over() -> bool:
-            if self.order.troubles and self.cluster.clock.monotonic_ms() >= gives_up_ms:
+            if self._strikes and self.cluster.clock.monotonic_ms() >= gives_up_ms:
                 return True
             if isinstance(until, str):
                 return self.store.cluster_says(until)

@@ -11,6 +11,7 @@ from ottla_operator.model.storage import DELETE
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
 from ottla_operator.reconcile.rolling import ROLL_HALTED
+from ottla_operator.simulation.api_faults import SPELLS, ApiFault
 from ottla_operator.simulation.host import BROKEN_IMAGE
 from ottla_operator.simulation.steps import Kind
 
@@ -111,6 +112,8 @@ class Scenario:
     racks: int = 0
     """In so many racks machines stand, by turns; 0: nobody says."""
     second: Second | None = None
+    api_faults: frozenset[ApiFault] = frozenset()
+    """How the API server fails meanwhile."""
 
     @property
     def topics(self) -> list[Topic]:
@@ -190,6 +193,8 @@ _APART = (pool("quorum", 1, "controller", 20), pool("main", 4, "broker"))
 _BY_RACK = {"rolling": {"parallelism": "Rack"}}
 _AT_NEW_YEAR = {"maintenanceWindows": [{"schedule": "0 0 1 1 *", "durationMinutes": 30}]}
 """Half a minute after a simulation begins: nodes are there by then."""
+_UNANSWERED = frozenset({ApiFault.LOST, ApiFault.LATE, ApiFault.TIMEOUT, ApiFault.SLOW})
+_REFUSED = frozenset({ApiFault.CONFLICT, ApiFault.BUSY, ApiFault.ERROR, ApiFault.UNAVAILABLE})
 _A_WHILE_MS = 12_000
 """Long enough for an operator to look again and again at what it waits for."""
 
@@ -297,6 +302,47 @@ SCENARIOS = (
         (cluster(_main(3)), _FLIGHTS),
         (cluster(_main(3), **_CHANGED), topic("later", 4, 3, 2)),
         second=Second.BESIDE,
+    ),
+    Scenario(
+        "roll-while-api-is-away",
+        (cluster(_main(3)), _FLIGHTS),
+        (cluster(_main(3), **_CHANGED),),
+        api_faults=frozenset({ApiFault.AWAY, ApiFault.TIMEOUT}),
+    ),
+    Scenario(
+        "roll-unanswered",
+        (cluster(_main(3)), _FLIGHTS),
+        (cluster(_main(3), **_CHANGED),),
+        api_faults=_UNANSWERED,
+    ),
+    Scenario(
+        "shrink-for-good-unanswered",
+        (cluster(_kept(4)), _FLIGHTS),
+        (cluster(_kept(3)),),
+        api_faults=_UNANSWERED,
+    ),
+    Scenario(
+        "grow-refused-and-unseen",
+        (cluster(_main(3), _more(0)), _FLIGHTS),
+        (cluster(_main(3), _more(1)), topic("later", 4, 3, 2)),
+        api_faults=_REFUSED | SPELLS,
+    ),
+    Scenario(
+        "rotation-unanswered",
+        (
+            cluster(_main(3), **_LOCKED),
+            _FLIGHTS,
+            user("alice", "flights"),
+            user("bob", "flights"),
+            user("carol", "flights", overlap_s=600),
+        ),
+        (
+            user("alice", "flights", revision="2"),
+            user("carol", "flights", revision="2", overlap_s=600),
+            user("dave", "flights"),
+        ),
+        gone=("bob",),
+        api_faults=_UNANSWERED | _REFUSED,
     ),
     Scenario(
         "roll-taken-over",

@@ -1,6 +1,5 @@
 """The API server of a simulation: objects and their statuses, which outlive every operator."""
 
-import asyncio
 import copy
 from collections.abc import Callable
 
@@ -10,11 +9,9 @@ from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey
 
-CALL_S = 0.002
-
 
 class Store:
-    """See the module; the calls of `statuses.StatusStore`.
+    """See the module; operators call it by `simulation.api`.
 
     ``on_status`` is called with each status that is new, ``on_claim`` with each Cluster that an operator has claimed or
     asks for, ``on_gone`` with each object that goes.
@@ -97,32 +94,68 @@ class Store:
             said.append(f"{document['metadata']['name']}: {ready['status']} {ready['reason']}: {ready['message']}")
         return "; ".join(said)
 
-    # --- statuses.StatusStore
+    # --- what operators do; `SimulatedApi` carries it here
 
-    async def get(self, kind: str, namespace: str, name: str) -> Document | None:
-        await asyncio.sleep(CALL_S)
-        key = ObjectKey(kind, namespace, name)
+    def get(self, kind: str, name: str) -> Document | None:
+        key = ObjectKey(kind, "", name)
         return copy.deepcopy(self._objects.get(key) or self._owned.get(key))
 
-    async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]:
-        await asyncio.sleep(CALL_S)
+    def objects(self, kind: str) -> list[Document]:
         return [copy.deepcopy(it) for key, it in self._objects.items() if key.kind == kind]
 
-    async def create(self, document: Document) -> Document:
+    def create(self, document: Document) -> Document:
         """Write what an object of the users' owns: a Secret, where there is none."""
-        await asyncio.sleep(CALL_S)
         if _key(document) in self._owned:
             raise ApiError(409, "AlreadyExists", "it is there already")
         return self._write(document)
 
-    async def apply(self, document: Document) -> Document:
+    def apply(self, document: Document) -> Document:
         """Write what an object of the users' owns, if it is of the version that ``document`` says."""
-        await asyncio.sleep(CALL_S)
         known = self._owned.get(_key(document))
         version = None if known is None else known["metadata"]["resourceVersion"]
         if document["metadata"].get("resourceVersion", version) != version:
             raise ApiError(409, "Conflict", f"it is of version {version}")
         return self._write(document)
+
+    def delete(self, kind: str, name: str) -> None:
+        self._owned.pop(ObjectKey(kind, "", name), None)
+
+    def apply_status(self, document: Document, status: Document) -> None:
+        known = self._known(document)
+        # What was merged in is not this applier's, and stays.
+        claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
+        known["status"] = claim | copy.deepcopy(status)
+        self._version(known)
+        self._on_status(known)
+
+    def patch_status(self, document: Document, patch: Document) -> Document:
+        """Merge into the status, if the object is of the version that ``document`` says."""
+        known = self._known_as(document)
+        merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
+        known["status"] = {**known.get("status", {}), **merged}
+        self._version(known)
+        self._on_claim(copy.deepcopy(known))
+        return copy.deepcopy(known)
+
+    def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+        """Set them, if the object is of the version that ``document`` says."""
+        known = self._known_as(document)
+        known["metadata"]["finalizers"] = list(finalizers)
+        self._version(known)
+        self._collect(known)
+
+    def _known(self, document: Document) -> Document:
+        known = self._objects.get(_key(document))
+        if known is None:
+            raise ApiError(404, "NotFound", "it is not there any more")
+        return known
+
+    def _known_as(self, document: Document) -> Document:
+        """Return the object, if it is of the version that ``document`` says."""
+        known = self._known(document)
+        if known["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "it has changed")
+        return known
 
     def _write(self, document: Document) -> Document:
         written = copy.deepcopy(document)
@@ -133,43 +166,6 @@ class Store:
     def _version(self, document: Document) -> None:
         self._writes += 1
         document["metadata"]["resourceVersion"] = str(self._writes)
-
-    async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
-        await asyncio.sleep(CALL_S)
-        self._owned.pop(ObjectKey(kind, namespace, name), None)
-
-    async def apply_status(self, document: Document, status: Document) -> None:
-        await asyncio.sleep(CALL_S)
-        known = self._objects[_key(document)]
-        # What was merged in is not this applier's, and stays.
-        claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
-        known["status"] = claim | copy.deepcopy(status)
-        self._version(known)
-        self._on_status(known)
-
-    async def patch_status(self, document: Document, patch: Document) -> Document:
-        """Merge into the status, if the object is of the version that ``document`` says."""
-        await asyncio.sleep(CALL_S)
-        known = self._objects[_key(document)]
-        if known["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
-            raise ApiError(409, "Conflict", "it has changed")
-        merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
-        known["status"] = {**known.get("status", {}), **merged}
-        self._version(known)
-        self._on_claim(copy.deepcopy(known))
-        return copy.deepcopy(known)
-
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
-        known = self._objects[_key(document)]
-        known["metadata"]["finalizers"] = list(finalizers)
-        self._version(known)
-        self._collect(known)
-
-    async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
-        """Nobody reads them."""
-
-    async def is_namespace_going(self, document: Document) -> bool:
-        return False
 
     def _collect(self, known: Document) -> None:
         metadata = known["metadata"]

@@ -12,13 +12,15 @@ from hunting import Apply, SetAttribute, measure
 from ottla.wire.acl_codes import Operation
 from ottla_operator import cluster_claims, controller
 from ottla_operator.cluster_claims import ClusterClaims, Standing
+from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.reconcile import cluster, draining, reconciler, rolling, scaling, topic_pass, user, voters
 from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.steps import UnregisterBroker
+from ottla_operator.reconcile.steps import RestartNode, UnregisterBroker
 from ottla_operator.reconcile.volumes import RemoveVolumes
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
+from ottla_operator.statuses import Statuses
 
 
 class Mutation(NamedTuple):
@@ -46,10 +48,16 @@ MUTATIONS: list[Mutation] = []
 
 
 def mutation(
-    name: str, *scenarios: str, seeds_max: int = 10, troubles: bool = False, crash_at: int | None = None
+    name: str,
+    *scenarios: str,
+    seeds_max: int = 10,
+    troubles: bool = False,
+    crash_at: int | None = None,
+    api_faults: bool = False,
 ) -> Callable[[Apply], Apply]:
     def register(apply: Apply) -> Apply:
-        MUTATIONS.append(Mutation(name, scenarios, Order(troubles=troubles, crash_at=crash_at), seeds_max, apply))
+        order = Order(troubles=troubles, crash_at=crash_at, api_faults=api_faults)
+        MUTATIONS.append(Mutation(name, scenarios, order, seeds_max, apply))
         return apply
 
     return register
@@ -253,6 +261,24 @@ def _silent(set_attribute: SetAttribute) -> None:
 
     set_attribute(ClusterClaims, "look", silent)
     set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 2.0)
+
+
+@mutation("a restart that was not answered is done to whoever runs by then", "roll-unanswered", seeds_max=40)
+def _restart_anybody(set_attribute: SetAttribute) -> None:
+    set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
+
+
+@mutation("a step is taken as recorded before its record is written", "roll", seeds_max=20, api_faults=True)
+def _recorded_too_early(set_attribute: SetAttribute) -> None:
+    apply = Statuses._apply
+
+    async def hasty(self: Statuses, document: Any, new: Any) -> None:
+        try:
+            await apply(self, document, new)
+        except (ApiError, OSError):
+            document["status"] = new
+
+    set_attribute(Statuses, "_apply", hasty)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ BRIEFLY = frozenset(
         "grow-and-wait",
         "roll-beside-another",
         "roll-taken-over",
+        "roll-while-api-is-away",
+        "roll-unanswered",
+        "shrink-for-good-unanswered",
+        "grow-refused-and-unseen",
+        "rotation-unanswered",
     }
 )
 """Variations of other scenarios: they are struck less often, unless everything is swept."""
@@ -101,6 +106,13 @@ def test_nodes_may_crash_at_any_step(scenario: Scenario) -> None:
 @scenarios_with("seed", [1, 2, 4], 1)
 def test_troubles_from_everywhere_only_delay(scenario: Scenario, seed: int) -> None:
     outcome = run(scenario, seed, Order(troubles=True))
+
+    assert outcome.troubles
+
+
+@scenarios_with("seed", [1, 3], 1)
+def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> None:
+    outcome = run(scenario, seed, Order(api_faults=True))
 
     assert outcome.troubles
 
@@ -183,7 +195,8 @@ def test_a_broker_that_leaves_is_cordoned_drained_stopped_and_unregistered() -> 
 def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     code = (
         "from ottla_operator.simulation.run import *; from ottla_operator.simulation.scenarios import BY_NAME; "
-        "o = PlannerRun(BY_NAME['roll'], 3, Order(troubles=True)).run(); print(o.digest, o.simulated_ms, o.steps)"
+        "o = PlannerRun(BY_NAME['roll'], 3, Order(troubles=True, api_faults=True)).run(); "
+        "print(o.digest, o.simulated_ms, o.steps)"
     )
     runs = [
         subprocess.run(
