@@ -5,16 +5,17 @@ nothing, and are cordoned.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from ottla.metadata.image import MetadataImage
+from ottla.types import NodeId
 from ottla_operator.model.scaling import OnScaleUp
 from ottla_operator.reconcile.cordons import CORDONED
 from ottla_operator.simulation.scenarios import Scenario
 
 
-def leftovers(scenario: Scenario, image: MetadataImage) -> Iterator[str]:
-    """Yield, in words, what is left over or not shared out."""
+def leftovers(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage) -> Iterator[str]:
+    """Yield, in words, what is left over or not shared out; those of ``newcomers`` that are to wait have to."""
     wanted, policy = scenario.wanted, scenario.wanted.scaling.policy.on_scale_up
     waiting = set(map(str, scenario.newcomers)) if policy is OnScaleUp.NONE else set[str]()
     cordoned: set[str] = set()
@@ -25,8 +26,8 @@ def leftovers(scenario: Scenario, image: MetadataImage) -> Iterator[str]:
             left += [CORDONED] if resource.name not in waiting else []
         if left:
             yield f"{', '.join(left)} of {resource.name}"
-    if waiting - cordoned:
-        yield f"brokers {sorted(waiting - cordoned)} are to wait, and take part"
+    if taking_part := waiting.intersection(map(str, newcomers)) - cordoned:
+        yield f"brokers {sorted(taking_part)} are to wait, and take part"
     if policy is OnScaleUp.REBALANCE:
         held = Counter(
             node

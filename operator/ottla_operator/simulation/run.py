@@ -428,14 +428,18 @@ class PlannerRun:
         self._ask(stage.asked)
         until = stage.until
 
-        def is_over() -> bool:
-            if self._strikes and self.cluster.clock.monotonic_ms() >= gives_up_ms:
-                return True
+        def is_reached() -> bool:
             if isinstance(until, str):
                 return self.store.cluster_says(until)
             return any(step.kind is until for step in self.steps.taken[begins:])
 
+        def is_over() -> bool:
+            return is_reached() or (self._strikes and self.cluster.clock.monotonic_ms() >= gives_up_ms)
+
         self._until(f"what is asked for on the way is as far as {until}", is_over, CHANGE_LIMIT_MS)
+        if not is_reached():
+            # Nobody has waited until those were kept out that are to get nothing: only who is there can be.
+            self.situation.newcomers = frozenset()
         self._pass(stage.hold_ms)
 
     def _end(self) -> None:
@@ -496,7 +500,7 @@ class PlannerRun:
                 *said,
                 *self._misplaced(set(ids)),
                 *user_differences(self.scenario, self.witness.image, self.store),
-                *leftovers(self.scenario, self.witness.image),
+                *leftovers(self.scenario, self.situation.newcomers, self.witness.image),
             )
         )
 
