@@ -268,7 +268,7 @@ def _restart_anybody(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
 
 
-@mutation("a step is taken as recorded before its record is written", "roll", seeds_max=20, api_faults=True)
+@mutation("a step is taken as recorded before its record is written", "roll", seeds_max=40, api_faults=True)
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
     apply = Statuses._apply
 

@@ -117,6 +117,15 @@ def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> 
     assert outcome.troubles
 
 
+@pytest.mark.parametrize(
+    ("scenario", "seed"),
+    [("grow-and-wait", 1), ("roll-paused", 2), ("rotation-unanswered", 3), ("roll", 8)],
+    ids=["nobody-waited", "nothing-left-to-pause", "secret-refused", "status-written-late"],
+)
+def test_what_an_api_server_that_fails_once_brought_up_stays_well(scenario: str, seed: int) -> None:
+    assert run(BY_NAME[scenario], seed, Order(troubles=True, api_faults=True)).steps
+
+
 def test_a_leaving_voter_that_crashes_is_started_again() -> None:
     outcome = run(BY_NAME["fewer-voters"], 1, Order(crash_at=2))
 
