@@ -10,7 +10,7 @@ and nothing is written while nobody asks.
 Every write is on condition that the object is what was read, so of two operators that take a claim one does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ottla_operator.model.document import Document
@@ -104,7 +104,7 @@ class ClusterClaims:
         if claim.name in ("", self.name):
             self.forget(key)
             if not claim.challenger:
-                return Standing.OURS, Claim(name=self.name, refused=claim.refused, refused_at=claim.refused_at)
+                return Standing.OURS, replace(claim, name=self.name)
             return Standing.OURS, Claim(name=self.name, refused=claim.challenger, refused_at=now)
         before, since_s = self._seen.get(key, (None, now_s))
         if before is None or (before.name, before.challenger) != (claim.name, claim.challenger):
@@ -113,10 +113,7 @@ class ClusterClaims:
         return self._look_at_others(claim, now_s - since_s, is_first=before is None)
 
     def _look_at_others(self, claim: Claim, stood_s: float, *, is_first: bool) -> tuple[Standing, Claim]:
-        ask = (
-            Standing.ASKED,
-            Claim(name=claim.name, challenger=self.name, refused=claim.refused, refused_at=claim.refused_at),
-        )
+        ask = Standing.ASKED, replace(claim, challenger=self.name)
         if claim.challenger == self.name:
             return (Standing.OURS, Claim(name=self.name)) if stood_s >= TAKEN_OVER_AFTER_S else ask
         if not claim.challenger:

@@ -218,13 +218,18 @@ class MarksFromAnotherThread:
         self._loop.call_soon_threadsafe(self._mark, self._marks.gone, document)
 
     def child_seen(self, namespace: str, cluster: str) -> None:
-        self._health.told(RESOURCES["StatefulSet"].plural, namespace, time.monotonic())
-        self._loop.call_soon_threadsafe(self._marks.child_seen, namespace, cluster)
+        self._loop.call_soon_threadsafe(self._mark_child, namespace, cluster)
 
     def _mark(self, mark: Callable[[Document], None], document: Document) -> None:
-        namespace = document["metadata"].get("namespace", "")
-        self._health.told(RESOURCES[document["kind"]].plural, namespace, time.monotonic())
+        self._live(document["kind"], document["metadata"].get("namespace", ""))
         mark(document)
+
+    def _mark_child(self, namespace: str, cluster: str) -> None:
+        self._live("StatefulSet", namespace)
+        self._marks.child_seen(namespace, cluster)
+
+    def _live(self, kind: str, namespace: str) -> None:
+        self._health.told(RESOURCES[kind].plural, namespace, time.monotonic())
 
 
 def kopf_settings() -> kopf.OperatorSettings:

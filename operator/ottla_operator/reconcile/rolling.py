@@ -135,15 +135,17 @@ def _halted(
     One that has crashed may look well for a moment: only another spec goes on from there. One that is late, because its
     image cannot be pulled or there is no room for it, may come up after all.
     """
-    if record is not None and record.step == FAILED and record.generation == operation.generation:
+    if record is None:
+        return None
+    if record.step == FAILED and record.generation == operation.generation:
         obstacle = Halted(ROLL_HALTED, record.message)
         return Roll(
             obstacle=obstacle, operation=replace(operation, step=FAILED, message=record.message, nodes=record.nodes)
         )
-    is_late = record is not None and record.step in ("Restarting", STUCK) and step_age_s >= _STUCK_AFTER_S
+    is_late = record.step in ("Restarting", STUCK) and step_age_s >= _STUCK_AFTER_S
     for node in desired.staying:
         seen = observed.get(node.name)
-        if record is None or seen is None or seen.revision != node.revision or _is_ready(seen):
+        if seen is None or seen.revision != node.revision or _is_ready(seen):
             continue
         was_late = record.step == STUCK and node.name in record.nodes
         if seen.state is NodeState.FAILED or (node.name in operation.nodes and (is_late or was_late)):
