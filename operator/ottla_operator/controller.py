@@ -89,6 +89,8 @@ class Controller:
         )
         self._asked: dict[ObjectKey, Asked] = {}
         self._done: dict[ObjectKey, list[str]] = {}
+        self._refusals: dict[ObjectKey, str] = {}
+        """Told last: the status of another operator's Cluster does not say them."""
         self.queue = DirtyKeys(self._members.cluster_of)
 
     def seen(self, document: Document) -> None:
@@ -105,6 +107,7 @@ class Controller:
     def _forget(self, key: ObjectKey) -> None:
         self._asked.pop(key, None)
         self._done.pop(key, None)
+        self._refusals.pop(key, None)
         self._claims.forget(key)
         self._metrics.clusters.forget(key)
         for other in self._members.forget(key):
@@ -211,9 +214,12 @@ class Controller:
             self._metrics.steps.labels(type(step).__name__).inc()
             logger.info("%s: %s", key, step)
         happened = [(type(step).__name__, str(step), False) for step in outcome.done]
-        if isinstance(outcome.verdict, Refused) and said != outcome.verdict.message:
-            logger.warning("%s: %s: %s", key, outcome.verdict.reason, outcome.verdict.message)
-            happened.append((outcome.verdict.reason, outcome.verdict.message, True))
+        told = self._refusals.pop(key, None)
+        if isinstance(outcome.verdict, Refused):
+            refusal = self._refusals[key] = outcome.verdict.message
+            if refusal not in (said, told):
+                logger.warning("%s: %s: %s", key, outcome.verdict.reason, refusal)
+                happened.append((outcome.verdict.reason, refusal, True))
         for reason, note, is_warning in happened:
             try:
                 await self._api.record_event(document, reason=reason, note=note, is_warning=is_warning)

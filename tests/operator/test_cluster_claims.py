@@ -189,11 +189,12 @@ class TestController:
         assert api.writes == ["claim Cluster"]
         assert (brokers.addresses, api.stored[TOPIC].get("status")) == ([], None)
         asyncio.run(first.reconcile(CLUSTER))
-        assert asyncio.run(second.reconcile(CLUSTER)) is True
+        for _ in range(2):
+            assert asyncio.run(second.reconcile(CLUSTER)) is True
 
         assert api.stored[CLUSTER]["status"]["operator"] == {"name": FIRST, "refused": SECOND, "refusedAt": NOW}
-        reason, note, is_warning = api.events[-1]
-        assert (reason, is_warning) == ("OtherOperator", True)
+        ((_, note, is_warning),) = [event for event in api.events if event[0] == "OtherOperator"]
+        assert is_warning
         assert note == (
             f"{FIRST} looks after Cluster kafka/demo, and so {SECOND} does not; give each operator "
             "namespaces of its own (watchNamespaces), or remove one of them"
