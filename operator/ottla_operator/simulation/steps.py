@@ -17,17 +17,15 @@ from ottla.wire.acl_codes import Acl
 from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
 from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.certificate_order import CertificateOrder
-from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.secret import Secret
-from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.view import ClusterView
 from ottla_operator.reconcile.volumes import ObservedClaim
 from ottla_operator.simulation.host import node_id_of
+from ottla_operator.simulation.host_around import HostAround
 
 
 class Kind(Enum):
@@ -133,35 +131,17 @@ class StepsOfAnother:
         await self._steps.take(step, call)
 
 
-class WatchedHost:
+class WatchedHost(HostAround):
     """A `Host` whose changes are steps."""
 
     def __init__(self, host: Host, steps: StepTaker) -> None:
-        self._host = host
+        super().__init__(host)
         self._steps = steps
         self._cluster: Cluster | None = None
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         self._cluster = cluster
-        return await self._host.desired(cluster, leaving)
-
-    async def observe(self, desired: DesiredCluster) -> ObservedCluster:
-        return await self._host.observe(desired)
-
-    async def limit_disruptions(self, desired: DesiredCluster, allowed: int) -> None:
-        await self._host.limit_disruptions(desired, allowed)
-
-    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
-        return self._host.bootstrap_servers(desired, listener)
-
-    def nodes_servers(self, desired: DesiredCluster) -> str:
-        return self._host.nodes_servers(desired)
-
-    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        return await self._host.operator_access(desired)
-
-    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
-        return self._host.certificate_names(desired)
+        return await super().desired(cluster, leaving)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         step = StepTaken(Kind.PUBLISH, -1, ", ".join(outdated))
