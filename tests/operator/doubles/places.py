@@ -1,7 +1,10 @@
 """Where nodes are that run nowhere."""
 
+from ottla_operator.hosts.operator_access import OperatorAccess
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Pool
 from ottla_operator.model.node_doors import Place
+from ottla_operator.model.nodes import DesiredCluster
 
 
 def place_of(_pool: Pool, _index: int, node_id: int) -> Place:
@@ -14,3 +17,19 @@ def place_of(_pool: Pool, _index: int, node_id: int) -> Place:
         admin_port=8080,
         log_directory="/d",
     )
+
+
+class AddressesOfPlaces:
+    """What a host in the clear says of addresses: those of its places."""
+
+    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
+        return desired.addresses(lambda place: place.client_port)
+
+    def nodes_servers(self, desired: DesiredCluster) -> str:
+        return desired.addresses(lambda place: place.nodes_port)
+
+    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
+        return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
+
+    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
+        return ("localhost",)

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kills import KilledError
-from places import place_of
+from places import AddressesOfPlaces, place_of
 
 from ottla.client.rebalance_plan import RebalancePlan, moves_json
 from ottla.types import Endpoint, TopicPartition
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.hosts.operator_access import OperatorAccess
-from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.reconcile.cluster import ObservedCluster
@@ -57,7 +55,7 @@ class SimulatedPartition:
 
 
 @dataclass
-class SimulatedCluster:
+class SimulatedCluster(AddressesOfPlaces):
     """The world: both ports, and time."""
 
     min_isr: int = 2
@@ -172,18 +170,6 @@ class SimulatedCluster:
             reason="CrashLoopBackOff" if is_failed else "",
             message="its last words" if is_failed else "",
         )
-
-    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
-        return desired.addresses(lambda place: place.client_port)
-
-    def nodes_servers(self, desired: DesiredCluster) -> str:
-        return desired.addresses(lambda place: place.nodes_port)
-
-    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
-
-    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
-        return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         with_step = self._step(f"publish {', '.join(outdated)}")

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from places import AddressesOfPlaces
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.errors import HostError, QuorumLostError
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -26,7 +26,7 @@ Builder = Callable[..., Document]
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 
 
-class FakeHost:
+class FakeHost(AddressesOfPlaces):
     """A host in memory: publishing and starting take effect at once, unless told otherwise."""
 
     def __init__(self) -> None:
@@ -66,18 +66,6 @@ class FakeHost:
                 name: ObservedNode(name=name, state=state, revision=revision) for name, state in self.states.items()
             },
         )
-
-    def bootstrap_servers(self, desired: DesiredCluster, listener: Listener) -> str:
-        return desired.addresses(lambda place: place.client_port)
-
-    def nodes_servers(self, desired: DesiredCluster) -> str:
-        return desired.addresses(lambda place: place.nodes_port)
-
-    async def operator_access(self, desired: DesiredCluster) -> OperatorAccess:
-        return OperatorAccess(bootstrap_servers=self.bootstrap_servers(desired, desired.cluster.listeners[0]))
-
-    def certificate_names(self, desired: DesiredCluster) -> tuple[str, ...]:
-        return ("localhost",)
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
         self._do("publish", ",".join(outdated))
