@@ -187,6 +187,10 @@ class Controller:
         self, key: ObjectKey, document: Document | None, outcome: Pass | Exception | None, said: str | None
     ) -> bool:
         """Tell what became of an object, unless it was ``said`` before; False when it has to be tried again soon."""
+        if isinstance(outcome, ApiError) and outcome.is_conflict:
+            logger.info("%s: somebody else changed something meanwhile, and it is looked at again: %s", key, outcome)
+            self._metrics.reconciles.labels(key.kind, "Conflict").inc()
+            return False
         if isinstance(outcome, ApiError | OSError | TimeoutError):
             logger.warning("%s: the API server refused: %s", key, outcome)
             self._metrics.reconciles.labels(key.kind, "ApiError").inc()

@@ -219,7 +219,9 @@ class Members:
     async def _set_finalizer(self, document: Document, member: Member, *, present: bool) -> None:
         own = _finalizer(member)
         others = [name for name in member.metadata.finalizers if name != own]
-        await self._api.replace_finalizers(document, [*others, own] if present else others)
+        stored = await self._api.replace_finalizers(document, [*others, own] if present else others)
+        document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        document["metadata"]["finalizers"] = stored["metadata"].get("finalizers", [])
 
     async def _in_cluster(
         self, cluster: Cluster | Pass, inside: Sequence[tuple[Document, Member]]

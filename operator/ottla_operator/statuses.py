@@ -3,19 +3,23 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla_operator.cluster_claims import CLAIM_FIELD
+from ottla_operator.cluster_claims import CLAIM_FIELD, Claim
+from ottla_operator.errors import ApiError
 from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.conditions import Accepted
 from ottla_operator.model.document import Document
 from ottla_operator.reconcile.reconciler import Pass, status
 
+_TRIES_MAX = 4
+"""Of one status, while somebody else changes the object."""
+
 
 class StatusStore(ObjectStore, Protocol):
     """The calls of `clients.kubernetes_api.KubernetesApi` that the controller makes besides its hosts."""
 
-    async def apply_status(self, document: Document, status: Document) -> None: ...
+    async def apply_status(self, document: Document, status: Document) -> Document: ...
     async def patch_status(self, document: Document, patch: Document) -> Document: ...
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None: ...
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document: ...
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None: ...
     async def is_namespace_going(self, document: Document) -> bool: ...
 
@@ -24,6 +28,11 @@ class Statuses:
     """Writes statuses to ``api``; ``now`` tells the time as RFC 3339; ``told`` hears what an object's status is now.
 
     All but the claim of a Cluster, into which other operators write as well: that is kept as it is there.
+
+    A status replaces only the one that it was made from: what the API server carries out after the operator has given
+    it up replaces nothing newer, and a record that was written before a step stays. Every method raises `ApiError` of
+    a conflict where the object says something else by now; it has to be read again then. ``document`` is made what was
+    stored, so that the next write of a pass knows of this one.
     """
 
     def __init__(self, api: StatusStore, now: Callable[[], str], *, told: Callable[[Document, Document], None]) -> None:
@@ -38,9 +47,10 @@ class Statuses:
 
     async def keep(self, document: Document, facts: Document) -> None:
         """Write ``facts``, of which an operator that is killed after the next step must know."""
-        if not document.get("status", {}).get("conditions"):
-            document["status"] = status(document, Pass(Accepted(), {}), now=self._now())
-        await self._apply(document, {**document["status"], **facts})
+        before = document.get("status", {})
+        if not before.get("conditions"):
+            before = status(document, Pass(Accepted(), {}), now=self._now())
+        await self._apply(document, {**before, **facts})
 
     async def write(self, document: Document, outcome: Pass) -> bool:
         """Write the status that ``outcome`` leads to, unless it is there already; True when it was written."""
@@ -52,5 +62,38 @@ class Statuses:
         return True
 
     async def _apply(self, document: Document, new: Document) -> None:
-        await self._api.apply_status(document, {key: value for key, value in new.items() if key != CLAIM_FIELD})
-        document["status"] = new
+        wanted = _said({"status": new})
+        for tried in range(1, _TRIES_MAX + 1):
+            try:
+                stored = await self._api.apply_status(document, wanted)
+            except ApiError as error:
+                if not error.is_conflict or tried == _TRIES_MAX:
+                    raise
+                there = await self._there(document)
+                if there is None or _said(there) not in (wanted, _said(document)):
+                    raise
+                document["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
+                if _said(there) != wanted:
+                    continue
+                # It was done, and the answer was lost.
+                stored = there
+            document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+            document["status"] = stored.get("status", {})
+            return
+
+    async def _there(self, document: Document) -> Document | None:
+        """Return the object as it is now; None where it is not for this pass to say how it is."""
+        metadata = document["metadata"]
+        there = await self._api.get(document["kind"], metadata.get("namespace", ""), metadata["name"])
+        return there if there is not None and _whose(there) == _whose(document) else None
+
+
+def _said(document: Document) -> Document:
+    """Return the status without the claim."""
+    return {key: value for key, value in document.get("status", {}).items() if key != CLAIM_FIELD}
+
+
+def _whose(document: Document) -> tuple[str, str, list[str]]:
+    """Return what must not have changed while a status is made: which object, whose, and what keeps it."""
+    metadata = document["metadata"]
+    return metadata["uid"], Claim.of(document).name, metadata.get("finalizers", [])

@@ -345,26 +345,37 @@ class FakeApi:
         self.stored[self._key(document)] = written
         return copy.deepcopy(written)
 
-    async def apply_status(self, document: Document, status: Document) -> None:
+    async def apply_status(self, document: Document, status: Document) -> Document:
+        there = self._as_read(document)
         self.writes.append(f"status {document['kind']}")
-        there = self.stored[self._key(document)]
         # What was merged in is not this applier's, and stays.
         claim = {key: it for key, it in there.get("status", {}).items() if key == CLAIM_FIELD}
         there["status"] = claim | copy.deepcopy(status)
+        return self._changed(there)
 
     async def patch_status(self, document: Document, patch: Document) -> Document:
-        there = self.stored[self._key(document)]
-        if there["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
-            raise ApiError(409, "Conflict", "it has changed")
+        there = self._as_read(document)
         self.writes.append(f"claim {document['kind']}")
         merged = {key: {name: it for name, it in part.items() if it is not None} for key, part in patch.items()}
         there["status"] = {**there.get("status", {}), **copy.deepcopy(merged)}
+        return self._changed(there)
+
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
+        there = self._as_read(document)
+        self.writes.append(f"finalizers {finalizers}")
+        there["metadata"]["finalizers"] = finalizers
+        return self._changed(there)
+
+    def _as_read(self, document: Document) -> Document:
+        there = self.stored[self._key(document)]
+        if there["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "it has changed")
+        return there
+
+    @staticmethod
+    def _changed(there: Document) -> Document:
         there["metadata"]["resourceVersion"] = str(int(there["metadata"]["resourceVersion"]) + 1)
         return copy.deepcopy(there)
-
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
-        self.writes.append(f"finalizers {finalizers}")
-        self.stored[self._key(document)]["metadata"]["finalizers"] = finalizers
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         if self.fails_events:

@@ -305,6 +305,36 @@ def test_error_of_one_object_is_tried_again_and_harms_no_other(
     assert asyncio.run(controller.reconcile(TOPIC)) is False
 
 
+def test_object_that_says_something_else_by_now_is_looked_at_again_without_alarm(
+    controller: Controller,
+    api: Any,
+    topic_manifest: Builder,
+    with_cluster: Document,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api.put(topic_manifest())
+    apply_status = api.apply_status
+
+    async def be_slower(document: Document, status: Document) -> Document:
+        monkeypatch.undo()
+        stored = api.stored[TOPIC]
+        stored["status"] = {"partitions": 3}
+        stored["metadata"]["resourceVersion"] = "2"
+        return dict(await apply_status(document, status))
+
+    monkeypatch.setattr(api, "apply_status", be_slower)
+
+    assert asyncio.run(controller.reconcile(TOPIC)) is False
+    assert api.stored[TOPIC]["status"] == {"partitions": 3}
+    assert not [it for it in caplog.records if it.levelname != "INFO"]
+    ended = {"kind": "Topic", "verdict": "Conflict"}
+    assert controller._metrics.registry.get_sample_value("ottla_operator_reconciles_total", ended) == 1
+
+    assert asyncio.run(controller.reconcile(TOPIC)) is True
+    assert api.reasons(TOPIC)["Ready"] == ("True", "AsSpecified")
+
+
 def test_own_status_writes_do_not_mark_an_object_again(
     controller: Controller, api: Any, topic_manifest: Builder
 ) -> None:

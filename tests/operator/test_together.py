@@ -85,10 +85,10 @@ def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
     asked = applied(api, topic_manifest, "Topic", 5)
     apply_status = api.apply_status
 
-    async def refuse(document: Document, status: Document) -> None:
+    async def refuse(document: Document, status: Document) -> Document:
         if document["metadata"]["name"] == "topic-3" and status.get("partitions"):
             raise ApiError(409, "Conflict", "somebody else was faster")
-        await apply_status(document, status)
+        return await apply_status(document, status)
 
     monkeypatch.setattr(api, "apply_status", refuse)
     assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
@@ -119,10 +119,10 @@ def test_topic_that_cannot_be_noted_before_it_is_made_is_not_made_and_all_others
     asked = applied(api, topic_manifest, "Topic", 5)
     apply_status = api.apply_status
 
-    async def refuse(document: Document, status: Document) -> None:
+    async def refuse(document: Document, status: Document) -> Document:
         if document["metadata"]["name"] == "topic-3":
             raise error
-        await apply_status(document, status)
+        return await apply_status(document, status)
 
     monkeypatch.setattr(api, "apply_status", refuse)
 

@@ -144,16 +144,20 @@ class KubernetesApi:
         metadata = document["metadata"]
         return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]), document)
 
-    async def apply_status(self, document: Document, status: Document) -> None:
-        """Make ``status`` the whole status of ``document``, as far as it is this operator's."""
+    async def apply_status(self, document: Document, status: Document) -> Document:
+        """Make ``status`` the whole status, as far as it is this operator's, and return the object.
+
+        Only where nobody has changed the object since ``document`` was read (else 409 Conflict): what is carried out
+        late does not replace what was written after it.
+        """
         metadata = document["metadata"]
         body = {
             "apiVersion": document["apiVersion"],
             "kind": document["kind"],
-            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+            "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")},
             "status": status,
         }
-        await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]) + "/status", body)
+        return await self._apply(_path(document["kind"], metadata["namespace"], metadata["name"]) + "/status", body)
 
     async def patch_status(self, document: Document, patch: Document) -> Document:
         """Merge ``patch`` (RFC 7386) into the status, and return the object.
@@ -162,9 +166,12 @@ class KubernetesApi:
         """
         return await self._merge(document, "/status", {}, {"status": patch})
 
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
-        """Set the finalizers, unless somebody has changed the object since ``document`` was read (409 Conflict)."""
-        await self._merge(document, "", {"finalizers": finalizers}, {})
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
+        """Set the finalizers, and return the object.
+
+        Only where nobody has changed the object since ``document`` was read (else 409 Conflict).
+        """
+        return await self._merge(document, "", {"finalizers": finalizers}, {})
 
     async def _merge(self, document: Document, subresource: str, metadata: Document, patch: Document) -> Document:
         """Merge into the object, on condition that it is of the version of ``document``."""

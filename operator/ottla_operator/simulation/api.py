@@ -39,17 +39,17 @@ class SimulatedApi:
     async def delete(self, kind: str, namespace: str, name: str, *, uid: str = "") -> None:
         await self._ask("DELETE", f"{kind} {name}", lambda: self._store.delete(kind, name))
 
-    async def apply_status(self, document: Document, status: Document) -> None:
+    async def apply_status(self, document: Document, status: Document) -> Document:
         what = f"the status of {_name(document)}"
-        await self._ask("PATCH", what, lambda: self._store.apply_status(document, status), APPLY)
+        return await self._ask("PATCH", what, lambda: self._store.apply_status(document, status), APPLY)
 
     async def patch_status(self, document: Document, patch: Document) -> Document:
         what = f"the status of {_name(document)}"
         return await self._ask("PATCH", what, lambda: self._store.patch_status(document, patch), MERGE)
 
-    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+    async def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
         what = f"the finalizers of {_name(document)}"
-        await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers), MERGE)
+        return await self._ask("PATCH", what, lambda: self._store.replace_finalizers(document, finalizers), MERGE)
 
     async def record_event(self, document: Document, *, reason: str, note: str, is_warning: bool) -> None:
         """Record what nobody reads."""

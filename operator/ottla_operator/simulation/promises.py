@@ -244,26 +244,20 @@ class ABrokenVersionStopsThere(PlannerPromise):
 
 
 class StepsAreRecordedFirst(PlannerPromise):
-    """Who is restarted was named by ``status.operation`` before, so that whoever follows knows of it; at all times.
-
-    Somebody else may be named by then: an older status that is written late replaces a newer one.
-    """
+    """Who is restarted is named by ``status.operation`` before: whoever follows knows of it. Strict at all times."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
-        self._named: set[str] = set()
-        """The nodes that were named since they were restarted last."""
+        self._at: list[str] = []
+        """The nodes that the record names."""
 
     def on_status(self, document: Document) -> None:
         if document["kind"] == "Cluster":
-            self._named.update(document["status"].get("operation", {}).get("node", "").split(","))
+            self._at = document["status"].get("operation", {}).get("node", "").split(",")
 
     def on_step(self, step: StepTaken) -> None:
-        if step.kind is not Kind.RESTART:
-            return
-        if step.what not in self._named:
-            raise self.fail(f"{step}, which the record of what goes on has not named")
-        self._named.discard(step.what)
+        if step.kind is Kind.RESTART and step.what not in self._at:
+            raise self.fail(f"{step}, and the record of what goes on names {', '.join(self._at) or 'nobody'}")
 
 
 class NothingIsDoneWhilePaused(PlannerPromise):

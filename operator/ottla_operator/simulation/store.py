@@ -120,13 +120,15 @@ class Store:
     def delete(self, kind: str, name: str) -> None:
         self._owned.pop(ObjectKey(kind, "", name), None)
 
-    def apply_status(self, document: Document, status: Document) -> None:
-        known = self._known(document)
+    def apply_status(self, document: Document, status: Document) -> Document:
+        """Write the status, if the object is of the version that ``document`` says."""
+        known = self._known_as(document)
         # What was merged in is not this applier's, and stays.
         claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
         known["status"] = claim | copy.deepcopy(status)
         self._version(known)
         self._on_status(known)
+        return copy.deepcopy(known)
 
     def patch_status(self, document: Document, patch: Document) -> Document:
         """Merge into the status, if the object is of the version that ``document`` says."""
@@ -137,22 +139,19 @@ class Store:
         self._on_claim(copy.deepcopy(known))
         return copy.deepcopy(known)
 
-    def replace_finalizers(self, document: Document, finalizers: list[str]) -> None:
+    def replace_finalizers(self, document: Document, finalizers: list[str]) -> Document:
         """Set them, if the object is of the version that ``document`` says."""
         known = self._known_as(document)
         known["metadata"]["finalizers"] = list(finalizers)
         self._version(known)
         self._collect(known)
-
-    def _known(self, document: Document) -> Document:
-        known = self._objects.get(_key(document))
-        if known is None:
-            raise ApiError(404, "NotFound", "it is not there any more")
-        return known
+        return copy.deepcopy(known)
 
     def _known_as(self, document: Document) -> Document:
         """Return the object, if it is of the version that ``document`` says."""
-        known = self._known(document)
+        known = self._objects.get(_key(document))
+        if known is None:
+            raise ApiError(404, "NotFound", "it is not there any more")
         if known["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "it has changed")
         return known

@@ -235,7 +235,7 @@ def test_every_request_is_told_of_in_the_words_of_rbac(server: HttpApi, waits: l
     async def work(api: KubernetesApi) -> None:
         await api.objects("Secret")
         await get(api)
-        await api.apply_status(SECRET, {"a": "b"})
+        await api.apply_status(server.put("secrets", SECRET), {"a": "b"})
         await delete(api)
         await create(api)
 

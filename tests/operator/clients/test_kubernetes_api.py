@@ -149,15 +149,17 @@ def test_creation_takes_nothing_over(server: FakeServer) -> None:
     assert (request["query"], request["body"]) == ({"fieldManager": "ottla-operator"}, TOPIC)
 
 
-def test_status_is_applied_without_spec_and_version(server: FakeServer) -> None:
-    ask(server, lambda api: api.apply_status(TOPIC, {"partitions": 6}))
+def test_status_is_applied_without_spec_only_on_the_version_that_was_read(server: FakeServer) -> None:
+    server.answers = [(200, {"stored": True})]
+
+    assert ask(server, lambda api: api.apply_status(TOPIC, {"partitions": 6})) == {"stored": True}
 
     (request,) = server.requests
     assert request["path"].endswith("/topics/flights/status")
     assert request["body"] == {
         "apiVersion": "ottla.dev/v1",
         "kind": "Topic",
-        "metadata": {"name": "flights", "namespace": "kafka"},
+        "metadata": {"name": "flights", "namespace": "kafka", "resourceVersion": "7"},
         "status": {"partitions": 6},
     }
 

@@ -181,10 +181,11 @@ def test_nobody_is_there_while_the_server_is_away(serve: Serve) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        lambda store, topic: store.apply_status(topic, {}),
         lambda store, topic: store.patch_status(topic, {}),
         lambda store, topic: store.replace_finalizers(topic, []),
     ],
-    ids=["status", "finalizers"],
+    ids=["status", "part of the status", "finalizers"],
 )
 def test_what_has_changed_meanwhile_is_left_alone(serve: Serve, change: Callable[[Store, Document], object]) -> None:
     store = serve().store
