@@ -150,7 +150,11 @@ class Members:
 
     async def _passes_in(self, key: ObjectKey, documents: Sequence[Document]) -> Sequence[Pass | Exception | None]:
         """Return what became of each of ``documents``, which refer to the cluster ``key``."""
-        cluster = await self._cluster(key)
+        try:
+            cluster = await self._cluster(key)
+        except (ApiError, OSError, TimeoutError) as error:
+            # Perhaps it is another operator's, which says how its members are.
+            return [error] * len(documents)
         if cluster is None:
             return [None] * len(documents)
         prepared = await together(self._prepare(document) for document in documents)
@@ -251,7 +255,11 @@ class Members:
             return [Pass(verdict_of(error, f"reach the brokers at {address}"), {}, is_seen=False)] * len(inside)
 
     async def _cluster(self, key: ObjectKey) -> Cluster | Pass | None:
-        """Return the cluster, or the end of a pass where there is none; None where it is another operator's."""
+        """Return the cluster, or the end of a pass where there is none; None where it is another operator's.
+
+        Raises:
+            ApiError, OSError, TimeoutError: it could not be read.
+        """
         if self._namespaces and key.namespace not in self._namespaces:
             refused = Refused(
                 NAMESPACE_NOT_WATCHED,
@@ -259,10 +267,7 @@ class Members:
                 f"{key.namespace} to watchNamespaces of the operator, or refer to a Cluster in one of them",
             )
             return Pass(refused, {}, is_seen=False)
-        try:
-            document = await self._api.get(*key)
-        except EXPECTED_ERRORS as error:
-            return Pass(verdict_of(error, f"look for {key}"), {}, is_seen=False)
+        document = await self._api.get(*key)
         if document is None or document["metadata"].get("deletionTimestamp"):
             missing = Waiting(CLUSTER_MISSING, f"there is no {key}; make it, or delete this object")
             return Pass(missing, {}, is_seen=False)

@@ -153,6 +153,25 @@ def test_bug_about_one_object_is_alone_with_that(
     assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
 
 
+def test_members_of_a_cluster_that_cannot_be_read_say_nothing_of_it(
+    controller: Controller, api: Any, topic_manifest: Builder, with_cluster: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = applied(api, topic_manifest, "Topic", 5)
+    get, reads = api.get, []
+
+    async def without_cluster(kind: str, namespace: str, name: str) -> Document | None:
+        if kind != "Cluster":
+            return dict(await get(kind, namespace, name))
+        reads.append(name)
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(api, "get", without_cluster)
+
+    assert asyncio.run(controller.reconcile_together(asked)) == set()
+    assert api.writes == []
+    assert len(reads) == 1, "one question for all"
+
+
 def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there(
     controller: Controller, api: Any, brokers: Any, topic_manifest: Builder, with_cluster: Document
 ) -> None:

@@ -118,12 +118,17 @@ def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("scenario", "seed"),
-    [("grow-and-wait", 1), ("roll-paused", 2), ("rotation-unanswered", 3), ("roll", 8)],
-    ids=["nobody-waited", "nothing-left-to-pause", "secret-refused", "status-written-late"],
+    ("scenario", "seed", "troubles"),
+    [
+        pytest.param("grow-and-wait", 1, True, id="nobody-waited"),
+        pytest.param("roll-paused", 2, True, id="nothing-left-to-pause"),
+        pytest.param("rotation-unanswered", 3, True, id="secret-refused"),
+        pytest.param("roll", 8, True, id="status-written-late"),
+        pytest.param("roll-beside-another", 7, False, id="topics-of-who-knows-whom"),
+    ],
 )
-def test_what_an_api_server_that_fails_once_brought_up_stays_well(scenario: str, seed: int) -> None:
-    assert run(BY_NAME[scenario], seed, Order(troubles=True, api_faults=True)).steps
+def test_what_an_api_server_that_fails_once_brought_up_stays_well(scenario: str, seed: int, troubles: bool) -> None:
+    assert run(BY_NAME[scenario], seed, Order(troubles=troubles, api_faults=True)).steps
 
 
 def test_a_leaving_voter_that_crashes_is_started_again() -> None:
