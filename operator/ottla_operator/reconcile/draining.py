@@ -61,11 +61,15 @@ def drain(desired: DesiredCluster, view: ClusterView) -> ReassignPartitions | Wa
 def forgotten(
     desired: DesiredCluster, observed: Mapping[str, ObservedNode], view: ClusterView
 ) -> UnregisterBroker | None:
-    """Return the next broker to unregister: one beyond the spec that is stopped, fenced, and holds nothing."""
-    holders = {node for partition in view.partitions for node in partition.replicas}
+    """Return the next broker to unregister: one beyond the spec that is stopped for good, fenced, and holds nothing.
+
+    One that holds nothing itself may have to run for one that does, whose number in the pool is higher.
+    """
+    held = {node for partition in view.partitions for node in partition.replicas}
+    held |= {node.node_id for node in desired.nodes}
     for node, is_fenced in sorted(view.brokers.items()):
         name = surplus_name(desired.cluster, node)
-        if is_fenced and name is not None and node not in holders and not is_running(observed.get(name)):
+        if is_fenced and name is not None and node not in held and not is_running(observed.get(name)):
             return UnregisterBroker(node)
     return None
 

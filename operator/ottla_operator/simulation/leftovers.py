@@ -1,4 +1,6 @@
-"""What the operator has set for a while, and may be there in the end: nothing but cordons of brokers that are gone.
+"""What the operator has set for a while, and may be there in the end: only what was set on brokers that are gone.
+
+It has to remember their rates, which it takes away when somebody has such an id again.
 
 Where the spec asks for a rebalance of new brokers, they have their share then; where it says that they wait, they have
 nothing, and are cordoned.
@@ -7,20 +9,25 @@ nothing, and are cordoned.
 from collections import Counter
 from collections.abc import Iterator, Set
 
+from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.image import MetadataImage
 from ottla.types import NodeId
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.scaling import OnScaleUp
 from ottla_operator.reconcile.cordons import CORDONED
 from ottla_operator.simulation.scenarios import Scenario
+from ottla_operator.simulation.store import Store
 
 
-def leftovers(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage) -> Iterator[str]:
+def leftovers(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage, store: Store) -> Iterator[str]:
     """Yield, in words, what is left over or not shared out; those of ``newcomers`` that are to wait have to."""
+    remembered = set(map(str, _remembered(store))) - set(map(str, image.cluster.brokers))
     wanted, policy = scenario.wanted, scenario.wanted.scaling.policy.on_scale_up
     waiting = set(map(str, scenario.newcomers)) if policy is OnScaleUp.NONE else set[str]()
     cordoned: set[str] = set()
     for resource, values in image.configs.resources.items():
-        left = [key for key in values if "throttled" in key]
+        is_remembered = resource.type is ConfigResourceType.BROKER and resource.name in remembered
+        left = [] if is_remembered else [key for key in values if "throttled" in key]
         if CORDONED in values and resource.name in map(str, wanted.broker_ids):
             cordoned.add(resource.name)
             left += [CORDONED] if resource.name not in waiting else []
@@ -38,3 +45,10 @@ def leftovers(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage) 
         counts = [held[node] for node in wanted.broker_ids]
         if max(counts) - min(counts) > 1:
             yield f"replicas {dict(held)}, which are not even"
+
+
+def _remembered(store: Store) -> Iterator[NodeId]:
+    """Yield the brokers on which, as the status says, a rate may still be set."""
+    for document in store.all():
+        if document["kind"] == "Cluster":
+            yield from Cluster.parse(document).scaling.record.throttled_brokers

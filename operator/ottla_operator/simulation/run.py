@@ -500,7 +500,7 @@ class PlannerRun:
                 *said,
                 *self._misplaced(set(ids)),
                 *user_differences(self.scenario, self.witness.image, self.store),
-                *leftovers(self.scenario, self.situation.newcomers, self.witness.image),
+                *leftovers(self.scenario, self.situation.newcomers, self.witness.image, self.store),
             )
         )
 

@@ -13,10 +13,17 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import OperationKind
 from ottla_operator.model.scaling import RebalancePhase, RebalanceRecord, ScalingRecord
+from ottla_operator.reconcile.draining import forgotten
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rebalancing import ObservedRebalance
 from ottla_operator.reconcile.scaling import ScalingPlan, needs_settings, plan_scaling
-from ottla_operator.reconcile.steps import AlterOwnConfigs, AlterTopicConfigs, ReassignPartitions, WriteRebalancePlan
+from ottla_operator.reconcile.steps import (
+    AlterOwnConfigs,
+    AlterTopicConfigs,
+    ReassignPartitions,
+    UnregisterBroker,
+    WriteRebalancePlan,
+)
 from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 RATE = {"leader.replication.throttled.rate": "5000", "follower.replication.throttled.rate": "5000"}
@@ -114,6 +121,23 @@ class TestLeaving:
         )
         assert found.before.record.throttled_brokers == (0, 1, 2)
         assert found.after.record == ScalingRecord(brokers=(0, 1), cordoned=(2,))
+
+    def test_rate_of_a_broker_that_is_gone_is_remembered_until_it_is_there_again(self) -> None:
+        status = {"scaling": {"brokers": [0, 1], "throttle": {"brokers": [2], "topics": []}}}
+
+        gone = plan(desired(2, status=status), view((1, 0), brokers=2))
+        assert (gone.steps, gone.after.record.throttled_brokers) == ((), (2,))
+
+        back = plan(desired(3, status=status), view((1, 0), own_configs={0: {}, 1: {}, 2: RATE}))
+        assert back.steps == (AlterOwnConfigs(2, {}, RATES),)
+        assert back.after.record.throttled_brokers == ()
+
+    @pytest.mark.parametrize(("leaving", "expected"), [(1, None), (0, UnregisterBroker(2))], ids=["runs", "stopped"])
+    def test_broker_that_has_to_run_is_not_unregistered(self, leaving: int, expected: UnregisterBroker | None) -> None:
+        seen = view((1, 0))
+        seen = replace(seen, brokers={**seen.brokers, 2: True})
+
+        assert forgotten(desired(2, leaving=leaving), {}, seen) == expected
 
     def test_what_somebody_else_has_set_stays(self) -> None:
         asked = desired(2, leaving=1, throttleBytesPerSecond=5000, status={"scaling": {"brokers": [0, 1]}})

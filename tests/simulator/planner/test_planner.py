@@ -125,10 +125,15 @@ def test_an_api_server_that_fails_only_delays(scenario: Scenario, seed: int) -> 
         pytest.param("rotation-unanswered", 3, True, id="secret-refused"),
         pytest.param("roll", 8, True, id="status-written-late"),
         pytest.param("roll-beside-another", 7, False, id="topics-of-who-knows-whom"),
+        pytest.param("shrink-throttled", 20, True, id="started-and-unregistered"),
     ],
 )
 def test_what_an_api_server_that_fails_once_brought_up_stays_well(scenario: str, seed: int, troubles: bool) -> None:
     assert run(BY_NAME[scenario], seed, Order(troubles=troubles, api_faults=True)).steps
+
+
+def test_a_leaving_broker_that_crashes_last_keeps_its_rate_and_its_place_in_the_record() -> None:
+    assert run(BY_NAME["shrink-throttled"], 14, Order(troubles=True)).steps
 
 
 def test_a_leaving_voter_that_crashes_is_started_again() -> None:
