@@ -34,7 +34,8 @@ MECHANISM: Final = "SCRAM-SHA-512"
 _SOURCES: Final = 8
 _BEGUN_PER_TURN_MAX: Final = 32
 _TURN_S: Final = 0.005
-_READ_BYTES: Final = 1 << 20
+_READ_BYTES: Final = 1 << 16
+"""Little at a time: whoever else wants the core waits for the end of a call that copies."""
 _SLOW_FRAME_BYTES: Final = 1_000_000
 
 

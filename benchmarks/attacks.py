@@ -6,7 +6,8 @@
 
 A node is started with listeners in the clear, under TLS and with SASL. Each attack lies between two quiet stretches of
 the same length, all in one run: an honest client (`benchmarks.honest_client`) goes on through the three of them, the
-attackers (`benchmarks.attackers`) run as idle work. The figures of "quiet" are those of both quiet stretches together.
+attackers (`benchmarks.attackers`) run as idle work. Neither runs on the node's core. The figures of "quiet" are those
+of both quiet stretches together.
 """
 
 import argparse
@@ -268,7 +269,9 @@ def details(outcomes: list[Outcome]) -> str:
 def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
     return f"""An honest client produces a record of 1,000 bytes with acks=all and fetches it,
 {arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of
-quiet again; attackers run as idle work (SCHED_IDLE). Node, client and attackers share
+quiet again. The node has a core of its own, as where clients are on other machines: a client that
+Linux wakes on the core of a busy node waits for the end of a slice of time. Client and attackers
+have the others, attackers as idle work (SCHED_IDLE), of
 {compare.machine()}.
 "times" is the worse of the two p99, which a stretch has {arguments.rate * arguments.seconds:.0f} records for: other
 work on the machine moves them. Made by `python -m benchmarks.attacks`.
@@ -287,10 +290,13 @@ def read(raw: Path) -> dict[str, Outcome]:
 
 
 def attack_new_node(name: str, arguments: argparse.Namespace) -> Outcome:
+    of_node, of_others = arguments.cores
+    cores.keep_to(of_node)
     with (
         tempfile.TemporaryDirectory(prefix="attacks-") as folder,
         running(Path(folder), arguments.ottla_command, attackers.PLANS[name].topic) as target,
     ):
+        cores.keep_to(of_others)
         if arguments.first:
             cores.put_first(target.process.pid)
         outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate)
@@ -318,6 +324,7 @@ def main() -> None:
     if unknown:
         options.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
     attackers.lift_descriptor_limit()
+    arguments.cores = cores.shared_out()
     if arguments.first:
         cores.put_first(os.getpid())
     # What is told to end ends its node, too.
@@ -329,6 +336,7 @@ def main() -> None:
         outcomes[name] = sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2]
         if arguments.raw is not None:
             arguments.raw.write_text(json.dumps([dataclasses.asdict(one) for one in outcomes.values()], indent=1))
+    cores.keep_to(set.union(*arguments.cores))
     done = [outcomes[name] for name in chosen if name in outcomes]
     if arguments.only or len(done) < len(chosen):
         print(f"{table(done)}\n\n{details(done)}")

@@ -1,4 +1,6 @@
-"""Who gets the machine's cores first: what is measured, then the machine's other work, then crowds of attackers.
+"""Who gets which core of the machine, and who goes first there.
+
+First comes what is measured, then the machine's other work, then crowds of attackers.
 
 A process has a scheduling policy and a niceness, but Linux weighs them within its session only: sessions share the
 cores like equals, whatever runs in them, until they get a niceness of their own (``/proc/PID/autogroup``, sched(7)).
@@ -34,6 +36,18 @@ def put_last() -> None:
         niceness = int(_autogroup(os.getpid()).read_text().split()[-1])
         os.setsid()
         _autogroup(os.getpid()).write_text(str(min(_LAST, niceness - _FIRST)))
+
+
+def shared_out() -> tuple[set[int], set[int]]:
+    """Return the core of a node, and those of everybody else; all of them for both where there is only one."""
+    there = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return (set(there[:1]), set(there[1:])) if len(there) > 1 else (set(there), set(there))
+
+
+def keep_to(these: set[int]) -> None:
+    """Have this process, and what it starts from now on, run on ``these`` cores only, where the system can do so."""
+    if these and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, these)
 
 
 def _autogroup(pid: int) -> Path:

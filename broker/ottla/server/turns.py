@@ -13,7 +13,7 @@ from ottla.ports import Clock
 if TYPE_CHECKING:
     from ottla.server.connection import Connection
 
-_SHARE_NS: Final = 250_000
+_SHARE_NS: Final = 100_000
 """Of a turn of the loop: as a rule others wait for no longer than that."""
 
 
