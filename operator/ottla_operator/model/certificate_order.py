@@ -27,7 +27,7 @@ class CertificateOrder:
 
     @property
     def spec(self) -> Document:
-        addresses = [name for name in self.names if _is_address(name)]
+        addresses = [name for name in self.names if is_address(name)]
         return {
             "secretName": self.secret_name,
             "dnsNames": [name for name in self.names if name not in addresses],
@@ -49,7 +49,8 @@ def certificate_order(cluster: Cluster, listener: Listener, names: frozenset[str
     )
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
+    """Tell whether a name of a certificate is an IP address."""
     try:
         ip_address(name)
     except ValueError:

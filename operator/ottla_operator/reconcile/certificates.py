@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from ottla_operator.model import certificates
-from ottla_operator.model.certificate_order import certificate_order
+from ottla_operator.model.certificate_order import certificate_order, is_address
 from ottla_operator.model.certificates import Leaf, LeafRequest, SigningAuthority, facts, instant
 from ottla_operator.model.cluster_secrets import (
     CLIENT_PROPERTIES,
@@ -32,6 +32,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
+from ottla_operator.model.outside import dials_machines
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
@@ -319,8 +320,20 @@ class _Planner:
         self, cluster_ca: AuthorityState, clients_ca: AuthorityState, entries: Mapping[str, str]
     ) -> Leaf | None:
         is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
-        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names)
-        return self._leaf(cluster_ca, self._found_leaf(), request, is_fresh_needed=not is_written)
+        found = self._found_leaf()
+        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names | self._former_machines(found))
+        return self._leaf(cluster_ca, found, request, is_fresh_needed=not is_written)
+
+    def _former_machines(self, found: Leaf | None) -> frozenset[str]:
+        """Return the addresses in the nodes' certificate, which stay until it is renewed where clients dial machines.
+
+        A broker that is back on a machine is verified at once then. It takes a minute until it has read a new one.
+        """
+        if found is None or not dials_machines(self._cluster):
+            return frozenset()
+        if instant(self._now) >= renewal_begins(found.certificate, self._tls.cluster_ca.renewal_days):
+            return frozenset()
+        return frozenset(filter(is_address, facts(found.certificate).names))
 
     def _operator_leaf(self, cluster_ca: AuthorityState) -> Leaf | None:
         entries: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries

@@ -11,7 +11,7 @@ from ottla_operator.model import certificates
 from ottla_operator.model.certificates import CertificateIssuer, LeafRequest
 from ottla_operator.model.cluster_tls import Authority
 from ottla_operator.model.conditions import Refused, Waiting
-from ottla_operator.model.listeners import PLAINTEXT, IssuerRef, Listener, ListenerCertificate
+from ottla_operator.model.listeners import NODE_PORT, PLAINTEXT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret, ownership
 
@@ -35,6 +35,11 @@ def own_root(world: Any, name: str = "mine") -> Secret:
 
 def node_leaf(world: Any) -> Any:
     return certificates.leaf_of(world.secrets["demo-nodes"].entries["node.pem"])
+
+
+def named(world: Any) -> frozenset[str]:
+    """Return whom the nodes' certificate is for."""
+    return certificates.facts(node_leaf(world).certificate).names
 
 
 def written(world: Any) -> list[str]:
@@ -128,6 +133,36 @@ def test_other_names_are_another_certificate_by_the_same_authority(world: Any) -
     world.names |= {"another.example"}
 
     assert written(world) == ["demo-nodes"]
+
+
+def test_machines_stay_in_the_certificate_until_it_is_renewed(new_world: Worlds) -> None:
+    """A pod that is back on one would show a certificate without it, until its machine has fetched another."""
+    world = new_world()
+    world.cluster = replace(world.cluster, listeners=(Listener(name="ports", port=9095, has_tls=True, type=NODE_PORT),))
+    world.names |= {"10.0.0.1", "10.0.0.2", "old.example"}
+    world.operate()
+
+    world.names = world.names - {"10.0.0.1", "old.example"} | {"10.0.0.3"}
+    assert written(world) == ["demo-nodes"]
+    world.operate()
+    assert named(world) == world.names | {"10.0.0.1"}
+    world.names -= {"10.0.0.2"}
+    assert written(world) == []
+    world.names |= {"10.0.0.1"}
+    assert written(world) == []
+
+    world.now += timedelta(days=336)
+    world.operate()
+    assert named(world) == world.names
+
+
+def test_addresses_that_nobody_dials_any_more_are_in_no_certificate(world: Any) -> None:
+    world.names |= {"10.0.0.1"}
+    world.operate()
+    world.names -= {"10.0.0.1"}
+    world.operate()
+
+    assert named(world) == world.names
 
 
 def test_node_that_is_waited_for_is_named(world: Any) -> None:
