@@ -64,6 +64,7 @@ class Statuses:
     async def _apply(self, document: Document, new: Document) -> None:
         wanted = _said({"status": new})
         for tried in range(1, _TRIES_MAX + 1):
+            is_done = True
             try:
                 stored = await self._api.apply_status(document, wanted)
             except ApiError as error:
@@ -72,14 +73,12 @@ class Statuses:
                 there = await self._there(document)
                 if there is None or _said(there) not in (wanted, _said(document)):
                     raise
-                document["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-                if _said(there) != wanted:
-                    continue
-                # It was done, and the answer was lost.
-                stored = there
+                # Where it was done the answer was lost.
+                stored, is_done = there, _said(there) == wanted
             document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
             document["status"] = stored.get("status", {})
-            return
+            if is_done:
+                return
 
     async def _there(self, document: Document) -> Document | None:
         """Return the object as it is now; None where it is not for this pass to say how it is."""

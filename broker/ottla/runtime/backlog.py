@@ -13,7 +13,7 @@ from ottla.ports import Clock
 from ottla.runtime.link import Link
 
 SHARE_NS: Final = 100_000
-"""Beside a crowd whose turns were five times as long others waited three times as long in their worst hundredth."""
+"""Of a turn. With five times as much others waited about twice as long beside a crowd (benchmarks/RESULTS.md)."""
 
 
 class Backlog:
