@@ -39,6 +39,7 @@ CLUSTER: Document = {
                 "authentication": {"type": "scram-sha-512"},
                 "certificate": FROM_ISSUER,
             },
+            {"name": "ports", "port": 9096, "tls": True, "type": "nodeport", "certificate": FROM_ISSUER},
         ],
         "pools": [{"name": "main", "nodes": 1, "storage": {"size": "1Gi"}}],
     },
@@ -187,8 +188,9 @@ def issued(cert_manager: None, namespace: Any) -> Issued:
     return found
 
 
-@pytest.mark.parametrize("listener", ["open", "passwords"])
+@pytest.mark.parametrize("listener", ["open", "passwords", "ports"])
 def test_clients_who_trust_the_issuer_meet_its_certificate(issued: Issued, listener: str) -> None:
+    """Also by the address of the machine, which nobody knew when the first certificate was asked for."""
     shown = issued.shown(listener)
 
     assert shown in issued.made(listener)

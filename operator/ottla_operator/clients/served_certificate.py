@@ -1,6 +1,5 @@
 """Which certificate a node shows: a TLS handshake with it, and nothing that depends on whether it is to be trusted."""
 
-import hashlib
 import ssl
 from collections.abc import Mapping
 
@@ -9,6 +8,7 @@ from ottla.client.errors import ClientError
 from ottla.client.security import ClientSecurity
 from ottla.errors import OttlaError
 from ottla.types import Endpoint
+from ottla_operator.model.certificates import CertificateFacts, facts
 
 CLIENT_ID = "ottla-operator"
 
@@ -24,16 +24,18 @@ class _Onlooker(ClientSecurity):
         return context
 
 
-async def served_certificate(endpoint: Endpoint, properties: Mapping[str, str], *, timeout_s: float) -> str | None:
-    """Return the SHA-256 of the certificate (DER, hexadecimal) that a listener under TLS shows.
+async def served_certificate(
+    endpoint: Endpoint, properties: Mapping[str, str], *, timeout_s: float
+) -> CertificateFacts | None:
+    """Return what the certificate says that a listener under TLS shows.
 
     Args:
         endpoint: of the listener.
-        properties: of a client that is let in there.
+        properties: of a client that is let in there, or of one under TLS that only knocks: it says no password.
         timeout_s: for everything.
 
     Returns:
-        None where nobody answers, or refuses this client.
+        None where nobody answers, or refuses this client, or shows what nobody can read.
     """
     try:
         security = _Onlooker.from_properties(properties)
@@ -42,4 +44,7 @@ async def served_certificate(endpoint: Endpoint, properties: Mapping[str, str], 
         return None
     certificate = connection.peer_certificate
     await connection.close()
-    return None if certificate is None else hashlib.sha256(certificate).hexdigest()
+    try:
+        return None if certificate is None else facts(ssl.DER_cert_to_PEM_cert(certificate))
+    except ValueError:
+        return None

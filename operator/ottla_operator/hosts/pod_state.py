@@ -35,7 +35,8 @@ def observed_node(pod: Document, *, has_successor: bool) -> ObservedNode:
     annotations = metadata.get("annotations") or {}
     revision, parts = annotations.get(REVISION_ANNOTATION), annotations.get(PARTS_ANNOTATION, "")
     if conditions.get("Ready", {}).get("status") == "True":
-        return ObservedNode(name=name, state=NodeState.READY, uid=uid, revision=revision, parts=parts)
+        machine = status.get("hostIP", "")
+        return ObservedNode(name=name, state=NodeState.READY, uid=uid, revision=revision, parts=parts, machine=machine)
     if _is_silent(conditions):
         machine = pod.get("spec", {}).get("nodeName", "")
         message = f"its machine {machine} does not answer"

@@ -1,35 +1,70 @@
-"""What nodes of a cluster with TLS show each other: whoever shows a certificate has read all that came with it."""
+"""What nodes of a cluster with TLS show: whoever shows a certificate to nodes has read all that came with it.
+
+Clients outside verify by the host that they dial, which may be new to the cluster: the names are looked at for them.
+"""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ottla.types import Endpoint
 from ottla_operator.hosts.operator_access import operator_properties
 from ottla_operator.hosts.secret_store import SecretStore
+from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.outside import looked_at, verified_listeners
 from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
 _TIMEOUT_S = 2.0
+_KNOCKS = {"security.protocol": "SSL"}
+"""Of a client that gives no password, where one is asked for."""
 _MAY_ANSWER = (NodeState.READY, NodeState.UNREADY)
 
 
 async def with_certificates(
     seen: Mapping[str, ObservedNode], desired: DesiredCluster, secret_store: SecretStore
 ) -> dict[str, ObservedNode]:
-    """Return ``seen`` with the certificates that its nodes show, all asked at once; as it is where there is no TLS."""
+    """Return ``seen`` with what its nodes show, all asked at once; as it is where there is no TLS."""
     properties = None if desired.cluster.tls is None else await operator_properties(desired.cluster, secret_store)
     if properties is None:
         return dict(seen)
+    asked = [node for node in desired.nodes if node.name in seen and seen[node.name].state in _MAY_ANSWER]
+    shown = await asyncio.gather(*(_shown(node, desired.cluster, properties) for node in asked))
+    found = {node.name: it for node, it in zip(asked, shown, strict=True)}
+    nobody = _Shown(certificate=None)
+    look = {name: found.get(name, nobody) for name in seen}
+    return {
+        name: replace(node, certificate=look[name].certificate, names=look[name].names) for name, node in seen.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """As `ObservedNode` has it."""
+
+    certificate: str | None
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+async def _shown(node: DesiredNode, cluster: Cluster, properties: Mapping[str, str]) -> _Shown:
     # Most clusters on a laptop have no TLS, and should not wait for what it takes.
     from ottla_operator.clients.served_certificate import served_certificate
 
-    asked = [node for node in desired.nodes if node.name in seen and seen[node.name].state in _MAY_ANSWER]
-    shown = await asyncio.gather(*(served_certificate(_door(node), properties, timeout_s=_TIMEOUT_S) for node in asked))
-    found = {node.name: certificate for node, certificate in zip(asked, shown, strict=True)}
-    return {name: replace(node, certificate=found.get(name)) for name, node in seen.items()}
-
-
-def _door(node: DesiredNode) -> Endpoint:
     place = node.place
-    return Endpoint(place.client_host, place.nodes_port if node.is_broker else place.controller_port)
+    door = Endpoint(place.client_host, place.nodes_port if node.is_broker else place.controller_port)
+    ports = dict(zip((it.name for it in cluster.listeners), place.client_ports, strict=True))
+    wanted = verified_listeners(cluster) if node.is_broker else ()
+    others = looked_at(cluster) if node.is_broker else ()
+    among_nodes, *of_others = await asyncio.gather(
+        served_certificate(door, properties, timeout_s=_TIMEOUT_S),
+        *(
+            served_certificate(Endpoint(place.client_host, ports[it.name]), _KNOCKS, timeout_s=_TIMEOUT_S)
+            for it in others
+        ),
+    )
+    certificates = {it.name: among_nodes for it in wanted if it.certificate is None}
+    certificates |= {it.name: certificate for it, certificate in zip(others, of_others, strict=True)}
+    return _Shown(
+        certificate=None if among_nodes is None else among_nodes.fingerprint,
+        names={name: it.names for name, it in certificates.items() if it is not None},
+    )

@@ -8,7 +8,7 @@ the listener before it knows where clients dial it: they would be sent to somewh
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ottla_operator.model.listeners import LOAD_BALANCER, NODE_PORT, Listener
+from ottla_operator.model.listeners import LOAD_BALANCER, NODE_PORT, TLS, Listener
 from ottla_operator.model.manifest import Cluster, Pool
 
 BEGINNING = "bootstrap"
@@ -31,6 +31,26 @@ def outside_listeners(cluster: Cluster) -> tuple[Listener, ...]:
 def dials_machines(cluster: Cluster) -> bool:
     """Tell whether clients of some listener dial the machine that a broker runs on."""
     return any(it.type == NODE_PORT and it.outside.advertised_host is None for it in cluster.listeners)
+
+
+def verified_listeners(cluster: Cluster) -> tuple[Listener, ...]:
+    """Return the listeners whose certificate the operator makes, or orders, for the hosts that clients outside dial.
+
+    Whom a certificate is for that a user keeps is the user's to say.
+    """
+    return tuple(
+        it
+        for it in outside_listeners(cluster)
+        if it.has_tls and (it.certificate is None or it.certificate.issuer_ref is not None)
+    )
+
+
+def looked_at(cluster: Cluster) -> tuple[Listener, ...]:
+    """Return those of the `verified_listeners` that show a certificate of their own, which the operator looks at there.
+
+    Where clients have to show theirs the operator, which has none for that door, would be a failed handshake each time.
+    """
+    return tuple(it for it in verified_listeners(cluster) if it.certificate is not None and it.asks_for != TLS)
 
 
 def for_node(text: str, node: str) -> str:

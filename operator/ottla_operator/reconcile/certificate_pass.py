@@ -1,7 +1,7 @@
 """The certificates within one pass over a Cluster: observe, plan, execute, before anything is published for nodes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ottla_operator.hosts.host import Host
@@ -57,6 +57,8 @@ class Kept:
     blocker: Waiting | Refused | None = None
     """Why nodes cannot be started."""
     facts: Document = field(default_factory=dict)
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By listener for clients outside: whom the certificate is for that nodes find in their Secret."""
 
 
 async def keep_certificates(
@@ -68,26 +70,33 @@ async def keep_certificates(
         return Kept()
     # Only here: what makes certificates takes its time to load, and most clusters of a laptop need none.
     from ottla_operator.model.certificates import CertificateIssuer
-    from ottla_operator.reconcile.certificates import plan_certificates
+    from ottla_operator.reconcile.certificates import former_machines, plan_certificates
 
-    names = frozenset(host.certificate_names(desired))
+    nodes = await keeper.secret_store.read(nodes_secret(cluster.name))
+    # Listeners with a certificate of their own are for the same.
+    names = frozenset(host.certificate_names(desired)) | former_machines(cluster, nodes, keeper.now)
     plan = plan_certificates(
         cluster,
-        await _observe(cluster, observed, names, keeper),
+        await _observe(cluster, observed, names, nodes, keeper),
         names=names,
         bootstrap_servers=host.nodes_servers(desired),
         now=keeper.now,
         issuer=CertificateIssuer(),
     )
     blocker = None if plan.is_usable else plan.obstacle
+    kept = Kept(obstacle=plan.obstacle, blocker=blocker, facts=plan.facts, names=plan.names)
     if dry_run:
-        return Kept(planned=plan.steps, obstacle=plan.obstacle, blocker=blocker, facts=plan.facts)
+        return replace(kept, planned=plan.steps)
     execution = await execute_for_certificates(plan.steps, keeper.secret_store)
-    return Kept(execution=execution, obstacle=plan.obstacle, blocker=execution.stopped or blocker, facts=plan.facts)
+    return replace(kept, execution=execution, blocker=execution.stopped or blocker)
 
 
 async def _observe(
-    cluster: Cluster, observed: ObservedCluster, names: frozenset[str], keeper: CertificateKeeper
+    cluster: Cluster,
+    observed: ObservedCluster,
+    names: frozenset[str],
+    nodes: Secret | None,
+    keeper: CertificateKeeper,
 ) -> "ObservedCertificates":
     from ottla_operator.reconcile.certificates import ObservedCertificates, is_changing
 
@@ -102,7 +111,7 @@ async def _observe(
     found = ObservedCertificates(
         cluster_ca=await store.read(cluster_ca),
         clients_ca=await store.read(clients_ca),
-        nodes=await store.read(nodes_secret(cluster.name)),
+        nodes=nodes,
         operator=await store.read(operator_secret(cluster.name)),
         own_cluster_ca=await own(tls.cluster_ca.secret_name),
         own_clients_ca=await own(tls.clients_ca.secret_name),

@@ -32,7 +32,7 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.model.objects.metadata import MANAGED_BY_LABEL, MANAGER
-from ottla_operator.model.outside import dials_machines
+from ottla_operator.model.outside import dials_machines, verified_listeners
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.model.user_secret import keystore_properties, truststore_properties
 from ottla_operator.reconcile.authorities import (
@@ -100,6 +100,8 @@ class CertificatePlan:
     is_usable: bool = True
     facts: Document = field(default_factory=dict)
     """For the status."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By listener for clients outside: whom the certificate is for that nodes find in their Secret then."""
 
 
 def is_changing(observed: ObservedCertificates) -> bool:
@@ -122,7 +124,7 @@ def plan_certificates(
     Args:
         cluster: the manifest, which has TLS.
         observed: what there is.
-        names: host names and addresses of nodes, and of all together.
+        names: host names and addresses of nodes, and of all together; `former_machines` too.
         bootstrap_servers: where the operator finds the nodes.
         now: RFC 3339.
         issuer: keys and signatures.
@@ -136,6 +138,28 @@ def plan_certificates(
         "clients": _given(tls.clients_ca, observed.own_clients_ca, now),
     }
     return _Planner(cluster, tls, observed, names, bootstrap_servers, now, issuer, given).plan()
+
+
+def former_machines(cluster: Cluster, nodes: Secret | None, now: str) -> frozenset[str]:
+    """Return the addresses in the nodes' certificate, which stay until it is renewed where clients dial machines.
+
+    A broker that is back on a machine is verified at once then. It takes a minute until it has read a new one.
+
+    Args:
+        cluster: the manifest, which has TLS.
+        nodes: the nodes' Secret as it is.
+        now: RFC 3339.
+    """
+    found = _leaf_of_nodes(nodes)
+    if found is None or cluster.tls is None or not dials_machines(cluster):
+        return frozenset()
+    if instant(now) >= renewal_begins(found.certificate, cluster.tls.cluster_ca.renewal_days):
+        return frozenset()
+    return frozenset(filter(is_address, facts(found.certificate).names))
+
+
+def _leaf_of_nodes(nodes: Secret | None) -> Leaf | None:
+    return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
 
 
 def _taken(cluster: Cluster, observed: ObservedCertificates) -> Refused | None:
@@ -215,7 +239,17 @@ class _Planner:
             obstacle=self._obstacle(),
             is_usable=is_usable,
             facts={"certificates": list(_described(cluster_ca, clients_ca, node, operator, listeners))},
+            names=dict(self._names_outside(node, listeners)),
         )
+
+    def _names_outside(
+        self, node: Leaf | None, listeners: Mapping[str, str | None]
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        for listener in verified_listeners(self._cluster):
+            own = None if listener.certificate is None else certificates.leaf_of(listeners[listener_pem(listener)])
+            found = node if listener.certificate is None else own
+            if found is not None:
+                yield listener.name, facts(found.certificate).names
 
     def _obstacle(self) -> Waiting | Refused | None:
         refused = (it for it in self._obstacles if isinstance(it, Refused))
@@ -313,27 +347,15 @@ class _Planner:
         return None
 
     def _found_leaf(self) -> Leaf | None:
-        nodes = self._observed.nodes
-        return None if nodes is None else certificates.leaf_of(nodes.entries.get(NODE_PEM))
+        return _leaf_of_nodes(self._observed.nodes)
 
     def _node_leaf(
         self, cluster_ca: AuthorityState, clients_ca: AuthorityState, entries: Mapping[str, str]
     ) -> Leaf | None:
         is_written = (entries.get(CLUSTER_CA), entries.get(CLIENTS_CA)) == (cluster_ca.trusted, clients_ca.trusted)
         found = self._found_leaf()
-        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names | self._former_machines(found))
+        request = LeafRequest(common_name=NODE_COMMON_NAME, names=self._names)
         return self._leaf(cluster_ca, found, request, is_fresh_needed=not is_written)
-
-    def _former_machines(self, found: Leaf | None) -> frozenset[str]:
-        """Return the addresses in the nodes' certificate, which stay until it is renewed where clients dial machines.
-
-        A broker that is back on a machine is verified at once then. It takes a minute until it has read a new one.
-        """
-        if found is None or not dials_machines(self._cluster):
-            return frozenset()
-        if instant(self._now) >= renewal_begins(found.certificate, self._tls.cluster_ca.renewal_days):
-            return frozenset()
-        return frozenset(filter(is_address, facts(found.certificate).names))
 
     def _operator_leaf(self, cluster_ca: AuthorityState) -> Leaf | None:
         entries: Mapping[str, str] = {} if self._observed.operator is None else self._observed.operator.entries

@@ -41,6 +41,8 @@ def _what_forbids_any(desired: DesiredCluster, observed: ObservedCluster, view: 
         seen = observed.nodes.get(node.name)
         if seen is None or seen.state is not NodeState.READY:
             return f"node {node.name} is not ready"
+        if seen.unverified:
+            return f"node {node.name}: its {seen.unverified}"
     if view is None:
         return "no broker answers"
     for node in desired.brokers:

@@ -1,6 +1,7 @@
 """Nodes as their host sees them: the first half of what the planner looks at."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -43,3 +44,9 @@ class ObservedNode:
     """What it runs with, part by part (`model.revision`); empty where that is not known."""
     certificate: str | None = None
     """SHA-256 in hexadecimal of the certificate that it shows to other nodes; None where there is no TLS or answer."""
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By listener for clients outside: whom the certificate is for that it shows there, as far as that was seen."""
+    machine: str = ""
+    """The address of where it runs, as far as the host knows one."""
+    unverified: str = ""
+    """Why clients outside do not take it, in words, until it has read a certificate that is there already."""

@@ -42,6 +42,7 @@ from ottla_operator.reconcile.rolling import Terms
 from ottla_operator.reconcile.scaling_lookup import look_up
 from ottla_operator.reconcile.steps import ClusterStep, Plan, Step
 from ottla_operator.reconcile.told import Told, ask_what_is_told, is_dialled, unknown_address, with_told
+from ottla_operator.reconcile.unverified import unverified, with_unverified
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 from ottla_operator.reconcile.view import ClusterView
 
@@ -214,19 +215,21 @@ def _verdict(host: Host, look: "_Look", plan: Plan) -> Verdict:
     if obstacle is not None:
         return obstacle
     verdict = _cluster_verdict(host, look)
-    if isinstance(verdict, Reached) and look.observed.storage is not None:
-        return look.observed.storage
-    if isinstance(verdict, Reached) and look.certificates.obstacle is not None:
-        # Nodes run, and what their certificates wait for is all that is left to say.
-        return _of_certificates(look.certificates.obstacle)
-    return verdict
+    if not isinstance(verdict, Reached):
+        return verdict
+    # Nodes run, and what their volumes and certificates wait for is all that is left to say: last what disturbs nobody.
+    left = [it for it in (look.observed.storage, _of_certificates(look)) if it is not None]
+    return min(left, key=lambda it: isinstance(it, Underway), default=verdict)
 
 
-def _of_certificates(obstacle: Waiting | Refused) -> Verdict:
-    """Return what ``obstacle`` is to a cluster that serves: a change of authorities disturbs nobody, and takes days."""
-    if obstacle.reason == AUTHORITY_CHANGING:
-        return Underway(obstacle.reason, obstacle.message)
-    return obstacle
+def _of_certificates(look: "_Look") -> Verdict | None:
+    """Return what a cluster that serves has to say of certificates; a change of authorities disturbs nobody."""
+    obstacle = look.certificates.obstacle
+    if obstacle is not None and obstacle.reason != AUTHORITY_CHANGING:
+        return obstacle
+    if (waiting := unverified(look.desired, look.observed)) is not None:
+        return waiting
+    return None if obstacle is None else Underway(obstacle.reason, obstacle.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +299,7 @@ class _Lookout:
                 view, verdict = None, verdict_of(error, f"ask the brokers at {self._address} for their settings")
         return _Look(
             desired=desired,
-            observed=with_told(desired, observed, self._told),
+            observed=with_unverified(desired, with_told(desired, observed, self._told), kept.names),
             broker=self._broker,
             view=view,
             trouble=verdict if isinstance(verdict, Waiting) else None,

@@ -25,7 +25,7 @@ class Blocker:
 def what_is_not_ready(
     desired: DesiredCluster, observed: Mapping[str, ObservedNode], besides: Set[int] = frozenset()
 ) -> Blocker | None:
-    """Return the first node that is not ready, ``besides`` left out."""
+    """Return the first node that is not ready, for clients outside too, ``besides`` left out."""
     for node in desired.nodes:
         if node.node_id in besides:
             continue
@@ -33,6 +33,8 @@ def what_is_not_ready(
         if seen is None or seen.state is not NodeState.READY:
             words = "is not there" if seen is None else seen.message or f"is {seen.state.value}"
             return Blocker(f"waiting for node {node.name}: {words}", (node.name,))
+        if seen.unverified:
+            return Blocker(f"waiting for node {node.name}: its {seen.unverified}", (node.name,))
     return None
 
 

@@ -6,6 +6,7 @@ The certificates here are of a stand-in for the cluster's authorities: what a la
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.local import PORT_ANNOTATION, LocalHost
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.conditions import Waiting
+from ottla_operator.model.listeners import NODE_PORT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.reconcile.nodes import ObservedNode
@@ -215,6 +217,24 @@ def test_open_door_is_for_nobody_in_particular(world: World) -> None:
         ask(world.client(5, {"security.protocol": "PLAINTEXT"}))
 
     assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_what_clients_outside_are_shown_is_looked_at(world: World) -> None:
+    """At the door of a certificate of its own without a password; where there is none, it is the one among nodes."""
+    issuer = ListenerCertificate(issuer_ref=IssuerRef(name="house"))
+    passwords, certs, _ = world.cluster.listeners
+    ours = (replace(passwords, type=NODE_PORT, certificate=issuer), replace(certs, type=NODE_PORT))
+    theirs = (replace(certs, type=NODE_PORT, certificate=issuer), replace(passwords, type=NODE_PORT))
+
+    async def look(*listeners: Listener) -> Mapping[str, ObservedNode]:
+        desired = await world.host.desired(world.cluster)
+        chosen = replace(desired, cluster=replace(world.cluster, listeners=(*listeners, world.cluster.listeners[2])))
+        return (await world.host.observe(chosen)).nodes
+
+    names = frozenset({"localhost", "127.0.0.1"})
+    assert asyncio.run(look(*ours))["demo-b-0"].names == {"passwords": names, "certs": names}
+    assert asyncio.run(look(*ours))["demo-c-0"].names == {}, "no client comes to a controller"
+    assert asyncio.run(look(*theirs))["demo-b-0"].names == {"passwords": names}, "who asks for one is left alone"
 
 
 def test_each_node_shows_the_certificate_that_it_was_given_last(world: World) -> None:

@@ -68,6 +68,27 @@ def test_listener_for_nobody_is_closed(policy: Policy) -> None:
     assert 9094 not in doors(policy({"name": "a", "port": 9094, "allowFrom": []}))
 
 
+HOUSE: Document = {"issuerRef": {"name": "house"}}
+
+
+@pytest.mark.parametrize(
+    ("listener", "expected"),
+    [
+        pytest.param(
+            {"type": "nodeport", "certificate": HOUSE, "allowFrom": [TEAM]}, [TEAM, OPERATORS], id="looked-at"
+        ),
+        pytest.param({"type": "nodeport", "certificate": HOUSE, "allowFrom": []}, [OPERATORS], id="nobody-else"),
+        pytest.param({"type": "nodeport", "certificate": HOUSE}, None, id="everybody"),
+        pytest.param({"type": "nodeport", "allowFrom": [TEAM]}, [TEAM], id="certificate-that-nodes-show-each-other"),
+        pytest.param({"certificate": HOUSE, "allowFrom": [TEAM]}, [TEAM], id="clients-inside"),
+    ],
+)
+def test_operator_comes_in_where_it_looks_at_a_certificate(
+    policy: Policy, listener: Document, expected: list[Document] | None
+) -> None:
+    assert doors(policy({"name": "a", "port": 9094, "tls": True, **listener}))[9094] == expected
+
+
 def test_nodes_without_tls_come_in_where_clients_do(policy: Policy) -> None:
     assert set(doors(policy())) == {9092, 9093, 8080}
     assert doors(policy())[9092] is None

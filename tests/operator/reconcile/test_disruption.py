@@ -26,6 +26,9 @@ def desired(cluster_manifest: Callable[..., dict[str, Any]]) -> DesiredCluster:
     return desired_cluster(Cluster.parse(manifest), place_of)
 
 
+UNVERIFIED = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
+
+
 def observed(desired: DesiredCluster, allowed: int | None, **states: NodeState) -> ObservedCluster:
     nodes = {
         it.name: ObservedNode(name=it.name, state=states.get(it.name[-1], NodeState.READY), revision=it.revision)
@@ -78,6 +81,16 @@ def test_one_node_may_be_stopped_while_the_cluster_is_whole(
     assert isinstance(step, LimitDisruptions)
     assert step.allowed == (0 if reason else 1)
     assert reason in str(step)
+
+
+def test_clients_outside_count_as_well(desired: DesiredCluster) -> None:
+    seen = observed(desired, 1)
+    nodes = dict(seen.nodes) | {"demo-main-1": replace(seen.nodes["demo-main-1"], unverified=UNVERIFIED)}
+
+    (step,) = with_disruptions(Plan(), desired, replace(seen, nodes=nodes), view()).steps
+
+    assert isinstance(step, LimitDisruptions)
+    assert (step.allowed, step.reason) == (0, f"node demo-main-1: its {UNVERIFIED}")
 
 
 @pytest.mark.parametrize(

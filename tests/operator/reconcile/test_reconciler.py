@@ -10,8 +10,8 @@ from places import AddressesOfPlaces
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla_operator.errors import HostError, QuorumLostError
-from ottla_operator.model.conditions import Accepted, Reached, Refused, Waiting
-from ottla_operator.model.listeners import Listener
+from ottla_operator.model.conditions import Accepted, Reached, Refused, Underway, Waiting
+from ottla_operator.model.listeners import NODE_PORT, Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
@@ -42,6 +42,11 @@ class FakeHost(AddressesOfPlaces):
         """Which means ``image``."""
         self.old_revision: str | None = None
         """With which nodes run that have not been restarted."""
+        self.told: dict[str, str | None] = {}
+        """What clients outside dial, by listener."""
+        self.shown: dict[str, frozenset[str]] = {}
+        """Whom the certificates are for that they are shown."""
+        self.storage: Refused | Underway | None = None
 
     async def desired(self, cluster: Cluster, leaving: Collection[str] = ()) -> DesiredCluster:
         place = Place(
@@ -52,6 +57,7 @@ class FakeHost(AddressesOfPlaces):
             controller_port=8,
             admin_port=7,
             log_directory="/d",
+            outside=self.told,
         )
         desired = desired_cluster(cluster, lambda pool, ordinal, node_id: place, self.image, leaving)
         return replace(desired, version=self.version)
@@ -63,8 +69,10 @@ class FakeHost(AddressesOfPlaces):
         return ObservedCluster(
             outdated=() if self.is_published else ("configuration",),
             nodes={
-                name: ObservedNode(name=name, state=state, revision=revision) for name, state in self.states.items()
+                name: ObservedNode(name=name, state=state, revision=revision, names=self.shown)
+                for name, state in self.states.items()
             },
+            storage=self.storage,
         )
 
     async def publish(self, desired: DesiredCluster, outdated: Sequence[str]) -> None:
@@ -240,6 +248,27 @@ def test_new_cluster_is_published_started_and_ready(cluster: Cluster, host: Fake
         "rebalance": None,
         "operation": None,
     }
+
+
+def test_cluster_is_not_ready_before_clients_outside_can_verify_it(
+    cluster: Cluster, host: FakeHost, brokers: Any
+) -> None:
+    outside = replace(cluster, listeners=(Listener(name="out", port=9, has_tls=True, type=NODE_PORT),))
+    host.told, host.shown = {"out": "broker.example:30000"}, {"out": frozenset({"another.example"})}
+    brokers.advertised = {0: "OUT://broker.example:30000"}
+
+    before = cluster_pass(outside, host, brokers).verdict
+    host.storage = Underway("VolumesGrowing", "a volume grows")
+    meanwhile = cluster_pass(outside, host, brokers).verdict
+    host.shown = {"out": frozenset({"broker.example"})}
+    growing = cluster_pass(outside, host, brokers).verdict
+    host.storage = None
+
+    assert isinstance(before, Waiting)
+    assert before.reason == "CertificateOutdated"
+    assert meanwhile == before, "what disturbs nobody is said last"
+    assert growing.reason == "VolumesGrowing"
+    assert cluster_pass(outside, host, brokers).verdict.reason == "Ready"
 
 
 @pytest.mark.parametrize(

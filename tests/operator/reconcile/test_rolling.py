@@ -107,6 +107,20 @@ def test_brokers_wait_for_all_of_a_rack() -> None:
     assert (found.operation.blocked_by, found.operation.left) == (("c-b-3",), 4)
 
 
+def test_nobody_is_restarted_while_clients_outside_cannot_verify_somebody() -> None:
+    now = desired(config={"queued.max.requests": "9"})
+    up = observed(now)
+    words = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
+    nodes = observed(desired(), q0=up["c-q-0"], b0=replace(up["c-b-0"], unverified=words))
+
+    found = roll(now, nodes, view(SPREAD), None, Terms())
+
+    assert found.restarts == ()
+    assert found.operation is not None
+    assert found.operation.message.endswith(f"; waiting for node c-b-0: its {words}")
+    assert found.operation.blocked_by == ("c-b-0",)
+
+
 def test_closed_window_holds_what_nobody_asked_for_right_now() -> None:
     now = desired(image="new")
     closed = Terms(closed="the next window opens at 2026-01-02T00:00:00+00:00")

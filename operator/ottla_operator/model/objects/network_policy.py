@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla_operator.model.document import Document, Json
+from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.addresses import ADMIN_PORT, CONTROLLER_PORT, NODES_PORT
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, metadata
+from ottla_operator.model.outside import looked_at
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """A label that the API server itself puts on every namespace."""
@@ -32,7 +34,7 @@ def network_policy(cluster: Cluster, operator: OperatorPods) -> Document:
     ports = [CONTROLLER_PORT, cluster.listeners[0].port if cluster.tls is None else NODES_PORT]
     ingress = [
         _rule(ports, [{"podSelector": pods}, operators]),
-        *(_rule([listener.port], listener.allow_from) for listener in cluster.listeners if listener.allow_from != ()),
+        *(_rule([it.port], peers) for it in cluster.listeners if (peers := _of_clients(cluster, it, operators)) != ()),
     ]
     if cluster.network_policy.http_from != ():
         ingress.append(_rule([ADMIN_PORT], cluster.network_policy.http_from))
@@ -42,6 +44,13 @@ def network_policy(cluster: Cluster, operator: OperatorPods) -> Document:
         "metadata": metadata(cluster, cluster.name),
         "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": ingress},
     }
+
+
+def _of_clients(cluster: Cluster, listener: Listener, operators: Json) -> tuple[Json, ...] | None:
+    """Return who may come in to a listener for clients; the operator where it looks at the certificate."""
+    if listener.allow_from is None or listener not in looked_at(cluster):
+        return listener.allow_from
+    return (*listener.allow_from, operators)
 
 
 def _rule(ports: Sequence[int], peers: Sequence[Json] | None) -> Document:

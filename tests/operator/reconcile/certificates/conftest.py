@@ -30,7 +30,12 @@ from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.secret import Secret, ownership
 from ottla_operator.reconcile.authorities import STATE_ANNOTATION, AuthorityState, state_of
 from ottla_operator.reconcile.certificate_steps import OrderCertificate, WithdrawCertificate
-from ottla_operator.reconcile.certificates import CertificatePlan, ObservedCertificates, plan_certificates
+from ottla_operator.reconcile.certificates import (
+    CertificatePlan,
+    ObservedCertificates,
+    former_machines,
+    plan_certificates,
+)
 
 START = "2026-01-01T00:00:00Z"
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -101,12 +106,13 @@ class World:
             users=tuple(self.secrets[name] for name in self.users if name in self.secrets),
             shown={f"node-{i}": facts(node.leaf.certificate).fingerprint for i, node in enumerate(self.nodes)},
         )
+        now = self.now.strftime(TIME)
         return plan_certificates(
             self.cluster,
             observed,
-            names=self.names,
+            names=self.names | former_machines(self.cluster, observed.nodes, now),
             bootstrap_servers="localhost:9091",
-            now=self.now.strftime(TIME),
+            now=now,
             issuer=self.issuer,
         )
 

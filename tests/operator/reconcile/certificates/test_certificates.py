@@ -14,6 +14,7 @@ from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.listeners import NODE_PORT, PLAINTEXT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import Secret, ownership
+from ottla_operator.reconcile.certificate_steps import OrderCertificate
 
 Worlds = Callable[..., Any]
 ISSUER = CertificateIssuer()
@@ -154,6 +155,25 @@ def test_machines_stay_in_the_certificate_until_it_is_renewed(new_world: Worlds)
     world.now += timedelta(days=336)
     world.operate()
     assert named(world) == world.names
+
+
+def test_listeners_keep_former_machines_as_nodes_do(new_world: Worlds) -> None:
+    """cert-manager is not asked for another certificate with each machine that is drained."""
+    world = new_world()
+    out = Listener(name="out", port=9095, has_tls=True, type=NODE_PORT)
+    theirs = replace(out, name="mine", certificate=ListenerCertificate(issuer_ref=IssuerRef(name="acme")))
+    world.cluster = replace(world.cluster, listeners=(out, theirs))
+    world.listeners = {"mine": Secret(name="mine", entries=own_leaf(world))}
+    world.names |= {"10.0.0.1", "10.0.0.2"}
+    world.operate()
+
+    world.names -= {"10.0.0.1"}
+    world.ordered = frozenset()
+    plan = world.plan()
+
+    (order,) = [step.order for step in plan.steps if isinstance(step, OrderCertificate)]
+    assert set(order.names) == world.names | {"10.0.0.1"}
+    assert plan.names == {"out": world.names | {"10.0.0.1"}, "mine": {"x"}}, "whom each door is for"
 
 
 def test_addresses_that_nobody_dials_any_more_are_in_no_certificate(world: Any) -> None:
