@@ -26,8 +26,8 @@ OLD, NEW = frozenset({"*.demo", "10.0.0.1", "2001:db8::1", "broker-0", "broker-1
 def desire(cluster_manifest: Callable[..., Document]) -> Desire:
     """Return a function from what the listener for clients outside says to a cluster of two brokers."""
 
-    def of(outside: Outside | None = None, **listener: Any) -> DesiredCluster:
-        seen = Outside(node_ports=PORTS) if outside is None else outside
+    def of(known: Outside | None = None, /, **listener: Any) -> DesiredCluster:
+        seen = Outside(node_ports=PORTS) if known is None else known
         declared = {"name": "out", "port": 9094, "tls": True, "type": "nodeport", **listener}
         cluster = Cluster.parse(cluster_manifest(spec={"tls": {}, "listeners": [declared]}, nodes=2))
         found = desired_cluster(cluster, lambda pool, at, _: kubernetes_objects.place(cluster, pool, at, seen))
