@@ -234,8 +234,8 @@ class Connection:
     def _take_frames(self, buffer: memoryview, end: int, *, is_own_turn: bool) -> None:
         """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
 
-        Of many it handles those that the rest of a millisecond is enough for, and only one while others wait for their
-        turn and this is not the connection's own; ``has_had_turn`` says that there are more.
+        Of many it handles those that the rest of a millisecond is enough for, in a turn of its own those that the turn
+        is enough for, and only one while others wait for theirs; ``has_had_turn`` says that there are more.
         """
         position = frames = began_ms = 0
         while end - position >= SIZE_BYTES and not self.is_closed:
@@ -263,8 +263,9 @@ class Connection:
                 self._park(bytes(rest), len(rest))
 
     def _is_turn_over(self, frames: int, began_ms: int, *, is_own_turn: bool) -> bool:
-        is_over = self.last_active_ms != began_ms or frames == _TURN_FRAMES_MAX
-        return is_over or (not is_own_turn and bool(self._turns))
+        if self.last_active_ms != began_ms or frames == _TURN_FRAMES_MAX:
+            return True
+        return self._turns.are_over() if is_own_turn else bool(self._turns)
 
     def _fits_scratch(self, size: int) -> bool:
         return SIZE_BYTES + size <= len(self._scratch) // 2

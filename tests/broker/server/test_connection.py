@@ -217,6 +217,33 @@ def test_while_others_wait_for_their_turn_a_read_brings_one_frame() -> None:
     assert (len(peer.seen), peer.connection.has_had_turn) == (3, False), "a turn of its own is a whole one"
 
 
+def test_a_turn_of_its_own_ends_with_the_share_of_all() -> None:
+    """The share is less than the millisecond that ``last_active_ms`` tells of, which stands still here."""
+    clock = SimulatedClock()
+    turns = Turns(clock, on_turn=lambda connection: peer.resume() if connection is peer.connection else None)
+    peer = Peer([b"four"] * 3, turns=turns)
+    other = Peer([b"four"], turns=turns)
+    turns.wait(other.connection)
+    on_frame = peer.on_frame
+
+    def take_time(connection: Connection, frame: memoryview) -> None:
+        clock.advance(1)
+        on_frame(connection, frame)
+
+    peer.connection._on_frame = take_time
+    peer.send(SCRATCH_BYTES)
+    turns.take()
+    turns.wait(peer.connection)
+    seen = [len(peer.seen)]
+    turns.take()
+    seen.append(len(peer.seen))
+
+    assert seen == [1, 2]
+    assert peer.connection.has_had_turn
+    peer.resume()
+    assert len(peer.seen) == 3, "outside the turns there is no share"
+
+
 def test_nothing_comes_out_of_a_closed_connection() -> None:
     peer = Peer([b"first", b"second"])
     peer.close_on = {1}

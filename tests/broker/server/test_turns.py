@@ -1,4 +1,4 @@
-"""Connections go on in turn, for a millisecond at a time."""
+"""Connections go on in turn, for a part of a millisecond at a time."""
 
 import pytest
 
@@ -48,7 +48,7 @@ class Line:
 @pytest.mark.parametrize(
     ("cost_ms", "gone_on"), [(0, [0, 1, 2]), (1, [0]), (50, [0])], ids=["quick", "a-millisecond-each", "longer"]
 )
-def test_turns_are_taken_until_the_millisecond_is_over_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
+def test_turns_are_taken_until_the_share_is_used_up_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
     line = Line(cost_ms=cost_ms)
     line.turns.take()
 
