@@ -19,11 +19,12 @@ from ottla.types import Endpoint
 
 logger = logging.getLogger(__name__)
 
-RETRY_ACCEPT_MS: Final = 100
+RETRY_ACCEPT_MS: Final = 20
+"""Those who wait meanwhile come in together. After a tenth of a second they were so many that others noticed."""
 _ERRORS_LOG_INTERVAL_MS: Final = 10_000
 _ACCEPTS_PER_EVENT: Final = 8
-_SHARE_NS: Final = 500_000
-"""Of a turn of the loop, for those who come to one listener; at least one is let in."""
+_SHARE_NS: Final = 100_000
+"""Of a turn of the loop, for those who come to one listener; at least one is let in. See `backlog.SHARE_NS`."""
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 

@@ -42,6 +42,9 @@ class StepThread:
                 logger.debug("the thread for TLS has the priority of the loop: %s", error)
         while (work := self._queue.get()) is not None:
             work()
+            # On a core of its own a node would otherwise answer nobody until the kernel's slice is over, which is as
+            # long as a dozen steps.
+            os.sched_yield()
 
 
 def _yield_to_the_loop() -> None:
