@@ -5,7 +5,7 @@ Clients outside verify by the host that they dial, which may be new to the clust
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ottla.types import Endpoint
 from ottla_operator.hosts.operator_access import operator_properties
@@ -29,24 +29,12 @@ async def with_certificates(
     if properties is None:
         return dict(seen)
     asked = [node for node in desired.nodes if node.name in seen and seen[node.name].state in _MAY_ANSWER]
-    shown = await asyncio.gather(*(_shown(node, desired.cluster, properties) for node in asked))
-    found = {node.name: it for node, it in zip(asked, shown, strict=True)}
-    nobody = _Shown(certificate=None)
-    look = {name: found.get(name, nobody) for name in seen}
-    return {
-        name: replace(node, certificate=look[name].certificate, names=look[name].names) for name, node in seen.items()
-    }
+    shown = await asyncio.gather(*(_look(node, seen[node.name], desired.cluster, properties) for node in asked))
+    return {**seen, **{it.name: it for it in shown}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """As `ObservedNode` has it."""
-
-    certificate: str | None
-    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-
-async def _shown(node: DesiredNode, cluster: Cluster, properties: Mapping[str, str]) -> _Shown:
+async def _look(node: DesiredNode, seen: ObservedNode, cluster: Cluster, properties: Mapping[str, str]) -> ObservedNode:
+    """Return ``seen`` with what ``node`` shows."""
     # Most clusters on a laptop have no TLS, and should not wait for what it takes.
     from ottla_operator.clients.served_certificate import served_certificate
 
@@ -64,7 +52,8 @@ async def _shown(node: DesiredNode, cluster: Cluster, properties: Mapping[str, s
     )
     certificates = {it.name: among_nodes for it in wanted if it.certificate is None}
     certificates |= {it.name: certificate for it, certificate in zip(others, of_others, strict=True)}
-    return _Shown(
+    return replace(
+        seen,
         certificate=None if among_nodes is None else among_nodes.fingerprint,
         names={name: it.names for name, it in certificates.items() if it is not None},
     )

@@ -49,6 +49,11 @@ def certificate_order(cluster: Cluster, listener: Listener, names: frozenset[str
     )
 
 
+def certificate_name(name: str) -> str:
+    """Return a host name or address as certificates say it: in lower case, and addresses as RFC 5952 writes them."""
+    return str(ip_address(name)) if is_address(name) else name.lower()
+
+
 def is_address(name: str) -> bool:
     """Tell whether a name of a certificate is an IP address."""
     try:

@@ -8,6 +8,7 @@ the listener before it knows where clients dial it: they would be sent to somewh
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ottla_operator.model.certificate_order import certificate_name
 from ottla_operator.model.listeners import LOAD_BALANCER, NODE_PORT, TLS, Listener
 from ottla_operator.model.manifest import Cluster, Pool
 
@@ -87,13 +88,13 @@ class Outside:
         return ",".join(f"{_in_url(machine)}{address}" for machine in self.machines)
 
     def hosts(self, cluster: Cluster) -> Iterator[str]:
-        """Yield every host name and address that clients outside dial, for certificates."""
+        """Yield every host name and address that clients outside dial, as certificates say them."""
         for listener in outside_listeners(cluster):
             for service, node in _services(cluster, listener):
                 host = (self._address(listener, service, node) or "").rpartition(":")[0]
                 if host:
-                    yield host.strip("[]")
-        yield from self.machines
+                    yield certificate_name(host.strip("[]"))
+        yield from map(certificate_name, self.machines)
 
     def unknown(self, cluster: Cluster, listener: Listener) -> list[str]:
         """Return the Services of ``listener`` whose address clients cannot be told yet, in order."""

@@ -6,9 +6,8 @@ the certificate that was there before until the kubelet has brought the next one
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 
-from ottla_operator.model.certificate_order import is_address
+from ottla_operator.model.certificate_order import certificate_name
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
@@ -67,9 +66,8 @@ def _unverified(desired: DesiredCluster, observed: ObservedCluster) -> Iterator[
 
 
 def _dialled(node: DesiredNode, seen: ObservedNode, listener: Listener) -> str:
-    """Return the host by which clients reach ``node``; empty where nobody knows yet."""
+    """Return the host by which clients reach ``node``, as certificates say it; empty where nobody knows yet."""
     address = node.place.outside.get(listener.name)
     if address is None:
         return ""
-    host = address.rpartition(":")[0].strip("[]") or seen.machine
-    return str(ip_address(host)) if is_address(host) else host
+    return certificate_name(address.rpartition(":")[0].strip("[]") or seen.machine)

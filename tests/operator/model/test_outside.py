@@ -111,6 +111,15 @@ def test_certificates_are_for_every_host(parse: Parse) -> None:
     assert set(PORTS.hosts(named)) == {"k-5", "k-bootstrap"}
 
 
+def test_hosts_are_written_as_certificates_say_them(parse: Parse) -> None:
+    """Else one that is for them would be taken for another one's, and made anew at each look."""
+    named = parse(nodes=1, type="nodeport", outside={"advertisedHost": "K-{node}.Example"})
+    addresses = Outside(node_ports=PORTS.node_ports, machines=("FD00:0::2",))
+
+    assert set(PORTS.hosts(named)) == {"k-5.example", "k-bootstrap.example"}
+    assert set(addresses.hosts(parse(type="nodeport"))) == {"fd00::2"}
+
+
 def service(name: str, kind: str, listener: str = "out", **more: Any) -> Document:
     metadata = {"name": name, "labels": {"ottla.dev/listener": listener}}
     return {"metadata": metadata, "spec": {"type": kind, "ports": [{"port": 9094, **more}]}}
