@@ -41,8 +41,7 @@ async def _look(node: DesiredNode, seen: ObservedNode, cluster: Cluster, propert
     place = node.place
     door = Endpoint(place.client_host, place.nodes_port if node.is_broker else place.controller_port)
     ports = dict(zip((it.name for it in cluster.listeners), place.client_ports, strict=True))
-    wanted = verified_listeners(cluster) if node.is_broker else ()
-    others = looked_at(cluster) if node.is_broker else ()
+    wanted, others = (verified_listeners(cluster), looked_at(cluster)) if node.is_broker else ((), ())
     among_nodes, *of_others = await asyncio.gather(
         served_certificate(door, properties, timeout_s=_TIMEOUT_S),
         *(

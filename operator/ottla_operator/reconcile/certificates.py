@@ -150,8 +150,7 @@ def former_machines(cluster: Cluster, nodes: Secret | None, now: str) -> frozens
         nodes: the nodes' Secret as it is.
         now: RFC 3339.
     """
-    found = _leaf_of_nodes(nodes)
-    if found is None or cluster.tls is None or not dials_machines(cluster):
+    if cluster.tls is None or not dials_machines(cluster) or (found := _leaf_of_nodes(nodes)) is None:
         return frozenset()
     if instant(now) >= renewal_begins(found.certificate, cluster.tls.cluster_ca.renewal_days):
         return frozenset()
@@ -246,8 +245,8 @@ class _Planner:
         self, node: Leaf | None, listeners: Mapping[str, str | None]
     ) -> Iterator[tuple[str, frozenset[str]]]:
         for listener in verified_listeners(self._cluster):
-            own = None if listener.certificate is None else certificates.leaf_of(listeners[listener_pem(listener)])
-            found = node if listener.certificate is None else own
+            is_among_nodes = listener.certificate is None
+            found = node if is_among_nodes else certificates.leaf_of(listeners[listener_pem(listener)])
             if found is not None:
                 yield listener.name, facts(found.certificate).names
 
