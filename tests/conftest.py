@@ -1,9 +1,14 @@
 """For every test: no claim is about wall-clock time, so Hypothesis keeps no deadline and no stopwatch either.
 
 Nodes as processes get their ports from `free_port`, are started by `launch`, and get certificates from `authority`.
+
+pytest-timeout ends a test by an exception, which waits for ever where the main thread is in a C library that does not
+return. Such a process ends a while later, and says where each thread was.
 """
 
+import contextlib
 import datetime
+import faulthandler
 import io
 import ipaddress
 import itertools
@@ -28,7 +33,50 @@ HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 20_000, 30_000
 """Below the ports that the system hands out to clients: a node's port must be free again when it comes back."""
 
+STUCK_AFTER = 1.2
+"""The share of a test's time limit after which its process ends: it has not heard of the limit by then."""
+
 _candidates = itertools.count(os.getpid() % 500 * 20)
+_stderr = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # While a test runs, descriptor 2 leads to where its output is kept, which is gone with the process.
+    config.stash[_stderr] = os.dup(2)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    os.close(config.stash[_stderr])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _ended_if_stuck(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _ended_if_stuck(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with _ended_if_stuck(item):
+        return (yield)
+
+
+@contextlib.contextmanager
+def _ended_if_stuck(item: pytest.Item) -> Iterator[None]:
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
+    if limit_s:
+        faulthandler.dump_traceback_later(limit_s * STUCK_AFTER, file=item.config.stash[_stderr], exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="session", autouse=True)
