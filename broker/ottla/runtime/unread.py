@@ -3,7 +3,8 @@
 Each has a bound of its own above which it is not served (`reactor`), but there may be any number of them. Together they
 hold so much and no more: above it those whose peers have not taken a byte for the longest are closed first, of those
 that hold enough to be worth it. And whoever takes nothing for as long as an idle connection may last is closed like
-one. Bytes of files are not in memory, and count only for the latter.
+one. Bytes of files are not in memory, and count only for the latter. Those that several peers wait for, of Metadata
+about a large topic, count for each of them.
 """
 
 import logging

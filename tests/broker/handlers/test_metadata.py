@@ -1,9 +1,12 @@
 """Metadata and its relatives, asked over the wire; the answers are those recorded from Kafka 4.3.1."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.handlers import metadata as metadata_handler
+from ottla.ports import Chunk
 from ottla.simulator.single_node import RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.messages.create_partitions import (
@@ -286,6 +289,27 @@ def test_partitions_with_other_leaders_and_replicas_are_encoded_as_they_are(larg
         assert [each.offline_replicas for each in topic.partitions[6:14:3]] == [[], [2], [2]]
     if version >= 7:
         assert topic.partitions[3].leader_epoch == 9
+
+
+def test_answers_about_a_very_large_topic_hold_its_bytes_together(
+    large: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of clients that do not read their answers would each have taken as much memory."""
+    more = CreatePartitionsTopic(name="large", count=600, assignments=None)
+    large.connect().ask(CreatePartitionsRequest(topics=[more], timeout_ms=1000), CreatePartitionsResponse, 3)
+    large.run(100)
+    sent: list[Sequence[Chunk]] = []
+    send = large.network.send
+    monkeypatch.setattr(
+        large.network, "send", lambda connection, chunks: (sent.append(chunks), send(connection, chunks))[1]
+    )
+
+    answers = [ask(large, 12, named("large")) for _ in range(2)]
+
+    assert [len(answer.topics[0].partitions) for answer in answers] == [600, 600]
+    (_, first, _), (_, second, _) = sent
+    assert len(first) > 15_000
+    assert first is second
 
 
 def test_versions_asked_for_in_turn_each_get_their_own_bytes(large: RunningNode) -> None:

@@ -1,7 +1,8 @@
 """Writes the encode function of one message class in one version.
 
 Runs of fixed-size fields become one `struct.pack`; lengths of non-flexible strings and arrays join the run before them.
-Nested structs are written in line. Record bytes never enter ``out``: they are noted as splices.
+Nested structs are written in line. Record bytes never enter ``out``: they are noted as splices, and so are long arrays
+that are encoded already, whose bytes all answers share.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -51,13 +52,17 @@ def _start(name: str, parameters: str) -> FunctionSource:
 
 
 class _StructWriter:
-    """Writes structs, field by field; ``_run`` holds the fixed-size values that wait to be packed together."""
+    """Writes structs, field by field; ``_run`` holds the fixed-size values that wait to be packed together.
+
+    ``_is_in_tag`` is true within a tagged field, whose bytes are put together first: their size comes before them.
+    """
 
     def __init__(self, source: FunctionSource, version: int, *, flexible: bool) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
         self._run: list[tuple[str, str]] = []
+        self._is_in_tag = False
 
     def struct(self, owner: str, struct_type: "type[Struct]") -> None:
         """Write all fields of the struct in local ``owner`` and, in flexible versions, its tagged section."""
@@ -211,7 +216,11 @@ class _StructWriter:
         with self.source.block(f"if {encoded}.__class__ is EncodedArray:"):
             with self.source.block(f"if {encoded}.version != {self.version}:"):
                 self.source.line(f"refuse_encoded({value.split('.', 1)[1]!r}, {encoded}.version, {self.version})")
-            self.source.line(f"out += {encoded}.data")
+            is_shared = "False" if self._is_in_tag else f"len({encoded}.data) >= {primitives.SHARED_BYTES_MIN}"
+            with self.source.block(f"if {is_shared}:"):
+                self.source.line(f"splices.append((len(out), {encoded}.data))")
+            with self.source.block("else:"):
+                self.source.line(f"out += {encoded}.data")
         with self.source.block("else:"):
             self._array(encoded, field, flexible=flexible, nullable=nullable)
 
@@ -223,8 +232,10 @@ class _StructWriter:
                 outer = self.source.local("outer")
                 self.source.line(f"{outer} = out")
                 self.source.line("out = bytearray()")
+                was_in_tag, self._is_in_tag = self._is_in_tag, True
                 self._field(f"{owner}.{key}", field, is_tagged=True)
                 self._flush()
+                self._is_in_tag = was_in_tag
                 self.source.line(f"{tags}.append(({field.tag}, out))")
                 self.source.line(f"out = {outer}")
         with self.source.block(f"if {tags}:"):

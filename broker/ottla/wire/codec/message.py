@@ -20,7 +20,7 @@ Records: TypeAlias = Buffer | FileSlice
 """Record batches: a view on the request they came in, or a piece of a segment on its way out."""
 
 Splice: TypeAlias = tuple[int, Records]
-"""Record bytes to insert at a position of the encoded bytes."""
+"""Bytes to insert at a position of the encoded ones: records, or an array that was encoded before."""
 
 _ARRAY_LENGTH = struct_module.Struct(">i")
 
@@ -164,6 +164,8 @@ class Message(Struct):
 
     def write(self, version: int, out: bytearray, splices: list[Splice]) -> None:
         """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
+
+        So does an `EncodedArray` of `SHARED_BYTES_MIN` bytes and more.
 
         Raises:
             FieldNotInVersionError: a field that the version lacks has a value.

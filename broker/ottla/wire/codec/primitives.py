@@ -20,6 +20,10 @@ class TagOwner(Protocol):
     unknown_tags: dict[int, bytes] | None
 
 
+SHARED_BYTES_MIN = 8 * 1024
+"""An `EncodedArray` of so many bytes is sent from where it is; to copy a shorter one costs less than another piece."""
+
+
 class EncodedArray(NamedTuple):
     """An array with its length as ``version`` of its message has it; see `Message.encode_array`."""
 

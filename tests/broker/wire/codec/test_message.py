@@ -69,6 +69,10 @@ class Names(Message, versions="0-1", flexible="1+"):
     names: list[str] = array("string", "0+")
 
 
+class Tagged(Message, versions="0", flexible="0+"):
+    children: list[Child] = array(Child, "0+", tag=0, tagged="0+", encodable=True)
+
+
 class Tree(Message, versions="0-2", flexible="2+"):
     before: int = int8("0+")
     children: list[Child] | None = array(Child, "0+", nullable="1+", encodable=True)
@@ -330,6 +334,30 @@ def test_an_encoded_array_goes_out_as_its_list_would(version: int, count: int) -
     with_list = Tree(before=1, children=children, after=2).encode(version)
     assert Tree(before=1, children=encoded.as_list, after=2).encode(version) == with_list
     assert Tree.decode(with_list, version).children == children
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_long_encoded_array_is_sent_from_where_it_is(version: int) -> None:
+    children = [Child(name=str(number)) for number in range(4_000)]
+    encoded = Tree.encode_array(version, Tree, "children", children)
+    out = bytearray()
+    splices: list[Splice] = []
+
+    Tree(before=1, children=encoded.as_list, after=2).write(version, out, splices)
+
+    ((position, shared),) = splices
+    assert (position, shared) == (1, encoded.data)
+    assert shared is encoded.data
+    with_list = Tree(before=1, children=children, after=2).encode(version)
+    assert b"".join(splice_chunks(out, splices)) == with_list  # type: ignore[arg-type]
+    assert Tree(before=1, children=encoded.as_list, after=2).encode(version) == with_list
+
+
+def test_a_long_encoded_array_in_a_tagged_field_goes_out_as_its_list_would() -> None:
+    children = [Child(name=str(number)) for number in range(4_000)]
+    encoded = Tagged.encode_array(0, Tagged, "children", children)
+
+    assert Tagged(children=encoded.as_list).encode(0) == Tagged(children=children).encode(0)
 
 
 @pytest.mark.parametrize("version", range(3))
