@@ -3,13 +3,18 @@
 import socket
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.ports import Chunk, ConnectionId, FileSlice
 from ottla.types import Endpoint
 
 if TYPE_CHECKING:
     from ottla.runtime.tls_stream import TlsStream
+
+_UNSENT_BYTES_MAX: Final = 512 * 1024
+"""So much the system takes ahead of what a connection's peer lets it send. It would take megabytes for each peer that
+does not read, of memory of its own; what it has not taken is counted by `Unread`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +126,8 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         if options.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES_MAX)
         sock.bind((host, port))
         sock.listen(options.backlog_size)
         sock.setblocking(False)

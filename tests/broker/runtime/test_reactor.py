@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -241,6 +242,23 @@ def test_peers_that_take_no_answers_share_a_bounded_memory(serve: Callable[..., 
 
         assert read_all(good, 5) == b"small"
         assert 40_000_000 < served.network_metrics.unread_bytes <= 76_000_000
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="the system takes what it likes")
+def test_the_system_takes_little_for_a_peer_that_does_not_read(serve: Callable[..., Any]) -> None:
+    """Its own memory is in no bound of ours, and megabytes for each of a crowd are more than the rest of the node."""
+    large = b"x" * 8_000_000
+
+    with serve(lambda line: [line * 8_000_000]) as served, served.connect() as silent:
+        silent.sendall(b"x\n")
+        served.wait_for("told to wait")
+        looks = [0, 1]
+        while looks[-1] != looks[-2]:
+            time.sleep(0.2)
+            looks.append(served.network_metrics.unread_bytes)
+
+        assert looks[-1] > 6_800_000
+        assert read_all(silent, len(large)) == large
 
 
 @pytest.mark.parametrize("slice_bytes", [8 << 20, 64 << 10], ids=["one-slice", "slices-of-many-partitions"])
