@@ -1,5 +1,6 @@
 """`Link`: one socket of the reactor and what waits to be sent on it; `open_listening_socket` for those who come in."""
 
+import errno
 import socket
 from collections import deque
 from dataclasses import dataclass
@@ -126,8 +127,7 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         if options.send_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES_MAX)
+        _bound_unsent(sock)
         sock.bind((host, port))
         sock.listen(options.backlog_size)
         sock.setblocking(False)
@@ -135,6 +135,18 @@ def open_listening_socket(host: str, port: int, options: SocketOptions) -> socke
         sock.close()
         raise
     return sock
+
+
+def _bound_unsent(sock: socket.socket) -> None:
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is None:
+        return
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_BYTES_MAX)
+    except OSError as error:
+        # Sandboxes that only look like Linux lack it; a node can do without.
+        if error.errno != errno.ENOPROTOOPT:
+            raise
 
 
 def endpoint_of(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:

@@ -118,3 +118,14 @@ def test_who_is_let_in_is_sent_small_answers_at_once(place: Place) -> None:
 
     ((sock, _),) = place.let_in
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="there is nothing to lack")
+def test_a_door_opens_where_the_system_does_not_bound_what_it_takes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "TCP_NOTSENT_LOWAT", 9_999)
+    place.ports["FRONT"] = place.doors.open("NEW", "127.0.0.1", 0)
+    place.knock("FRONT")
+
+    assert place.turn() == ["NEW"]
