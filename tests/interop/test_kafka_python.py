@@ -36,6 +36,10 @@ def consumer(broker: Any, new_topic: Callable[..., str]) -> Iterator[Callable[..
     def make(*topics: str, **settings: Any) -> KafkaConsumer:
         defaults = {"bootstrap_servers": broker.bootstrap, "auto_offset_reset": "earliest"}
         made.append(KafkaConsumer(*topics, **(defaults | settings)))
+        for topic in topics:
+            # Where a group is formed while its leader does not know the topic yet, kafka-python 3.0 assigns none of it,
+            # and does not notice: beside JVM Kafka without a delay for the first rebalance, too.
+            assert made[-1].partitions_for_topic(topic)
         return made[-1]
 
     yield make
