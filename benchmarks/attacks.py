@@ -271,7 +271,7 @@ def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
 {arguments.rate} times a second, through {arguments.seconds:.0f} s of quiet, of each attack, and of
 quiet again. The node has a core of its own, as where clients are on other machines: a client that
 Linux wakes on the core of a busy node waits for the end of a slice of time. Client and attackers
-have the others, attackers as idle work (SCHED_IDLE), of
+have the others, the client as the first to be woken (SCHED_RR), attackers as idle work (SCHED_IDLE), of
 {compare.machine()}.
 "times" is the worse of the two p99, which a stretch has {arguments.rate * arguments.seconds:.0f} records for: other
 work on the machine moves them. Made by `python -m benchmarks.attacks`.
