@@ -13,9 +13,7 @@ there. Where users change, a few names change their form with them; with one for
 """
 
 import hashlib
-import hmac
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ottla.sasl.scram import ITERATIONS_MIN, TOOLS_SALT, ScramCredential, ScramMechanism, new_salt
@@ -40,24 +38,16 @@ def decoy(
 ) -> ScramCredential:
     """Return the credential that ``user`` might have; no password fits it.
 
-    ``secret`` is the cluster's; ``forms`` says how many of the mechanism's credentials have which form. Without any,
-    the default of Kafka's tools is shown.
+    ``secret`` is the cluster's, of at most 64 bytes; ``forms`` says how many of the mechanism's credentials have which
+    form. Without any, the default of Kafka's tools is shown.
     """
-    keyed = _keyed(secret).copy()
-    keyed.update(f"{mechanism.mechanism_name}\0{user}".encode())
-    key = keyed.digest()
+    key = hashlib.blake2b(f"{mechanism.mechanism_name}\0{user}".encode(), key=secret).digest()
     number = int.from_bytes(key, "big")
     form = _draw(number >> 8 * len(key) - _DRAW_BITS, forms)
     salt = hashlib.shake_256(key).digest(form.salt_bytes) if form.salt_bytes else new_salt(lambda stop: number % stop)
     # Nobody is let in by these, and nothing that is made with them is shown.
     keys = key[: mechanism.hash_bytes]
     return ScramCredential(salt, keys, keys, form.iterations)
-
-
-@lru_cache(maxsize=1)
-def _keyed(secret: bytes) -> hmac.HMAC:
-    """Return what is the same for every user: two of the hash's four blocks."""
-    return hmac.new(secret, digestmod="sha512")
 
 
 def _draw(number: int, forms: Mapping[CredentialForm, int]) -> CredentialForm:

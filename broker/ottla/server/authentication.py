@@ -159,7 +159,7 @@ class Authentication:
     def begin(self, connection: Connection) -> None:
         """Guard a new connection if its listener has SASL."""
         if connection.info.listener in self.listeners:
-            login = ConnectionLogin(self, connection, self.clock.monotonic_ms() + LOGIN_MS_MAX)
+            login = ConnectionLogin(self, connection, connection.last_active_ms + LOGIN_MS_MAX)
             connection.guard = connection.info.login = login
             self._pending[connection.info.connection] = login
 

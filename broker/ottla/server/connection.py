@@ -33,6 +33,10 @@ _HEADER_FIRST_BYTES = 64 * 1024
 """After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
 
 
+_NO_HEADER: Final = memoryview(b"")
+"""Of most connections no size is ever read alone."""
+
+
 class Guard(Protocol):
     """Who looks at a connection's frames before they are served."""
 
@@ -125,7 +129,7 @@ class Connection:
         self._body: memoryview | None = None
         self._body_filled = 0
         self._header_first = False
-        self._header = memoryview(bytearray(SIZE_BYTES))
+        self._header = _NO_HEADER
         self._header_filled = 0
 
     @property
@@ -322,6 +326,8 @@ class Connection:
         body, self._body = self._body, None
         assert body is not None
         self._header_first = len(body) >= _HEADER_FIRST_BYTES
+        if self._header_first and self._header is _NO_HEADER:
+            self._header = memoryview(bytearray(SIZE_BYTES))
         self._on_frame(self, body)
         self._pool.give_back(body)
         self._give_back()
