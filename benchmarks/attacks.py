@@ -274,7 +274,8 @@ Linux wakes on the core of a busy node waits for the end of a slice of time. Cli
 have the others, the client as the first to be woken (SCHED_RR), attackers as idle work (SCHED_IDLE), of
 {compare.machine()}.
 "times" is the worse of the two p99, which a stretch has {arguments.rate * arguments.seconds:.0f} records for: other
-work on the machine moves them. Made by `python -m benchmarks.attacks`.
+work on the machine moves them. Of each attack's {arguments.rounds} the one is shown that is the median by "times".
+Made by `python -m benchmarks.attacks --rounds {arguments.rounds}`.
 
 {table(outcomes)}
 
