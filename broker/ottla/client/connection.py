@@ -94,12 +94,16 @@ class Connection:
     ) -> Self:
         """Connect, ask for the broker's versions and log in, all within ``timeout_s``.
 
+        Where an issuer is asked for a token, that comes before, and has time of its own.
+
         Raises:
             BrokerUnreachableError: nobody listens there, or what listens is no Kafka broker.
             TlsFailedError: TLS cannot be agreed on.
-            LoginFailedError: the broker does not let this client in.
+            LoginFailedError: the broker does not let this client in, or an issuer gives it no token.
             ConfigurationError: a file that ``security`` names cannot be used.
         """
+        if security is not None and security.login is not None:
+            await security.login.prepare()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
         context = None if security is None else security.tls_context()
         has_certificate = security is not None and security.has_certificate

@@ -31,6 +31,10 @@ class LoginFailedError(ClientError):
     """A broker did not let this client in; asking another one would end in the same way."""
 
 
+class NoTokenError(LoginFailedError):
+    """The issuer of this client's tokens gave it none; no broker was asked."""
+
+
 def kafka_error(code: int, message: str | None = None) -> KafkaError:
     """Return the exception for a response's ``error_code``; a code of a newer Kafka becomes UNKNOWN_SERVER_ERROR."""
     known = ErrorCode(code)

@@ -7,11 +7,12 @@
     ssl.truststore.location=/etc/ottla/ca.pem
 
 The rest of a Java client's file has no meaning here and is passed over. A token for OAUTHBEARER comes from the file
-that ``sasl.oauthbearer.token.endpoint.url=file:...`` names, read at every login, or from the option ``token`` of
-the login module. Source: CommonClientConfigs, SaslConfigs and SslConfigs of Apache Kafka 4.3; KIP-768.
+that ``sasl.oauthbearer.token.endpoint.url=file:...`` names, read at every login, from the issuer that it names with
+``https:`` (`client.token_endpoint`), or from the option ``token`` of the login module.
+Source: CommonClientConfigs, SaslConfigs and SslConfigs of Apache Kafka 4.3; KIP-768.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -121,19 +122,23 @@ def _login(properties: Mapping[str, str]) -> Login:
     if not module.is_for(mechanism):
         raise ConfigurationError(f"{_JAAS} has another login module than sasl.mechanism={mechanism} needs: `{example}`")
     if mechanism == OAUTHBEARER:
-        return TokenLogin(_token_source(properties, module))
+        return _token_login(properties, module)
     return ClientLogin(mechanism, *module.name_and_password(_JAAS, f"; it is to be `{example}`"))
 
 
-def _token_source(properties: Mapping[str, str], module: LoginModule) -> Callable[[], str]:
+def _token_login(properties: Mapping[str, str], module: LoginModule) -> TokenLogin:
     token = module.options.get("token")
     if token:
-        return lambda: token
-    url = urlsplit(properties.get(TOKEN_URL, ""))
+        return TokenLogin(lambda: token)
+    url = urlsplit(properties.get(TOKEN_URL, "").strip())
+    if url.scheme == "https":
+        from ottla.client.token_endpoint import EndpointLogin, read_endpoint_settings
+
+        return EndpointLogin(read_endpoint_settings(properties, module.options, url))
     if url.scheme != "file":
         raise ConfigurationError(
-            f"OAUTHBEARER needs a token that somebody else gets: put it in a file and set {TOKEN_URL}=file:///PATH, "
-            f'or write it as token="..." in {_JAAS}; this client asks no token endpoint itself'
+            f"OAUTHBEARER needs a token: name the issuer's endpoint, {TOKEN_URL}=https://HOST/PATH, or a file with a "
+            f'token that somebody else gets, {TOKEN_URL}=file:///PATH, or write one as token="..." in {_JAAS}'
         )
     path = Path(unquote(url.path))
 
@@ -143,4 +148,4 @@ def _token_source(properties: Mapping[str, str], module: LoginModule) -> Callabl
         except (OSError, UnicodeDecodeError) as error:
             raise AuthenticationFailedError(f"the file with the token cannot be read: {path}: {error}") from None
 
-    return read
+    return TokenLogin(read)

@@ -27,6 +27,7 @@ class Session:
         self._connection = connection
         self._mechanism = login.mechanism
         self._user = login.user
+        self._source = login
         self._login = LaneLogin(login, connection.versions, secrets.randbelow)
         self._turn = asyncio.Lock()
 
@@ -34,9 +35,11 @@ class Session:
         """Log in, for the first time or anew.
 
         Raises:
-            LoginFailedError: the broker refuses, does not offer the mechanism, or did not prove who it is.
+            LoginFailedError: the broker refuses, does not offer the mechanism, or did not prove who it is; or an issuer
+                gives no token.
             ConnectionLostError: the connection ended first.
         """
+        await self._source.prepare()
         try:
             request: Message | None = self._login.begin()
             while request is not None:

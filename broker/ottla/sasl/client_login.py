@@ -22,6 +22,9 @@ class Login(Protocol):
     @property
     def user(self) -> str: ...
 
+    async def prepare(self) -> None:
+        """Have at hand what a login shows; a client waits for it before each. Of a node it always is at hand."""
+
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
         """Begin one login.
 
@@ -42,6 +45,9 @@ class ClientLogin:
         scram = SCRAM_MECHANISMS.get(mechanism)
         self._scram = None if scram is None else ScramSecret(scram, user, password)
 
+    async def prepare(self) -> None:
+        """See `Login.prepare`: there is nothing to wait for."""
+
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
         if self._scram is None:
             return PlainClient(self.user, self._password)
@@ -49,7 +55,7 @@ class ClientLogin:
 
 
 class TokenLogin:
-    """A token, which ``current_token`` is asked for at every login. Never prints itself."""
+    """A token, which ``current_token`` is asked for at every login, at once. Never prints itself."""
 
     __slots__ = ("_current_token",)
 
@@ -63,6 +69,9 @@ class TokenLogin:
     @property
     def user(self) -> str:
         return ""
+
+    async def prepare(self) -> None:
+        """See `Login.prepare`: there is nothing to wait for."""
 
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
         return OauthClient(self._current_token().strip())

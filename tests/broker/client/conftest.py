@@ -1,9 +1,16 @@
-"""A broker that answers from a script: real sockets and real bytes, no broker."""
+"""A broker that answers from a script, and an issuer of tokens: real sockets and real bytes."""
 
 import asyncio
+import http.server
+import json
+import ssl
 import struct
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +27,9 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
+
+CLIENT_ID, CLIENT_SECRET = "a client", "its s&cré+t"
+TOKEN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 
 Answer = Message | None
 Script = Callable[[Any], Answer]
@@ -151,3 +161,89 @@ def _patched(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> Iterator[None]:
     for module in modules:
         monkeypatch.setattr(module, "BACKOFF_FIRST_S", 0.001)
     yield
+
+
+@dataclass
+class Asked:
+    """One request."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Issuer:
+    """Listens for HTTPS. Of ``answers``, a status and a body each, the last is given again and again."""
+
+    ca: Path
+    port: int = 0
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    delay_s: float = 0
+    asked: list[Asked] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}/token?tenant=7"
+
+    def gives(self, *tokens: str, **more: Any) -> None:
+        self.answers = [(200, json.dumps({"access_token": token, **more}).encode()) for token in tokens]
+
+    def properties(self, *, module: str | None = None, **more: str) -> dict[str, str]:
+        """Return what a client's file says that gets its tokens here."""
+        trust = f'ssl.truststore.type="PEM" ssl.truststore.location="{self.ca}"'
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f"{TOKEN_MODULE} {trust if module is None else module};",
+            "sasl.oauthbearer.token.endpoint.url": self.url,
+            "sasl.oauthbearer.client.credentials.client.id": CLIENT_ID,
+            "sasl.oauthbearer.client.credentials.client.secret": CLIENT_SECRET,
+            **{key.replace("_", "."): text for key, text in more.items()},
+        }
+
+
+@pytest.fixture
+def issuer(authority: Any, tmp_path: Path) -> Iterator[Issuer]:
+    """An issuer that gives the same token to everybody, for ten minutes each time."""
+    issued = authority.issue()
+    (tmp_path / "issuer.pem").write_text(issued.key + issued.chain)
+    (tmp_path / "issuer-ca.pem").write_text(authority.pem)
+    issuer = Issuer(tmp_path / "issuer-ca.pem")
+    issuer.gives("a.first.token", expires_in=600)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "issuer.pem")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(issuer))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign, assignment]  # who gives up early is told nothing
+    issuer.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield issuer
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _handler(issuer: Issuer) -> Callable[..., http.server.BaseHTTPRequestHandler]:
+    class Answering(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            issuer.asked.append(Asked(self.requestline, dict(self.headers), body))
+            time.sleep(issuer.delay_s)
+            status, answer = issuer.answers[0]
+            if len(issuer.answers) > 1:
+                del issuer.answers[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            if status == http.HTTPStatus.FOUND:
+                self.send_header("Location", issuer.url)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Answering

@@ -18,7 +18,7 @@ from jwt.algorithms import ECAlgorithm
 from ottla.client.admin import AdminClient
 from ottla.client.connection import Connection
 from ottla.client.consumer import Consumer
-from ottla.client.errors import BrokerUnreachableError, LoginFailedError, TlsFailedError
+from ottla.client.errors import BrokerUnreachableError, LoginFailedError, NoTokenError, TlsFailedError
 from ottla.client.producer import Producer
 from ottla.client.security import ClientSecurity
 from ottla.errors import ConfigurationError
@@ -181,6 +181,17 @@ def test_token_lets_in_while_it_counts(node: LockedNode) -> None:
     assert expired not in said
 
 
+def test_tokens_from_an_issuer_let_in(node: LockedNode, issuer: Any) -> None:
+    issuer.gives(node.token(), expires_in=600)
+    security = ClientSecurity.from_properties(issuer.properties())
+    assert there_and_back(node.at("LOGIN"), security, "with-an-issuers-token")
+    assert len(issuer.asked) == 1
+    issuer.answers = [(400, b'{"error": "unauthorized_client"}')]
+    security = ClientSecurity.from_properties(issuer.properties())
+    with pytest.raises(NoTokenError, match="gives no token: it answered 400, 'unauthorized_client'"):
+        there_and_back(node.at("LOGIN"), security, "without-a-token")
+
+
 def test_certificates_may_stand_in_the_properties_or_in_pkcs12(node: LockedNode) -> None:
     issued = node.authority.issue("CN=client", password="of the key")
     inline = {
@@ -215,9 +226,14 @@ async def greet(endpoint: Endpoint, properties: Mapping[str, str]) -> int:
         return len((await admin.describe_cluster()).brokers)
 
 
-def test_login_is_renewed_before_its_session_ends(node: LockedNode) -> None:
+@pytest.mark.parametrize("is_issued", [False, True], ids=["password", "token-of-an-issuer"])
+def test_login_is_renewed_before_its_session_ends(node: LockedNode, issuer: Any, is_issued: bool) -> None:
+    issuer.gives(node.token())
+
     async def run() -> int:
         security = node.security("SASL_PLAINTEXT", "SCRAM-SHA-256")
+        if is_issued:
+            security = ClientSecurity.from_properties(issuer.properties())
         async with AdminClient(node.at("SHORT"), security=security) as admin:
             first = await admin.cluster.metadata()
             node_id = first.brokers[0].node_id
@@ -233,6 +249,8 @@ def test_login_is_renewed_before_its_session_ends(node: LockedNode) -> None:
             return node_id
 
     assert asyncio.run(run()) == 1
+    # Of a token without a life there is another for each login: the first one's and those of its renewals.
+    assert len(issuer.asked) >= 3 if is_issued else not issuer.asked
 
 
 def refusal(node: LockedNode, door: str, properties: Mapping[str, str], kind: type[Exception]) -> str:
@@ -366,7 +384,7 @@ def test_certificates_that_change_are_read_again(node: LockedNode, new_authority
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.jaas.config": f"{TOKEN_MODULE};",
             },
-            "put it in a file",
+            "a token that somebody else gets",
             id="no-token",
         ),
     ],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ottla.cli.doctor_checks.finding import Finding, Verdict
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, LoginFailedError
+from ottla.client.errors import ClientError, LoginFailedError, NoTokenError
 from ottla.client.security import ClientSecurity
 from ottla.errors import ErrorCode, OttlaError
 from ottla.sasl.client_login import Login
@@ -67,13 +67,10 @@ async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float
     try:
         connection = await Connection.open(endpoint, timeout_s=timeout_s, security=security)
     except LoginFailedError as error:
-        return Finding(
-            check="login",
-            subject=subject,
-            verdict=Verdict.DENIED,
-            said=str(error),
-            next_step=_credential_step(security.login),
-        )
+        next_step = _credential_step(security.login)
+        if isinstance(error, NoTokenError):
+            next_step = "check sasl.oauthbearer.token.endpoint.url and the client's id and secret in --command-config"
+        return Finding(check="login", subject=subject, verdict=Verdict.DENIED, said=str(error), next_step=next_step)
     except OttlaError as error:
         return _unhealthy("login", subject, str(error), "look at the broker's log: it says why it hung up")
     await connection.close()

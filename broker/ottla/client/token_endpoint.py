@@ -1,0 +1,279 @@
+"""`EndpointLogin`: a client that gets its tokens from the issuer itself, for an id and a secret of its own.
+
+    sasl.oauthbearer.token.endpoint.url=https://issuer.example/token
+    sasl.oauthbearer.client.credentials.client.id=...
+    sasl.oauthbearer.client.credentials.client.secret=...
+    sasl.oauthbearer.scope=...
+
+Options of the login module (``clientId``, ``clientSecret``, ``scope``) stand in for keys that are missing, and its
+``ssl.*`` options say what the issuer's certificate is checked with; without any the system's authorities count. A token
+is shown until four fifths of its life are over; without ``expires_in`` each login asks for one.
+
+Source: RFC 6749, sections 2.3.1, 4.4 and 5; KIP-768, KIP-1139; ClientCredentialsRequestFormatter and
+ClientCredentialsJwtRetriever of Apache Kafka 4.3. Unlike there the scope is encoded as a form has to be.
+"""
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, quote_plus, urlencode
+
+from ottla.client.errors import NoTokenError
+from ottla.config.oauth_settings import TOKEN_URL
+from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
+from ottla.errors import ConfigurationError
+from ottla.log_lines import quoted
+from ottla.sasl.client_login import TokenLogin
+from ottla.sasl.exchange import AuthenticationFailedError
+
+_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - the name of a key
+_SCOPE: Final = "sasl.oauthbearer.scope"
+_OPTIONS: Final = {_ID: "clientId", _SECRET: "clientSecret", _SCOPE: "scope"}
+_ENCODES: Final = "sasl.oauthbearer.header.urlencode"
+_TIMES_MS: Final = {
+    "sasl.login.connect.timeout.ms": 10_000,
+    "sasl.login.read.timeout.ms": 10_000,
+    "sasl.login.retry.backoff.ms": 100,
+    "sasl.login.retry.backoff.max.ms": 10_000,
+}
+"""The first two have no default in Kafka, where a login may wait for ever."""
+_ANSWER_BYTES_MAX: Final = 1024 * 1024
+_SHOWN_SHARE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EndpointSettings:
+    """Whom to ask, with what, and for how long. Never prints itself.
+
+    Attributes:
+        url: for messages; ``host``, ``port`` and ``target`` are its parts.
+        tls: what the issuer's certificate is checked with; None: by the system's authorities.
+        retry_s_max: so long requests that nobody refused are tried again.
+    """
+
+    url: str
+    host: str
+    port: int
+    target: str
+    client_id: str
+    client_secret: str
+    scope: str
+    encodes_header: bool
+    tls: TlsSettings | None
+    connect_timeout_s: float
+    read_timeout_s: float
+    backoff_s: float
+    retry_s_max: float
+
+
+class _Issued(NamedTuple):
+    token: str
+    lasts_s: float
+
+
+class _NotNowError(Exception):
+    """The issuer could not be asked, or has no time; trying again may help."""
+
+
+def read_endpoint_settings(
+    properties: Mapping[str, str], options: Mapping[str, str], parts: SplitResult
+) -> EndpointSettings:
+    """Return what a client's properties, and the options of its login module, say of the issuer at ``parts``.
+
+    Raises:
+        ConfigurationError: names the key that is missing or wrong.
+    """
+
+    def text(key: str) -> str:
+        return properties.get(key, "") or options.get(_OPTIONS[key], "")
+
+    missing = [f"{key} (or {_OPTIONS[key]} in sasl.jaas.config)" for key in (_ID, _SECRET) if not text(key)]
+    if missing:
+        raise ConfigurationError(f"{TOKEN_URL} is asked with a client's id and secret: set {' and '.join(missing)}")
+    try:
+        host, port = parts.hostname, parts.port or http.client.HTTPS_PORT
+    except ValueError:
+        host, port = None, 0
+    if not host or parts.username is not None:
+        raise ConfigurationError(f"{TOKEN_URL} is to be https://host[:port]/path, without a login")
+    connect_s, read_s, backoff_s, retry_s_max = (_seconds(properties, key) for key in _TIMES_MS)
+    tls_options = {key: value for key, value in options.items() if key.startswith("ssl.")}
+    return EndpointSettings(
+        url=parts._replace(query="").geturl(),
+        host=host,
+        port=port,
+        target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        client_id=text(_ID),
+        client_secret=text(_SECRET),
+        scope=text(_SCOPE),
+        encodes_header=properties.get(_ENCODES, "").strip().lower() == "true",
+        tls=read_client_tls_settings(tls_options) if tls_options else None,
+        connect_timeout_s=connect_s,
+        read_timeout_s=read_s,
+        backoff_s=backoff_s,
+        retry_s_max=retry_s_max,
+    )
+
+
+def _seconds(properties: Mapping[str, str], key: str) -> float:
+    text = properties.get(key, "").strip() or str(_TIMES_MS[key])
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ConfigurationError(f"{key}={text[:40]} is to be a number of milliseconds above 0")
+    return int(text) / 1_000
+
+
+class EndpointLogin(TokenLogin):
+    """See the module. ``now_s`` is a clock that never goes back."""
+
+    __slots__ = ("_issued", "_now_s", "_settings", "_shown_until_s", "_turn")
+
+    def __init__(self, settings: EndpointSettings, *, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(self._current)
+        self._settings = settings
+        self._now_s = now_s
+        self._issued: _Issued | None = None
+        self._shown_until_s = 0.0
+        self._turn = asyncio.Lock()
+
+    def _current(self) -> str:
+        if self._issued is None:
+            raise AuthenticationFailedError("no token has been asked for")
+        return self._issued.token
+
+    async def prepare(self) -> None:
+        """See `Login.prepare`. Of many callers one asks the issuer.
+
+        Raises:
+            NoTokenError: the issuer refuses, or cannot be asked.
+            ConfigurationError: a file that its certificate is to be checked with cannot be used.
+        """
+        async with self._turn:
+            if self._issued is not None and self._now_s() < self._shown_until_s:
+                return
+            asked_s = self._now_s()
+            self._issued = await self._ask_until(asked_s + self._settings.retry_s_max)
+            self._shown_until_s = asked_s + self._issued.lasts_s * _SHOWN_SHARE
+
+    async def _ask_until(self, end_s: float) -> _Issued:
+        settings, rest_s = self._settings, self._settings.backoff_s
+        while True:
+            try:
+                async with asyncio.timeout(settings.connect_timeout_s + settings.read_timeout_s):
+                    return await _on_thread_of_its_own(settings)
+            except (_NotNowError, TimeoutError) as error:
+                if self._now_s() + rest_s >= end_s:
+                    said = str(error) or "it did not answer in time"
+                    raise NoTokenError(f"cannot get a token from {settings.url}: {said}") from error
+            await asyncio.sleep(rest_s)
+            rest_s *= 2
+
+
+async def _on_thread_of_its_own(settings: EndpointSettings) -> _Issued:
+    """Ask beside the loop, on a thread that nobody has to wait for who gives up."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[_Issued] = loop.create_future()
+
+    def settle(issued: _Issued | None, error: Exception | None) -> None:
+        if answer.done():
+            return
+        if issued is not None:
+            answer.set_result(issued)
+        elif error is not None:
+            answer.set_exception(error)
+
+    def run() -> None:
+        issued, failure = None, None
+        try:
+            issued = _ask(settings)
+        except Exception as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, issued, failure)
+
+    threading.Thread(target=run, name="ottla-token", daemon=True).start()
+    return await answer
+
+
+def _ask(settings: EndpointSettings) -> _Issued:
+    connection = http.client.HTTPSConnection(
+        settings.host, settings.port, timeout=settings.connect_timeout_s, context=_context(settings)
+    )
+    try:
+        connection.connect()
+        connection.sock.settimeout(settings.read_timeout_s)
+        connection.request("POST", settings.target, _body(settings), _headers(settings))
+        with connection.getresponse() as response:
+            data = response.read(_ANSWER_BYTES_MAX + 1)
+    except ssl.SSLCertVerificationError as error:
+        hint = "set ssl.truststore.type=PEM and ssl.truststore.location among the options of sasl.jaas.config"
+        raise NoTokenError(
+            f"the certificate of {settings.url} is not to be trusted: {error.verify_message}; {hint}"
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _NotNowError(str(error) or type(error).__name__) from error
+    finally:
+        connection.close()
+    if len(data) > _ANSWER_BYTES_MAX:
+        raise NoTokenError(f"{settings.url} gives no token: it is larger than {_ANSWER_BYTES_MAX} bytes")
+    if response.status == http.HTTPStatus.OK:
+        return _read(settings.url, data)
+    said = f"it answered {response.status}{_refusal(data)}"
+    if response.status == http.HTTPStatus.TOO_MANY_REQUESTS or response.status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise _NotNowError(said)
+    raise NoTokenError(f"{settings.url} gives no token: {said}")
+
+
+def _context(settings: EndpointSettings) -> ssl.SSLContext:
+    if settings.tls is None:
+        return ssl.create_default_context()
+    from ottla.tls.contexts import make_contexts
+
+    return make_contexts(settings.tls, opened=False).client
+
+
+def _body(settings: EndpointSettings) -> str:
+    scope = {"scope": settings.scope} if settings.scope else {}
+    return urlencode({"grant_type": "client_credentials", **scope})
+
+
+def _headers(settings: EndpointSettings) -> dict[str, str]:
+    pair = (settings.client_id, settings.client_secret)
+    joined = ":".join(map(quote_plus, pair) if settings.encodes_header else pair)
+    return {
+        "Accept": "application/json",
+        "Authorization": f"Basic {base64.b64encode(joined.encode()).decode()}",
+        "Cache-Control": "no-cache",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Connection": "close",
+    }
+
+
+def _read(url: str, data: bytes) -> _Issued:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or not isinstance(token := answer.get("access_token"), str) or not token:
+        raise NoTokenError(f"{url} gives no token: there is no access_token in its answer")
+    lasts_s = answer.get("expires_in")
+    return _Issued(token, lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else 0)
+
+
+def _refusal(data: bytes) -> str:
+    """Return what an issuer says of its refusal (RFC 6749, section 5.2); empty where it says nothing."""
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return ""
+    said = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
+    words = ": ".join(text for text in said if isinstance(text, str) and text)
+    return f", {quoted(words)}" if words else ""
