@@ -9,7 +9,7 @@ Options of the login module (``clientId``, ``clientSecret``, ``scope``) stand in
 ``ssl.*`` options say what the issuer's certificate is checked with; without any the system's authorities count. A token
 is shown until four fifths of its life are over; without ``expires_in`` each login asks for one.
 
-Source: RFC 6749, sections 2.3.1, 4.4 and 5; KIP-768, KIP-1139; ClientCredentialsRequestFormatter and
+Source: RFC 6749, sections 2.3.1, 4.4 and 5; KIP-768, KIP-1139; ClientSecretRequestFormatter and
 ClientCredentialsJwtRetriever of Apache Kafka 4.3. Unlike there the scope is encoded as a form has to be.
 """
 
