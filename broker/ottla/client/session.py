@@ -25,21 +25,17 @@ class Session:
 
     def __init__(self, connection: "Connection", login: Login) -> None:
         self._connection = connection
-        self._mechanism = login.mechanism
-        self._user = login.user
         self._source = login
         self._login = LaneLogin(login, connection.versions, secrets.randbelow)
         self._turn = asyncio.Lock()
 
     async def begin(self) -> None:
-        """Log in, for the first time or anew.
+        """Log in, for the first time or anew, with what has been prepared for it.
 
         Raises:
-            LoginFailedError: the broker refuses, does not offer the mechanism, or did not prove who it is; or an issuer
-                gives no token.
+            LoginFailedError: the broker refuses, does not offer the mechanism, or did not prove who it is.
             ConnectionLostError: the connection ended first.
         """
-        await self._source.prepare()
         try:
             request: Message | None = self._login.begin()
             while request is not None:
@@ -49,22 +45,23 @@ class Session:
                     answer = await self._connection.send_within_session(request, SaslHandshakeResponse)
                 request = self._login.go_on(answer, self._now_ms())
         except AuthenticationFailedError as error:
-            who = f" as {self._user}" if self._user else ""
+            who = f" as {self._source.user}" if self._source.user else ""
             raise LoginFailedError(
-                f"cannot log in at {self._connection.endpoint}{who} with {self._mechanism}: {error}"
+                f"cannot log in at {self._connection.endpoint}{who} with {self._source.mechanism}: {error}"
             ) from error
 
     async def renew_if_due(self) -> None:
         """Return when the session lasts for another while; a renewal that fails closes the connection.
 
         Raises:
-            As `begin`.
+            As `begin`, and as `Login.prepare` does.
         """
         async with self._turn:
             renew_at_ms = self._login.renew_at_ms
             if renew_at_ms is None or self._now_ms() < renew_at_ms:
                 return
             try:
+                await self._source.prepare()
                 await self.begin()
             except BaseException:
                 await self._connection.close()

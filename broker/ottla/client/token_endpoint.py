@@ -258,11 +258,9 @@ def _headers(settings: EndpointSettings) -> dict[str, str]:
 
 
 def _read(url: str, data: bytes) -> _Issued:
-    try:
-        answer = json.loads(data)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict) or not isinstance(token := answer.get("access_token"), str) or not token:
+    answer = _object(data)
+    token = answer.get("access_token")
+    if not isinstance(token, str) or not token:
         raise NoTokenError(f"{url} gives no token: there is no access_token in its answer")
     lasts_s = answer.get("expires_in")
     return _Issued(token, lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else 0)
@@ -270,10 +268,16 @@ def _read(url: str, data: bytes) -> _Issued:
 
 def _refusal(data: bytes) -> str:
     """Return what an issuer says of its refusal (RFC 6749, section 5.2); empty where it says nothing."""
-    try:
-        answer = json.loads(data)
-    except ValueError:
-        return ""
-    said = [answer.get(key) for key in ("error", "error_description")] if isinstance(answer, dict) else []
+    answer = _object(data)
+    said = [answer.get(key) for key in ("error", "error_description")]
     words = ": ".join(text for text in said if isinstance(text, str) and text)
     return f", {quoted(words)}" if words else ""
+
+
+def _object(data: bytes) -> dict[str, object]:
+    """Return the JSON object that an issuer sent; an empty one where it is none."""
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}

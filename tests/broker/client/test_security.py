@@ -192,6 +192,19 @@ def test_tokens_from_an_issuer_let_in(node: LockedNode, issuer: Any) -> None:
         there_and_back(node.at("LOGIN"), security, "without-a-token")
 
 
+def test_each_connection_asks_an_issuer_once_for_a_token_without_a_life(node: LockedNode, issuer: Any) -> None:
+    issuer.gives(node.token())
+    security = ClientSecurity.from_properties(issuer.properties())
+
+    async def connect() -> None:
+        for _ in range(3):
+            connection = await Connection.open(node.endpoint("LOGIN"), security=security)
+            await connection.close()
+
+    asyncio.run(connect())
+    assert len(issuer.asked) == 3
+
+
 def test_certificates_may_stand_in_the_properties_or_in_pkcs12(node: LockedNode) -> None:
     issued = node.authority.issue("CN=client", password="of the key")
     inline = {

@@ -163,6 +163,7 @@ def test_a_certificate_of_an_unknown_authority_is_not_trusted(issuer: Any) -> No
     ("status", "answer", "part"),
     [
         pytest.param(200, b"<html>", "no access_token in its answer", id="no-json"),
+        pytest.param(200, b"[" * 500_000, "no access_token in its answer", id="deep"),
         pytest.param(200, b"[1]", "no access_token in its answer", id="a-list"),
         pytest.param(200, b'{"access_token": 7}', "no access_token in its answer", id="a-number"),
         pytest.param(200, b" " * (1 << 20) + b"{}", "it is larger than 1048576 bytes", id="endless"),
