@@ -1,4 +1,4 @@
-"""The four ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`.
+"""The five ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`, `Background`.
 
 Everything from `server` down reaches the outside only through these, so that the real runtime and the simulator can
 drive the very same objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
@@ -6,11 +6,13 @@ Nothing here blocks for long except `File.sync`, which is why the data path uses
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.types import Endpoint, Uuid
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+T = TypeVar("T")
 
 ConnectionId: TypeAlias = int
 """Names one connection within a node for as long as the node runs; never reused."""
@@ -184,6 +186,18 @@ class Network(Protocol):
         A host name is resolved anew for every connection, off the loop, and each of its addresses is tried.
         Nothing may be sent before `Node.connected`. `Node.closed` says ``was_refused`` when every address answered that
         no process listens there.
+        """
+
+
+class Background(Protocol):
+    """Work off the loop: calls that release the GIL for most of their time (compression, checksums, reads, syncs)."""
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """Call ``work`` on another thread, then ``done`` on the loop with its result or the exception that it raised.
+
+        ``done`` is never called before this returns, and exactly once. Work is started in the order of the calls, but
+        several run at a time and may end in any order. ``work`` must touch nothing that the loop changes meanwhile.
+        Where no thread can be created, ``done`` gets the RuntimeError.
         """
 
 
