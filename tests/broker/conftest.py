@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
@@ -59,11 +60,15 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
     )
     decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
     answer = served.handler(context, decoded)
+    if isinstance(answer, Generator):
+        answer = run_to_end(answer)
     delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
     return delayed.then(lambda response: _over_the_wire(api_key, response, version))
 
 
 def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
+    if isinstance(response, Generator):
+        response = run_to_end(response)
     if not isinstance(response, Message):
         return response
     return response_type(api_key).decode(memoryview(bytearray(response.encode(version))), version)
