@@ -13,7 +13,8 @@ from dataclasses import replace
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext
-from ottla.handlers.create_topics import create_topics
+from ottla.handlers.create_topics import create_at_once
+from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -33,12 +34,13 @@ _BROKER_DEFAULT = -1
 def create_missing_topics(context: RequestContext, names: list[str]) -> None:
     """Ask the controller, in the client's name, for topics of these (legal) names, with the broker's defaults.
 
+    Of very many only some, which the controller decides in one go: clients ask again for those that are still missing.
     ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
     creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
     config = context.services.config
-    topics = [_topic(config, name) for name in names if name != TRANSACTION_STATE_TOPIC]
-    _ask_once(context.services, topics, lambda request: create_topics(creation, request))
+    topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART] if name != TRANSACTION_STATE_TOPIC]
+    _ask_once(context.services, topics, lambda request: create_at_once(creation, request))
 
 
 def create_consumer_offsets(services: Services) -> None:

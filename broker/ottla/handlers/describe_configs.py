@@ -38,6 +38,7 @@ _Resource: TypeAlias = "tuple[int, str]"
 """Its type and its name."""
 
 _KEYS_PER_STEP = 512
+_NO_KEYS: set[str] = set()
 _NAME_MISSING = {
     int(ConfigResourceType.GROUP): "Group name must not be empty",
     int(ConfigResourceType.CLIENT_METRICS): "Client metrics subscription name must not be empty",
@@ -50,8 +51,9 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     wanted: dict[_Resource, set[str] | None] = {}
     for resource in request.resources:
         yield from _note_keys(wanted, resource)
+    # Taken out one by one: to free them all at once would take longer than a slice.
     results = LazyArray(
-        len(wanted), (_describe(context, request, *resource, keys) for resource, keys in wanted.items())
+        len(wanted), (_describe(context, request, *resource, wanted.pop(resource)) for resource in list(wanted))
     )
     return DescribeConfigsResponse(results=results.as_list)
 
@@ -59,10 +61,11 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
 def _note_keys(wanted: dict[_Resource, set[str] | None], resource: DescribeConfigsResource) -> Steps[None]:
     """Add the keys that are wanted of ``resource``, None for all, to those of an earlier entry for the same one."""
     place = (resource.resource_type, resource.resource_name)
-    keys = wanted.setdefault(place, set())
-    if not resource.configuration_keys:
+    keys = wanted.get(place, _NO_KEYS)
+    if not resource.configuration_keys or keys is None:
         wanted[place] = None
-    elif keys is not None:
+    else:
+        keys = wanted[place] = keys or set()
         for start in range(0, len(resource.configuration_keys), _KEYS_PER_STEP):
             keys.update(resource.configuration_keys[start : start + _KEYS_PER_STEP])
             yield None

@@ -8,13 +8,15 @@ Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel o
 
 from dataclasses import replace
 from ipaddress import ip_address
+from types import GeneratorType
 from typing import Final
 
 from ottla.controller.channel import PRINCIPAL_VERSION, is_not_controller
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.types import Endpoint
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
@@ -51,7 +53,7 @@ FORWARDABLE: Final = frozenset(
 
 
 @serves(api_key=58, versions=range(0, 1))
-def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Delayed[EnvelopeResponse]:
+def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[Answer]:
     """Open the envelope, serve the request in it, and put the response into another."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)
     try:
@@ -62,6 +64,8 @@ def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     if served is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     answer = served.handler(inner, inner_request)
+    if isinstance(answer, GeneratorType):
+        answer = yield from answer
     if isinstance(answer, Message):
         return _close(inner, answer)
     if isinstance(answer, Delayed):

@@ -37,6 +37,7 @@ from ottla.server.muting import Muting
 from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
 from ottla.wire.codec import Message
+from ottla.wire.codec.disposal import free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
@@ -192,8 +193,13 @@ class Pipeline:
             request, _ = yield from route.request_type.decode_in_steps(
                 frame, route.version, position, entries_max=self._entries_max
             )
+            freed = free_message_in_steps(request)
             answer = self._handle(connection, route, context, request)
-            return (yield from answer) if isinstance(answer, GeneratorType) else answer
+            del request
+            if isinstance(answer, GeneratorType):
+                answer = yield from answer
+            self.steps.start(freed)
+            return answer
 
         in_place = self.large_requests.in_place(steps(connection.keep_frame(frame)))
         return self._run(connection, route, context, _with_frame(connection, in_place))
@@ -408,6 +414,7 @@ class Pipeline:
         except ValueError:
             logger.exception("%s v%d cannot be answered", route.api_name, route.version)
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
+        self.steps.start(free_message_in_steps(response))
         return encoded
 
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
