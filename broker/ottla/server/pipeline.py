@@ -32,7 +32,7 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers, Finish
-from ottla.server.large_requests import ENTRIES_IN_ONE_GO, LargeRequests
+from ottla.server.large_requests import ENTRIES_IN_ONE_GO, RESPONSE_BYTES_MAX, LargeRequests
 from ottla.server.muting import Muting
 from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
@@ -410,7 +410,12 @@ class Pipeline:
     def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
         encoded = _Encoded(self._response_start(route, context), [])
         try:
-            yield from response.write_in_steps(route.version, encoded.out, encoded.splices)
+            for _ in response.write_in_steps(route.version, encoded.out, encoded.splices):
+                if len(encoded.out) > RESPONSE_BYTES_MAX:
+                    return CloseConnection(
+                        f"asked for more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; ask for less"
+                    )
+                yield None
         except ValueError:
             logger.exception("%s v%d cannot be answered", route.api_name, route.version)
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
