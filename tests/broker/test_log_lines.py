@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.log_lines import LineLimit, quoted
+from ottla.log_lines import LineLimit
+from ottla.quoting import quoted
 from ottla.simulator.clock import SimulatedClock
 
 

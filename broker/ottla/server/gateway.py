@@ -17,6 +17,7 @@ from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.ports import ConnectionId, KeySource, Network
+from ottla.quoting import one_line
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
@@ -258,7 +259,7 @@ class Gateway:
         """The peer is gone."""
         state = self._connections.get(connection)
         if state is not None:
-            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, reason)
+            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, one_line(reason))
             self._forget(state)
 
     def tick(self, now_ms: int) -> int | None:
@@ -460,7 +461,7 @@ class Gateway:
             "closing connection from %s on %s: %s (%d closed for such reasons so far)",
             state.info.peer,
             state.info.listener,
-            reason,
+            one_line(reason),
             self.closed_for_protocol_errors,
         )
         self._end(state)

@@ -23,10 +23,12 @@ from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line
 from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers
 from ottla.server.muting import Muting
 from ottla.server.turns import Turns
+from ottla.wire.client_id import decode_client_id
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import skip_header_tags
@@ -278,9 +280,9 @@ class Pipeline:
         splices: list[Splice] = []
         try:
             response.write(route.version, out, splices)
-        except ValueError:
-            # A defect of ours, again: only this client may notice.
-            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+        except ValueError as error:
+            # A defect of ours, again: only this client may notice. A traceback would be of the codec, and say no more.
+            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
             return
         size = len(out) - _SIZE.size
@@ -327,4 +329,4 @@ def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
         return None, start
     if start + size > len(frame):
         raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
-    return str(frame[start : start + size], "utf-8", "replace"), start + size
+    return decode_client_id(frame[start : start + size]), start + size

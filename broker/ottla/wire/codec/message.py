@@ -175,7 +175,7 @@ class Message(Struct):
         try:
             encode(self, out, splices)
         except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}") from error
+            raise ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}") from error
 
     def encode(self, version: int) -> bytes:
         """Return this message's bytes, records included; raises ValueError as `write` does."""
