@@ -9,7 +9,6 @@ from typing import Final
 _QUOTED_CHARACTERS_MAX: Final = 100
 _NAME_CHARACTERS_MAX: Final = 300
 MESSAGE_CHARACTERS_MAX: Final = 1_000
-LINE_CHARACTERS_MAX: Final = 2_000
 
 
 def quoted(text: str) -> str:
