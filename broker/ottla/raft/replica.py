@@ -18,7 +18,7 @@ from ottla.raft.leader import LeaderState
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
-from ottla.raft.requests import NOBODY, Learned, ListenerEndpoint
+from ottla.raft.requests import EPOCH_MAX, NOBODY, Learned, ListenerEndpoint
 from ottla.raft.voter_history import VoterHistory
 from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
@@ -270,7 +270,7 @@ class Replica:
         """Return why a request of another voter, sent in ``epoch``, is refused; None when it is not."""
         if epoch < self.quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.INVALID_REQUEST if sender_id < 0 else None
+        return ErrorCode.INVALID_REQUEST if sender_id < 0 or epoch > EPOCH_MAX else None
 
     def error_for_leader(self, epoch: LeaderEpoch) -> ErrorCode | None:
         """Return why a request that only the leader of ``epoch`` answers is refused; None when this replica is it."""
@@ -296,6 +296,8 @@ class Replica:
         leader_id, epoch, endpoint = learned
         if leader_id == self.local.node_id:
             # Only this replica knows whether it leads; as for the epoch, it was in it already.
+            return
+        if epoch > EPOCH_MAX:
             return
         if leader_id is not None and endpoint is None:
             endpoint = self.endpoint_of(leader_id)

@@ -18,6 +18,7 @@ from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.registry import ApiKey, response_header_version, response_type
 
 LISTENERS = {ListenerRole.BROKER: "PLAINTEXT", ListenerRole.CONTROLLER: "CONTROLLER"}
+LINE_CHARACTERS_MAX = 4_000
 LOCKED = "LOCKED"
 PERMITTED_TO_NOBODY = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -136,6 +137,16 @@ def mistakes(caplog: pytest.LogCaptureFixture) -> list[str]:
         for record in caplog.records
         if record.exc_info or record.levelno >= logging.ERROR
     ]
+
+
+def check_lines(caplog: pytest.LogCaptureFixture, what: object = "") -> None:
+    """Require that nothing in the log is forged, long, or a mistake of the node's own."""
+    for record in caplog.records:
+        message = record.getMessage()
+        assert message.isprintable(), (what, record.name, message[:500])
+        assert len(message) <= LINE_CHARACTERS_MAX, (what, record.name, len(message), message[:200])
+        assert record.exc_info is None, (what, message, record.exc_info)
+        assert record.levelno < logging.ERROR, (what, message)
 
 
 every_api_on_every_listener = pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from fuzz_target import (
     PERMITTED_TO_NOBODY,
     WITH_A_LOGIN,
     Target,
+    check_lines,
     every_api_on_every_listener,
     serve,
 )
@@ -33,7 +34,6 @@ from ottla.wire.messages.registry import ApiKey, request_type
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
-LINE_CHARACTERS_MAX = 4_000
 ENDLESS = (PLANTED + LONG)[: 32_767 - 64]
 STRINGS = (TOPIC, "consumer", PLANTED, PLANTED, LONG, ENDLESS)
 
@@ -41,16 +41,6 @@ STRINGS = (TOPIC, "consumer", PLANTED, PLANTED, LONG, ENDLESS)
 @pytest.fixture(autouse=True)
 def every_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="ottla")
-
-
-def check_lines(caplog: pytest.LogCaptureFixture, what: object = "") -> None:
-    """Require that nothing in the log is forged, long, or a mistake of the node's own."""
-    for record in caplog.records:
-        message = record.getMessage()
-        assert message.isprintable(), (what, record.name, message[:500])
-        assert len(message) <= LINE_CHARACTERS_MAX, (what, record.name, len(message), message[:200])
-        assert record.exc_info is None or record.levelno < logging.ERROR, (what, message, record.exc_info)
-        assert record.levelno < logging.ERROR, (what, message)
 
 
 @every_api_on_every_listener
