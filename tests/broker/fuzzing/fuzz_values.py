@@ -43,6 +43,8 @@ class Chance:
         self.strings = strings
         self.known = known or {}
         self.list_size_max = 3
+        self.owner = ""
+        """The class of the struct that a value is made for."""
 
     def message(self, message_type: type[Message], version: int) -> Message:
         message = self._struct(message_type, version)
@@ -54,6 +56,7 @@ class Chance:
         for key, field in struct_type.fields.items():
             if version in field.tagged and self.random.random() < 0.5:
                 continue
+            self.owner = struct_type.__name__
             if version in field.versions or version in field.tagged:
                 setattr(struct, key, self._value(key, field, version))
         return struct

@@ -19,10 +19,13 @@ from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.handlers.envelope import FORWARDABLE
+from ottla.metadata.cluster import write_features
+from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.server.node import Node
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.single_node import Client
 from ottla.types import Uuid
+from ottla.wire.messages import broker_registration, controller_registration
 from ottla.wire.messages.registry import ApiKey, request_type
 from ottla.wire.messages.stored_data import DefaultPrincipalData
 
@@ -48,8 +51,16 @@ OF_BROKERS = (
     ApiKey.ALLOCATE_PRODUCER_IDS,
     ApiKey.ENVELOPE,
 )
-NAMES = (METADATA_TOPIC, "CONTROLLER", "CONTROLLER", "PLAINTEXT", "metadata.version", PLANTED, LONG)
+NAMES = {
+    "Listener": ("CONTROLLER", "CONTROLLER", "PLAINTEXT", PLANTED, LONG),
+    "LeaderEndpoint": ("CONTROLLER", "CONTROLLER", PLANTED, LONG),
+    "Feature": ("metadata.version", "metadata.version", "kraft.version", PLANTED, LONG),
+}
 OF_BOTH = OF_THE_QUORUM + OF_BROKERS
+FEATURE_OF: dict[str, type[Any]] = {
+    "BrokerRegistrationRequest": broker_registration.Feature,
+    "ControllerRegistrationRequest": controller_registration.Feature,
+}
 HOSTILE_EPOCH = 2**31 - 1
 
 
@@ -67,9 +78,9 @@ class QuorumChance(Chance):
             "cluster_id": lambda: self.node.cluster_id,
             "topic_name": lambda: METADATA_TOPIC,
             "topic": lambda: METADATA_TOPIC,
-            "name": lambda: self.random.choice(
-                (METADATA_TOPIC, "CONTROLLER", "PLAINTEXT", "metadata.version", PLANTED)
-            ),
+            "name": lambda: self.random.choice(NAMES.get(self.owner, (METADATA_TOPIC, PLANTED))),
+            "min_supported_version": lambda: self.random.choice((0, 1, 1)),
+            "max_supported_version": lambda: self.random.choice((1, 30, 30, 30)),
             "host": lambda: self.random.choice(("node2", "localhost", "", PLANTED, LONG)),
             "partition": lambda: 0,
             "partition_index": lambda: 0,
@@ -89,11 +100,14 @@ class QuorumChance(Chance):
             "log_dirs": lambda: [self._directory()],
             "offline_log_dirs": lambda: [self._directory()] if self.random.random() < 0.2 else [],
             "want_shut_down": lambda: False,
-            "features": lambda: [],
+            "features": self._features,
             **dict.fromkeys(epochs, self._epoch),
             **dict.fromkeys(ids, lambda: self.random.choice((1, 1, 2, 2, 3, -1))),
             **dict.fromkeys(directories, self._directory),
         }
+
+    def _list_size(self) -> int:
+        return 1 if self.random.random() < 0.9 else super()._list_size()
 
     def _epoch(self) -> int:
         epoch = self.node.raft.leader_and_epoch.epoch
@@ -105,12 +119,18 @@ class QuorumChance(Chance):
         return self.random.choice((0, 1, end, end, end + 1, max(end - 1, 0), end // 2))
 
     def _broker_epoch(self) -> int:
-        return self.random.choice((self.node.broker_epoch, self.node.broker_epoch, -1, 0))
+        image = self.node.metadata.image if self.node.controller is None else self.node.controller.state.image
+        epochs = [broker.epoch for broker in image.cluster.brokers.values()]
+        return self.random.choice((*epochs, *epochs, *epochs, self.node.broker_epoch, -1))
 
     def _directory(self) -> Uuid:
         own = self.node.raft.local.directory_id
         others = [voter.directory_id for voter in self.node.raft.voters.voters.values()]
         return self.random.choice((own, *others, *self.node.logs.directory_ids().values(), Uuid(bytes(16))))
+
+    def _features(self) -> list[Any]:
+        feature = FEATURE_OF.get(self.owner)
+        return write_features(SUPPORTED_FEATURES, feature) if feature else []
 
     def _forwarded(self) -> bytes:
         api_key = self.random.choice(sorted(FORWARDABLE & CATALOG.keys()))
@@ -172,7 +192,7 @@ def test_a_quorum_of_one_survives_requests_of_nodes(
         send(target.running, client, api_key, version, frame)
 
         check_lines(caplog, (api_key.name, version, frame.hex()))
-        if not target.is_intact and (target.running.stopped or chance.random.random() < 0.05):
+        if not target.is_intact and (target.running.stopped or chance.random.random() < 0.2):
             target = Target.new(seed)
             chance.node = target.running.node
             chance.topic_id = target.topic_id
