@@ -19,6 +19,7 @@ LONG = "n" * 32_767
 STRINGS = (TOPIC, TOPIC, TOPIC, "g", "g", "", "__consumer_offsets", "1", "consumer", "\u00e9\u2713", "x" * 300, PLANTED)
 LENGTHS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x08")
 FRAMES_PER_VERSION = int(os.environ.get("OTTLA_FUZZ_FRAMES", "8"))
+DISTINCT_MAX = 500
 CORRELATION_ID = 77
 CLIENT_ID = "fuzz"
 
@@ -27,7 +28,8 @@ class Chance:
     """Values for fields: often ones that this node knows, else any that the field can hold.
 
     ``known`` has functions that return a value that the node knows, by the name of a field: most fields of that name
-    get one. ``strings`` are what other strings are taken from; ``list_size_max`` bounds lists, 3 when it is not given.
+    get one. ``strings`` are what other strings are taken from. ``long_list`` names the field that is a list of
+    ``long_list_size`` entries; the others have 3 at most.
     """
 
     def __init__(
@@ -42,7 +44,8 @@ class Chance:
         self.topic_id = topic_id
         self.strings = strings
         self.known = known or {}
-        self.list_size_max = 3
+        self.long_list = ""
+        self.long_list_size = 0
         self.owner = ""
         """The class of the struct that a value is made for."""
 
@@ -70,12 +73,19 @@ class Chance:
             assert field.struct_type is not None
             return self._struct(field.struct_type, version)
         if field.kind == "array":
-            return [self._element(key, field, version) for _ in range(self._list_size())]
+            return self._list(key, field, version)
         return self._scalar(key, field.kind)
 
+    def _list(self, key: str, field: Field, version: int) -> list[Any]:
+        if key != self.long_list:
+            return [self._element(key, field, version) for _ in range(self._list_size())]
+        # Some are repeated and some are not.
+        distinct = min(self.long_list_size, DISTINCT_MAX)
+        elements = [self._element(key, field, version) for _ in range(distinct)]
+        return elements * (self.long_list_size // distinct)
+
     def _list_size(self) -> int:
-        size = self.random.choice((0, 1, 1, 2, 3))
-        return size if size < 3 else self.list_size_max
+        return self.random.choice((0, 1, 1, 2, 3))
 
     def _element(self, key: str, field: Field, version: int) -> Any:
         if field.struct_type is not None:
@@ -127,6 +137,17 @@ class Chance:
             case _:
                 del data[at : at + self.random.randrange(1, 6)]
         return bytes(data)
+
+
+def list_fields(struct_type: type[Struct], version: int) -> Iterator[str]:
+    """Generate the names of the fields that are lists, nested ones as well."""
+    for key, field in struct_type.fields.items():
+        if version not in field.versions and version not in field.tagged:
+            continue
+        if field.kind == "array":
+            yield key
+        if field.struct_type is not None:
+            yield from list_fields(field.struct_type, version)
 
 
 def header_of(api_key: ApiKey, version: int, client_id: str | None = CLIENT_ID) -> bytes:

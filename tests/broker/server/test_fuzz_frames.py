@@ -20,16 +20,18 @@ from fuzz_target import (
     PERMITTED_TO_NOBODY,
     WITH_A_LOGIN,
     Target,
+    check_lines,
     every_api_on_every_listener,
     mistakes,
     serve,
 )
-from fuzz_values import CORRELATION_ID, Chance, frames_of
+from fuzz_values import CORRELATION_ID, FRAMES_PER_VERSION, Chance, frames_of, header_of, list_fields
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.wire.messages.registry import ApiKey
+from ottla.wire.messages.registry import ApiKey, request_type
 
+LONG_LIST_SIZE = min(FRAMES_PER_VERSION * 40, 99_500)
 BEFORE_A_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -102,6 +104,28 @@ def test_who_has_not_logged_in_is_cut_off_and_changes_nothing(
         assert target.kept() == before, (version, frame.hex())
         if not client.is_closed:
             target.running.node.closed(client.peer.connection, "the test is through with it")
+
+
+@every_api_on_every_listener
+def test_lists_up_to_their_limit_are_answered_or_close(
+    api_key: ApiKey, role: ListenerRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    seed = 5000 + int(api_key)
+    target = Target.new(seed)
+    chance = Chance(seed, target.topic_id)
+    version = CATALOG[api_key].last_version
+    caplog.set_level(logging.WARNING)
+    for long_list in dict.fromkeys(list_fields(request_type(api_key), version)):
+        chance.long_list, chance.long_list_size = long_list, LONG_LIST_SIZE
+        caplog.clear()
+        frame = header_of(api_key, version) + chance.message(request_type(api_key), version).encode(version)
+
+        serve(target, frame, api_key, version, role, caplog)
+
+        check_lines(caplog, (api_key.name, long_list))
+        if not target.is_intact:
+            target = Target.new(seed)
+            chance.topic_id = target.topic_id
 
 
 def check_nothing_is_left(target: Target) -> None:

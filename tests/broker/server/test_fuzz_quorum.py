@@ -185,7 +185,7 @@ def test_a_quorum_of_one_survives_requests_of_nodes(
     caplog.set_level(logging.DEBUG, logger="ottla")
     target = Target.new(seed)
     chance = QuorumChance(seed, target.running.node, is_hostile=is_hostile)
-    for api_key, version, frame in frames(chance, api_keys, FRAMES_PER_VERSION * 20):
+    for api_key, version, frame in frames(chance, api_keys, FRAMES_PER_VERSION * 10):
         caplog.clear()
 
         client = target.running.connect(LISTENERS[ListenerRole.CONTROLLER])
@@ -214,7 +214,7 @@ def test_a_voter_of_three_survives_requests_of_nodes(
     caplog.set_level(logging.DEBUG, logger="ottla")
     cluster = new_cluster(seed, running)
     chance = QuorumChance(seed, cluster.nodes[1].node, is_hostile=is_hostile)
-    for number, (api_key, version, frame) in enumerate(frames(chance, OF_THE_QUORUM, FRAMES_PER_VERSION * 20)):
+    for number, (api_key, version, frame) in enumerate(frames(chance, OF_THE_QUORUM, FRAMES_PER_VERSION * 10)):
         caplog.clear()
         place = cluster.nodes[1]
 
