@@ -216,6 +216,8 @@ class Replica:
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             self._denials.note(peer, what)
             return
+        if error is ErrorCode.UNKNOWN_SERVER_ERROR and self.high_watermark is None:
+            self._denials.suspect(peer, what)
         if (peer, error) in self._complaints:
             return
         self._complaints.add((peer, error))

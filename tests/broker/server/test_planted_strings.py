@@ -21,17 +21,26 @@ from fuzz_target import (
     serve,
 )
 from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header_of
+from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.metadata.topic_name import NAME_LENGTH_MAX
 from ottla.simulator.single_node import LOCKED as WITH_PLAIN
-from ottla.simulator.single_node import Client
+from ottla.simulator.single_node import Client, MessageT
+from ottla.wire.codec import Message
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ottla.wire.messages.registry import ApiKey, request_type
-from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
 ENDLESS = (PLANTED + LONG)[: 32_767 - 64]
@@ -108,6 +117,67 @@ def find_coordinator(client: Client) -> None:
             return
         client.node.run(50)
     raise AssertionError("there is no coordinator")
+
+
+def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCaptureFixture) -> None:
+    """U+FFFD has three bytes for each byte of it: the record of the group could not be written."""
+    running = Target.new(1).running
+    client = running.connect()
+    find_coordinator(client)
+    running.run(1_000)
+
+    def ask(request: Message, answer_type: type[MessageT], version: int) -> MessageT:
+        frame = client.frame(request, version)[4:]
+        own = b"test"
+        at = frame.index(own) - 2
+        frame = frame[:at] + (20_000).to_bytes(2, "big") + b"\xff" * 20_000 + frame[at + 2 + len(own) :]
+        client.send_bytes(struct.pack(">i", len(frame)) + frame)
+        for _ in range(1_000):
+            answer = client.answer_to(request, version)
+            if answer is not None:
+                assert isinstance(answer, answer_type)
+                return answer
+            running.run(10)
+        raise AssertionError("no answer")
+
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    request = JoinGroupRequest(
+        group_id="g",
+        group_instance_id="i",
+        protocol_type="consumer",
+        protocols=protocols,
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=6_000,
+    )
+    joined = ask(request, JoinGroupResponse, 9)
+    assert joined.error_code == 0
+    sync = SyncGroupRequest(
+        group_id="g",
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id="i",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"a")],
+    )
+    assert ask(sync, SyncGroupResponse, 5).assignment == b"a"
+    described = ask(DescribeGroupsRequest(groups=["g"]), DescribeGroupsResponse, 5).groups[0]
+    assert described.members[0].client_id == "\ufffd" * (32_767 // 3)
+    check_lines(caplog)
+
+
+@pytest.mark.parametrize("role", ListenerRole)
+def test_a_path_with_a_nul_is_rejected_on_both_listeners(role: ListenerRole, caplog: pytest.LogCaptureFixture) -> None:
+    client = Target.new(1).running.connect(LISTENERS[role])
+    name = "listener.name.plaintext.ssl.keystore.location"
+    config = AlterableConfig(name=name, config_operation=0, value="/tmp/a\0b")
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[config])
+
+    answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse, 1)
+
+    assert answer.responses[0].error_code == ErrorCode.INVALID_REQUEST
+    assert "NUL" in (answer.responses[0].error_message or "")
+    check_lines(caplog)
 
 
 @pytest.mark.parametrize("instance_id", [None, PLANTED], ids=["dynamic", "static"])
