@@ -23,13 +23,13 @@ from ottla.wire.messages.registry import ApiKey, request_type
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 
-SETTINGS = {key.replace(".", "_"): text for key, text in WITH_PLAIN.items()}
+SETTINGS = {key.replace(".", "_"): text for key, text in WITH_PLAIN.items()} | {"auto_create_topics_enable": "false"}
 RENEWED = SETTINGS | {"connections_max_reauth_ms": "3600000"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = ("alice", "alice", "eve", "nobody", PLANTED.replace("\x00", ""), LONG)
-# What an authentication consists of, and some of the others.
+# What an authentication consists of, and some of the others, none of which changes anything for an authenticated user.
 KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_AUTHENTICATE)
-OTHER_KEYS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE)
+OTHER_KEYS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_GROUPS)
 
 
 class Dialogue:
