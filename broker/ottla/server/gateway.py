@@ -17,7 +17,7 @@ from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.ports import ConnectionId, KeySource, Network
-from ottla.quoting import one_line
+from ottla.quoting import one_line, quoted
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
@@ -27,6 +27,7 @@ from ottla.server.pipeline import Pipeline, Route
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.slow_frames import SlowFrames
 from ottla.types import Endpoint, NodeId, Offset
+from ottla.wire.codec.primitives import STRING_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -209,9 +210,15 @@ class Gateway:
         if mapping is None:
             return
         try:
-            state.info.principal = mapping.principal(subject)
+            principal = mapping.principal(subject)
         except NoMatchingRuleError as error:
             self._close(state, str(error))
+            return
+        if len(principal.encode()) > STRING_BYTES_MAX:
+            # No envelope to the controller can carry it.
+            self._close(state, f"the subject of its certificate has {len(principal)} characters: {quoted(principal)}")
+            return
+        state.info.principal = principal
 
     def on_caught_up(self) -> None:
         """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.

@@ -28,6 +28,7 @@ from ottla.metadata.topic_name import NAME_LENGTH_MAX
 from ottla.simulator.single_node import LOCKED as WITH_PLAIN
 from ottla.simulator.single_node import Client, MessageT
 from ottla.wire.codec import Message
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -238,6 +239,30 @@ def test_names_of_users_are_quoted(mechanism: str, caplog: pytest.LogCaptureFixt
     running.run(2_000)
 
     assert sum("failed" in record.getMessage() for record in caplog.records) >= 2
+    check_lines(caplog)
+
+
+@pytest.mark.parametrize("rules", ["DEFAULT", "RULE:^CN=nobody$/n/"], ids=["mapped", "no-rule"])
+@pytest.mark.parametrize("name", [PLANTED, LONG, PLANTED + LONG], ids=["planted", "long", "both"])
+def test_subjects_of_certificates_are_quoted(name: str, rules: str, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {
+        "listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094,CONTROLLER://localhost:9093",
+        "advertised_listeners": f"PLAINTEXT://localhost:9092,{LOCKED}://localhost:9094",
+        "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{LOCKED}:SSL",
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_location": "/node.pem",
+        "ssl_principal_mapping_rules": rules,
+    }
+    running = Target.new(1, **PERMITTED_TO_NOBODY, **settings).running
+    client = running.connect(LOCKED)
+
+    running.node.secured(client.peer.connection, f"CN={name}")
+
+    assert client.is_closed is (rules != "DEFAULT" or len(name) > 32_700)
+    if not client.is_closed:
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        answer = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=100), CreateTopicsResponse, 7)
+        assert answer.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     check_lines(caplog)
 
 
