@@ -111,8 +111,8 @@ def join(client: Client, group_id: str, member_id: str, instance_id: str | None 
     return client.ask(request, JoinGroupResponse, 9)
 
 
-def find_coordinator(client: Client) -> None:
-    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[PLANTED])
+def find_coordinator(client: Client, group_id: str) -> None:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
     for _ in range(100):
         if not client.ask(request, FindCoordinatorResponse, 4).coordinators[0].error_code:
             return
@@ -124,7 +124,7 @@ def test_a_client_id_that_is_not_utf_8_breaks_no_group(caplog: pytest.LogCapture
     """U+FFFD has three bytes for each byte of it: the record of the group could not be written."""
     running = Target.new(1).running
     client = running.connect()
-    find_coordinator(client)
+    find_coordinator(client, "g")
     running.run(1_000)
 
     def ask(request: Message, answer_type: type[MessageT], version: int) -> MessageT:
@@ -181,18 +181,21 @@ def test_a_path_with_a_nul_is_rejected_on_both_listeners(role: ListenerRole, cap
     check_lines(caplog)
 
 
-@pytest.mark.parametrize("instance_id", [None, PLANTED], ids=["dynamic", "static"])
-def test_the_whole_life_of_a_group_forges_no_line(instance_id: str | None, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("group_id", [PLANTED, LONG], ids=["planted", "long"])
+@pytest.mark.parametrize("instance_id", [None, PLANTED, LONG[:32_000]], ids=["dynamic", "static", "long-static"])
+def test_the_whole_life_of_a_group_forges_no_line(
+    group_id: str, instance_id: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     running = Target.new(1).running
     client = running.connect()
-    find_coordinator(client)
+    find_coordinator(client, group_id)
     running.run(1_000)
-    joined = join(client, PLANTED, "", instance_id)
+    joined = join(client, group_id, "", instance_id)
     member_id = joined.member_id
     if joined.error_code:
-        member_id = join(client, PLANTED, member_id).member_id
+        member_id = join(client, group_id, member_id).member_id
     sync = SyncGroupRequest(
-        group_id=PLANTED,
+        group_id=group_id,
         generation_id=1,
         member_id=member_id,
         group_instance_id=instance_id,
@@ -200,13 +203,13 @@ def test_the_whole_life_of_a_group_forges_no_line(instance_id: str | None, caplo
         protocol_name="range",
     )
     assert client.ask(sync, SyncGroupResponse, 5).error_code == 0
-    beat = HeartbeatRequest(group_id=PLANTED, generation_id=1, member_id=member_id, group_instance_id=instance_id)
+    beat = HeartbeatRequest(group_id=group_id, generation_id=1, member_id=member_id, group_instance_id=instance_id)
     assert client.ask(beat, HeartbeatResponse, 4).error_code == 0
-    second = join(running.connect(), PLANTED, "").member_id
-    running.connect().send(JoinGroupRequest(group_id=PLANTED, member_id=second, protocol_type="consumer"), 9)
+    second = join(running.connect(), group_id, "").member_id
+    running.connect().send(JoinGroupRequest(group_id=group_id, member_id=second, protocol_type="consumer"), 9)
     leave = MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=PLANTED)
-    assert client.ask(LeaveGroupRequest(group_id=PLANTED, members=[leave]), LeaveGroupResponse, 5).error_code == 0
-    join(client, PLANTED, "", "other" + PLANTED)
+    assert client.ask(LeaveGroupRequest(group_id=group_id, members=[leave]), LeaveGroupResponse, 5).error_code == 0
+    join(client, group_id, "", "other" + PLANTED)
     running.run(20_000)
 
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("ottla.groups.classic")]
