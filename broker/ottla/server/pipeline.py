@@ -28,7 +28,7 @@ from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers
 from ottla.server.muting import Muting
 from ottla.server.turns import Turns
-from ottla.wire.client_id import decode_client_id
+from ottla.wire.client_id import decode_malformed
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import skip_header_tags
@@ -329,4 +329,8 @@ def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
         return None, start
     if start + size > len(frame):
         raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
-    return decode_client_id(frame[start : start + size]), start + size
+    data = frame[start : start + size]
+    try:
+        return str(data, "utf-8"), start + size
+    except UnicodeDecodeError:
+        return decode_malformed(data), start + size

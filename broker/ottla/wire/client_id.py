@@ -6,13 +6,10 @@ Source: RequestHeader.parse of Apache Kafka 4.3: Java's String puts U+FFFD in th
 from ottla.wire.codec.primitives import STRING_BYTES_MAX
 
 
-def decode_client_id(data: memoryview) -> str:
-    """Return the client id, always one that a string field can carry: records, envelopes and responses have it.
+def decode_malformed(data: memoryview) -> str:
+    """Return a client id, always one that a string field can carry: records, envelopes and responses have it.
 
     U+FFFD has three bytes for a byte that is not UTF-8, so a long client id is cut. Kafka keeps it whole, and fails
     where it writes it.
     """
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError:
-        return str(data, "utf-8", "replace").encode()[:STRING_BYTES_MAX].decode("utf-8", "ignore")
+    return str(data, "utf-8", "replace").encode()[:STRING_BYTES_MAX].decode("utf-8", "ignore")
