@@ -65,7 +65,7 @@ class Chance:
         return struct
 
     def _value(self, key: str, field: Field, version: int) -> Any:
-        if key in self.known and self.random.random() < 0.85:
+        if key in self.known and key != self.long_list and self.random.random() < 0.85:
             return self.known[key]()
         if version in field.nullable and self.random.random() < 0.2:
             return None

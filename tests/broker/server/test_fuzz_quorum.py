@@ -8,14 +8,14 @@ mistake of the node's own, and each response can be read.
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from fuzz_target import LISTENERS, Target, check_answer, check_lines
-from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header_of
+from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, TOPIC, Chance, header_of, list_fields
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.handlers.envelope import FORWARDABLE
@@ -61,6 +61,7 @@ FEATURE_OF: dict[str, type[Any]] = {
     "BrokerRegistrationRequest": broker_registration.Feature,
     "ControllerRegistrationRequest": controller_registration.Feature,
 }
+LONG_LIST_SIZE = min(FRAMES_PER_VERSION * 40, 99_500)
 HOSTILE_EPOCH = 2**31 - 1
 
 
@@ -78,10 +79,10 @@ class QuorumChance(Chance):
             "cluster_id": lambda: self.node.cluster_id,
             "topic_name": lambda: METADATA_TOPIC,
             "topic": lambda: METADATA_TOPIC,
-            "name": lambda: self.random.choice(NAMES.get(self.owner, (METADATA_TOPIC, PLANTED))),
+            "name": lambda: self._text(NAMES.get(self.owner, (METADATA_TOPIC, PLANTED))),
             "min_supported_version": lambda: self.random.choice((0, 1, 1)),
             "max_supported_version": lambda: self.random.choice((1, 30, 30, 30)),
-            "host": lambda: self.random.choice(("node2", "localhost", "", PLANTED, LONG)),
+            "host": lambda: self._text(("node2", "localhost", "", PLANTED, LONG)),
             "partition": lambda: 0,
             "partition_index": lambda: 0,
             "topic_id": lambda: self.random.choice((self.topic_id, self.topic_id, Uuid(bytes(15) + b"\x01"))),
@@ -105,6 +106,11 @@ class QuorumChance(Chance):
             **dict.fromkeys(ids, lambda: self.random.choice((1, 1, 2, 2, 3, -1))),
             **dict.fromkeys(directories, self._directory),
         }
+
+    def _text(self, choices: Sequence[str]) -> str:
+        text = self.random.choice(choices)
+        # A frame has 100 MiB at most.
+        return PLANTED if text is LONG and self.long_list else text
 
     def _list_size(self) -> int:
         return 1 if self.random.random() < 0.9 else super()._list_size()
@@ -159,7 +165,7 @@ def naming(api_key: ApiKey, version: int, frame: bytes) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise AssertionError(f"{api_key.name} v{version} {frame.hex()}: {error!r}") from error
+        raise AssertionError(f"{api_key.name} v{version} {frame[:100_000].hex()}: {error!r}") from error
 
 
 def send(place: Any, client: Client, api_key: ApiKey, version: int, frame: bytes) -> None:
@@ -224,3 +230,23 @@ def test_a_voter_of_three_survives_requests_of_nodes(
         if number % 100 == 99 or any(each.stopped for each in cluster.nodes.values()):
             cluster = new_cluster(seed + number, running)
             chance.node = cluster.nodes[1].node
+
+
+@pytest.mark.parametrize("api_key", OF_BOTH, ids=lambda key: key.name.lower())
+def test_a_node_survives_long_lists_of_nodes(api_key: ApiKey, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="ottla")
+    target = Target.new(int(api_key))
+    chance = QuorumChance(int(api_key), target.running.node)
+    version = CATALOG[api_key].last_version
+    for long_list in dict.fromkeys(list_fields(request_type(api_key), version)):
+        caplog.clear()
+        chance.long_list, chance.long_list_size = long_list, LONG_LIST_SIZE
+        frame = header_of(api_key, version) + chance.message(request_type(api_key), version).encode(version)
+
+        client = target.running.connect(LISTENERS[ListenerRole.CONTROLLER])
+        send(target.running, client, api_key, version, frame)
+
+        check_lines(caplog, (api_key.name, long_list))
+        if not target.is_intact:
+            target = Target.new(int(api_key))
+            chance.node, chance.topic_id = target.running.node, target.topic_id
