@@ -17,6 +17,7 @@ from ottla.handlers.create_topics import create_at_once
 from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line, quoted
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import (
@@ -87,7 +88,12 @@ def _report(response: CreateTopicsResponse) -> None:
     for topic in response.topics:
         error = ErrorCode(topic.error_code)
         if topic.name != CONSUMER_OFFSETS_TOPIC:
-            log.debug("topic %s, which a client asked about: %s %s", topic.name, error.name, topic.error_message)
+            log.debug(
+                "topic %s, which a client named: %s %s",
+                quoted(topic.name),
+                error.name,
+                one_line(topic.error_message or ""),
+            )
         elif error is ErrorCode.INVALID_REPLICATION_FACTOR:
             log.warning(
                 "%s cannot be created, so no group can be served: %s. Start more brokers, or set "

@@ -23,6 +23,7 @@ from ottla.handlers.config_resources import broker_layers, require_on_resource
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.purgatory.steps import Steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec.primitives import LazyArray
 from ottla.wire.messages.describe_configs import (
@@ -116,9 +117,11 @@ def _check_broker_id(context: RequestContext, name: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {cut_name(name)}") from None
     if wanted != node_id:
-        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+        raise InvalidRequestError(
+            f"Unexpected broker id, expected {node_id} or empty string, but received {cut_name(name)}"
+        )
 
 
 def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

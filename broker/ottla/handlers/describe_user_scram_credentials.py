@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -57,12 +58,13 @@ def _result(name: str, count: int, infos: Iterable[CredentialInfo] | None) -> De
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
-            error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
+            error_message="Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{cut_name(name)}",
         )
     if infos is None:
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
-            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+            error_message=f"Attempt to describe a user credential that does not exist: {cut_name(name)}",
         )
     return DescribeUserScramCredentialsResult(user=name, credential_infos=list(infos))

@@ -6,6 +6,7 @@ the active controller.
 Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel of Apache Kafka 4.3.
 """
 
+import logging
 from dataclasses import replace
 from ipaddress import ip_address
 from types import GeneratorType
@@ -17,6 +18,7 @@ from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line
 from ottla.types import Endpoint
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
@@ -24,6 +26,8 @@ from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
 from ottla.wire.messages.stored_data import DefaultPrincipalData
+
+logger = logging.getLogger(__name__)
 
 FORWARDABLE: Final = frozenset(
     {
@@ -120,5 +124,12 @@ def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
     if is_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     header = ResponseHeader(correlation_id=inner.correlation_id)
-    header_version = response_header_version(ApiKey(inner.api_key), inner.api_version)
-    return EnvelopeResponse(response_data=header.encode(header_version) + response.encode(inner.api_version))
+    api_key = ApiKey(inner.api_key)
+    header_version = response_header_version(api_key, inner.api_version)
+    try:
+        data = header.encode(header_version) + response.encode(inner.api_version)
+    except ValueError as error:
+        # A defect, which must not reach the controller: it completes this response among others.
+        logger.error("%s v%d cannot be answered: %s", api_key.name, inner.api_version, one_line(str(error)))
+        return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return EnvelopeResponse(response_data=data)

@@ -30,12 +30,14 @@ from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line
 from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers, Finish
 from ottla.server.large_requests import ENTRIES_IN_ONE_GO, RESPONSE_BYTES_MAX, LargeRequests
 from ottla.server.muting import Muting
 from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
+from ottla.wire.client_id import decode_malformed
 from ottla.wire.codec import Message
 from ottla.wire.codec.disposal import free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
@@ -397,9 +399,9 @@ class Pipeline:
         except TooManyEntriesError:
             steps = self.large_requests.in_place(self._encode_in_steps(route, context, response))
             return _result_of(self._run(connection, route, context, steps))
-        except ValueError:
-            # A defect of ours, again: only this client may notice.
-            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+        except ValueError as error:
+            # A defect of ours, again: only this client may notice. A traceback would be of the codec, and say no more.
+            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
             return None
         self._send_response(connection, route, context, out, splices)
@@ -416,8 +418,8 @@ class Pipeline:
                         f"asked for more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; ask for less"
                     )
                 yield None
-        except ValueError:
-            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+        except ValueError as error:
+            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
         self.steps.start(free_message_in_steps(response))
         return encoded
@@ -503,4 +505,8 @@ def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
         return None, start
     if start + size > len(frame):
         raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
-    return str(frame[start : start + size], "utf-8", "replace"), start + size
+    data = frame[start : start + size]
+    try:
+        return str(data, "utf-8"), start + size
+    except UnicodeDecodeError:
+        return decode_malformed(data), start + size
