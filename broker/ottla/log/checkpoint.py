@@ -11,6 +11,7 @@ line content
 ==== =====================================================================================
 
 There is no checksum: a file is written beside its place, synced, and renamed into it, so that it is whole or old.
+An empty file has no entries: Kafka creates a checkpoint empty, and leaves it so until the first entry is written.
 Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile and PartitionMetadataFile of Kafka.
 """
 
@@ -133,16 +134,20 @@ def format_checkpoint(lines: Iterable[str]) -> str:
 
 
 def parse_checkpoint(text: str, path: str) -> list[list[str]]:
-    """Return each entry's fields.
+    """Return each entry's fields; none for a file that is empty or ends behind its version, as Kafka reads these.
 
     Raises:
         MalformedFileError: another version, or another number of entries than the file says.
     """
     lines = text.splitlines()
-    if len(lines) < 2 or not lines[1].isdigit():
-        raise MalformedFileError(f"{path}: a checkpoint starts with a version and a count, this one with {lines[:2]}")
+    if not lines:
+        return []
     if lines[0] != str(CHECKPOINT_VERSION):
         raise MalformedFileError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
+    if len(lines) == 1:
+        return []
+    if not lines[1].isdigit():
+        raise MalformedFileError(f"{path}: line 2 is the number of entries, this one has {lines[1]!r}")
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != int(lines[1]):
         raise MalformedFileError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")
