@@ -490,13 +490,13 @@ class LogManager:
     # --- what is periodic
 
     def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory] | _Duty[_Removal]]:
-        config, wall_ms = self._config, self._clock.wall_ms
+        config, monotonic_ms = self._config, self._clock.monotonic_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, self._apply_retention),
-            (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
+            (config.flush_check_interval_ms, lambda log: log.flush_when_due(monotonic_ms())),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         ]
-        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(wall_ms()))
+        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(monotonic_ms()))
         directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
             (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),

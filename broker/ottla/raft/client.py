@@ -280,7 +280,7 @@ class RaftClient(Generic[RecordT]):
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
             self._clean()
-        self._replica.log.log.tick(self._clock.wall_ms())
+        self._replica.log.log.tick(now_ms)
         self._fetch_service.tick(now_ms)
         self._poll()
         return now_ms
