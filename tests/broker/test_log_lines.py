@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.log_lines import LineLimit, quoted
+from ottla.log_lines import LineLimit, describe_error, quoted
 from ottla.simulator.clock import SimulatedClock
 
 
@@ -40,3 +40,17 @@ def test_what_a_client_sent_is_shown_in_ascii_on_one_line(sent: str, expected: s
 
 def test_what_is_longer_is_cut() -> None:
     assert quoted("x" * 101) == f"'{'x' * 100}...'"
+
+
+def test_unexpected_error_is_described_on_one_line_with_its_place() -> None:
+    def divide() -> float:
+        raise ZeroDivisionError("a\nb" * 1_000)
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        divide()
+
+    described = describe_error(raised.value)
+    assert described.startswith("ZeroDivisionError: 'a\\nba\\nb")
+    assert " at test_log_lines.py:" in described
+    assert described.endswith(" in divide")
+    assert len(described) < 400

@@ -369,6 +369,11 @@ def _replication(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "Records by which the slowest follower here is behind its leader.",
         sample.fetchers_max_lag,
     )
+    yield _gauge(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Partitions that are not copied any more until their leadership changes.",
+        sample.failed_partitions,
+    )
 
 
 _CONTROLLER_FIGURES: dict[str, tuple[str, Callable[[ControllerMetrics], int]]] = {

@@ -37,6 +37,11 @@ class Fetchers:
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property
+    def failed_count(self) -> int:
+        """Partitions that are not copied any more until the metadata changes: Kafka's FailedPartitionsCount."""
+        return sum(len(fetcher.failed) for fetcher in self._fetchers.values())
+
+    @property
     def bytes_in(self) -> int:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 

@@ -80,7 +80,13 @@ class Dialer:
         waiting.append(connection)
         if len(waiting) == 1:
             # A daemon, because a name server that does not answer must not keep the process from ending.
-            threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True).start()
+            thread = threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                # Too many threads or processes: the connection fails, and its owner tries again later.
+                failure = OSError(errno.EAGAIN, str(error))
+                self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), [], failure))
 
     def cancel(self, connection: ConnectionId) -> bool:
         """Give an attempt up without a report; False when there is none (any more)."""
@@ -104,6 +110,8 @@ class Dialer:
             addresses = _look_up(endpoint, 0)
         except OSError as caught:
             error = caught
+        except Exception as caught:  # e.g. a host name that IDNA cannot encode, or no memory
+            error = OSError(errno.EINVAL, str(caught))
         self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), addresses, error))
 
     def _resolved(self, connections: list[ConnectionId], addresses: list[_Address], error: OSError | None) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from ottla.errors import ErrorCode
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.replication.config import ReplicationConfig
@@ -327,6 +329,52 @@ def test_what_retention_deletes_on_the_leader_goes_on_quiet_followers_too(pair: 
     pair.run(600)
 
     assert pair[2].partition().log.log_start_offset == 1
+
+
+# --- failures
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("can't start new thread"), MemoryError(), ZeroDivisionError("x\ny" * 200)], ids=repr
+)
+def test_unexpected_exception_fails_one_partition_until_its_leadership_changes(
+    new_cluster: Callable[..., Any],
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = many(new_cluster, 2)
+    log = cluster[2].partition(index=0).log
+
+    def append_as_follower(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(log), "append_as_follower", _for_one(log, append_as_follower))
+    cluster[1].produce(b"a", index=0, acks=1)
+    cluster[1].produce(b"b", index=1)
+    cluster.settle()
+    fetchers = cluster[2].replicas.fetchers
+    failed = (fetchers.failed_count, log.log_end_offset, cluster[2].partition(index=1).log.log_end_offset)
+    monkeypatch.undo()
+    cluster.controller.change(index=0, leader=1)
+    cluster.run(600)
+
+    assert failed == (1, 0, 1)
+    (line,) = [each.getMessage() for each in caplog.records if "replication failed" in each.getMessage()]
+    assert line.startswith(f"t-0: replication failed until the leadership changes: {type(error).__name__}: ")
+    assert "\n" not in line
+    assert len(line) < 500
+    assert (fetchers.failed_count, log.log_end_offset) == (0, 1)
+
+
+def _for_one(log: Any, replacement: Callable[..., None]) -> Callable[..., Any]:
+    """Return a method that calls ``replacement`` for ``log``, and the real one for other logs."""
+    real = type(log).append_as_follower
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return replacement() if self is log else real(self, *args, **options)
+
+    return method
 
 
 # --- directories

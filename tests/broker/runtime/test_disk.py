@@ -218,3 +218,42 @@ def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
     space = disk.space(str(tmp_path))
 
     assert 0 < space.usable_bytes <= space.total_bytes
+
+
+# --- without threads
+
+
+def test_syncs_are_made_on_the_loop_where_no_thread_can_be_started(
+    disk: OsDisk, loop: Loop, file: File, tmp_path: Path, start_limit: Callable[[int], None]
+) -> None:
+    start_limit(0)
+    outcomes: list[OSError | None] = []
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 1 << 30)
+
+    disk.sync_later([file], outcomes.append)
+    disk.sync_all([file, file])
+    disk.remove(str(large))
+    loop.run_one()
+
+    assert outcomes == [None]
+    assert not large.exists()
+
+
+def test_unexpected_exception_of_a_sync_is_reported_as_an_io_error(
+    disk: OsDisk, loop: Loop, file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[OSError | None] = []
+
+    def sync(_: OsFile) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(OsFile, "sync", sync)
+    disk.sync_later([file], outcomes.append)
+    loop.run_one()
+
+    (error,) = outcomes
+    assert error is not None
+    assert error.errno == errno.EIO
+    assert "MemoryError" in str(error)
