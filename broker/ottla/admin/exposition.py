@@ -133,6 +133,11 @@ def _network(network: NetworkMetrics) -> Iterator[Metric]:
         "counter",
         (({"listener": name}, count) for name, count in sorted(network.doors_held.items())),
     )
+    yield _counter(
+        "ottla_unexpected_errors_total",
+        "Exceptions that no code expected; each cost a connection, or a turn of a part of the node.",
+        network.unexpected_errors,
+    )
 
 
 def _throttles(snapshot: NodeSnapshot) -> Iterator[Metric]:

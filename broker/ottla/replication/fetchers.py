@@ -42,6 +42,12 @@ class Fetchers:
         return sum(len(fetcher.failed) for fetcher in self._fetchers.values())
 
     @property
+    def unexpected_error(self) -> Exception | None:
+        """The last exception of a fetcher that no code expected: a defect, which the simulator raises again."""
+        errors = (fetcher.unexpected_error for fetcher in self._fetchers.values())
+        return next((error for error in errors if error is not None), None)
+
+    @property
     def bytes_in(self) -> int:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 

@@ -78,6 +78,7 @@ class ReplicaFetcher:
 
     Attributes:
         failed: the partitions that are not copied any more until the metadata says something new of them.
+        unexpected_error: the last exception that no code expected; the simulator raises it again.
         lost_since_ms: when the connection to the leader broke, until it answers again; None while it answers, or is
             silent, which proves nothing.
     """
@@ -96,6 +97,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self.bytes_in = 0
+        self.unexpected_error: Exception | None = None
         self.failed: set[TopicPartition] = set()
         self.lost_since_ms: int | None = None
         self._node_id = node_id
@@ -193,7 +195,7 @@ class ReplicaFetcher:
                     del self._delayed[topic_partition]
                     self._changed[topic_partition] = None
         if not self._is_in_flight and now_ms >= self._retry_at_ms:
-            self._fetch(now_ms)
+            self._fetch_or_retry(now_ms)
 
     @property
     def due_ms(self) -> int:
@@ -216,6 +218,19 @@ class ReplicaFetcher:
         )
 
     # --- fetching
+
+    def _fetch_or_retry(self, now_ms: int) -> None:
+        """Send a fetch; one that raises what no code expected is tried again later, and other leaders' go on."""
+        try:
+            self._fetch(now_ms)
+        except Exception as error:
+            self.unexpected_error = error
+            self._is_in_flight = False
+            self._session.on_error()
+            self._failures += 1
+            level = logging.DEBUG if self._failures > 1 else logging.ERROR
+            logger.log(level, "fetch from node %d could not be sent: %s; retrying", self.leader, describe_error(error))
+            self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
 
     def _fetch(self, now_ms: int) -> None:
         endpoint = None
@@ -302,7 +317,7 @@ class ReplicaFetcher:
                 if followed is not None and followed.sent is not None:
                     self._on_partition(followed, data)
         # At once: an append on the leader may wait for this very request.
-        self._fetch(self._clock.monotonic_ms())
+        self._fetch_or_retry(self._clock.monotonic_ms())
 
     def _on_unreachable(self, failure: PeerFailure) -> None:
         """Start a new session; the first time at once, as a connection may break that was merely idle."""
@@ -356,6 +371,7 @@ class ReplicaFetcher:
 
     def _on_unexpected_error(self, followed: _Followed, error: Exception) -> None:
         """Fail one partition, whatever is wrong: the others of this fetch, and the node, go on."""
+        self.unexpected_error = error
         logger.error(
             "%s: replication failed until the leadership changes: %s",
             followed.partition.topic_partition,

@@ -147,6 +147,7 @@ class _Run:
             tls_metrics=None if tls is None else tls.metrics,
             network_metrics=metrics,
             key_source=WebKeySource(reactor.post),
+            on_defect=reactor.defects.note,
         )
         self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from ottla.log_lines import describe_error
 from ottla.ports import ConnectionId
 from ottla.types import Endpoint
 
@@ -156,7 +157,17 @@ class Dialer:
 
     def _on_writable(self, attempt: _Attempt, sock: socket.socket, _: int) -> None:
         if attempt.sock is not sock:
-            return  # cancelled in this very round of the loop
+            return  # cancelled in this very iteration of the loop
+        try:
+            self._conclude(attempt, sock)
+        except Exception as error:
+            if attempt.sock is not None:
+                self._release(attempt)
+            if self._attempts.pop(attempt.connection, None) is not None:
+                self._on_failed(attempt.connection, describe_error(error), False)
+
+    def _conclude(self, attempt: _Attempt, sock: socket.socket) -> None:
+        """Hand over a connection that is up, or try the next address."""
         error = _error_of(sock)
         if error is not None:
             self._release(attempt)

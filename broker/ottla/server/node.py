@@ -79,6 +79,8 @@ class Node:
         check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
         tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
+        on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
+            wants.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -103,8 +105,10 @@ class Node:
         tls_metrics: TlsMetrics | None = None,
         network_metrics: NetworkMetrics | None = None,
         key_source: KeySource | None = None,
+        on_defect: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.config = config
+        self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
         self._check_tls = check_tls
@@ -510,11 +514,17 @@ class Node:
         self._ticked_at_ms = now_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
-            due_ms = part.tick(now_ms)
+            try:
+                due_ms = part.tick(now_ms)
+            except Exception as error:
+                due_ms = self._on_failed_tick(part, error, now_ms)
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
         if now_ms >= self.logs.due_ms:
-            self.logs.tick(now_ms)
+            try:
+                self.logs.tick(now_ms)
+            except Exception as error:
+                self._on_failed_tick(self.logs, error, now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
@@ -523,6 +533,13 @@ class Node:
             self._found_due_ms = earliest_ms
             return False
         return True
+
+    def _on_failed_tick(self, part: object, error: Exception, now_ms: int) -> int:
+        """Report what no code expected; the part ticks again a millisecond later, and the others have ticked."""
+        if self._on_defect is None:
+            raise error
+        self._on_defect(f"{type(part).__name__} did not do what was due", error)
+        return now_ms
 
     def next_deadline_ms(self) -> int:
         """Return when `tick` is to be called next at the latest, by the monotonic clock.

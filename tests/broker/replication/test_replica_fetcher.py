@@ -9,6 +9,7 @@ from ottla.errors import ErrorCode
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session import FetchSessions
+from ottla.replication.leader_session import LeaderSession
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchRequest
@@ -360,11 +361,39 @@ def test_unexpected_exception_fails_one_partition_until_its_leadership_changes(
     cluster.run(600)
 
     assert failed == (1, 0, 1)
+    assert fetchers.unexpected_error is error
     (line,) = [each.getMessage() for each in caplog.records if "replication failed" in each.getMessage()]
     assert line.startswith(f"t-0: replication failed until the leadership changes: {type(error).__name__}: ")
     assert "\n" not in line
     assert len(line) < 500
     assert (fetchers.failed_count, log.log_end_offset) == (0, 1)
+
+
+def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_from(
+    trio: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trio.controller.create_topic("u", (2, 3))
+    trio.run(600)
+    real = LeaderSession.fill
+    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(TopicPartition("t", 0))]
+
+    def fill(self: LeaderSession, *args: Any) -> None:
+        if self is broken._session:
+            raise RuntimeError("no way")
+        real(self, *args)
+
+    monkeypatch.setattr(LeaderSession, "fill", fill)
+    trio.run(1_000)  # the fetch that was on its way has returned
+    trio[1].produce(b"a", acks=1)
+    trio[2].produce(b"b", topic="u", acks=1)
+    trio.run(2_000)
+    behind = (trio[3].partition().log.log_end_offset, trio[3].partition(topic="u").log.log_end_offset)
+    monkeypatch.undo()
+    trio.run(2_000)
+
+    assert behind == (0, 1)
+    assert trio[3].values() == [b"a"]
+    assert caplog.text.count("fetch from node 1 could not be sent: RuntimeError: 'no way'") == 1
 
 
 def _for_one(log: Any, replacement: Callable[..., None]) -> Callable[..., Any]:
