@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.errors import StorageError
+from ottla.errors import KafkaError, StorageError, disk_error
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, TopicPartition, Uuid, format_uuid, parse_uuid
 
@@ -52,6 +52,7 @@ def read_text(disk: Disk, path: str) -> str | None:
 
     Raises:
         StorageError: the disk refused.
+        ShortageError: no descriptor is left.
         MalformedFileError: the bytes are not UTF-8.
     """
     try:
@@ -59,7 +60,7 @@ def read_text(disk: Disk, path: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StorageError(f"cannot open {path}: {error}") from error
+        raise disk_error(f"cannot open {path}", error) from error
     try:
         pieces = []
         position = 0
@@ -97,10 +98,10 @@ def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
         if sync:
             disk.sync_directory(path.rpartition("/")[0] or ".")
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error}") from error
+        raise disk_error(f"cannot write {path}", error) from error
 
 
-def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageError | None], None]) -> None:
+def write_text_later(disk: Disk, path: str, text: str, done: Callable[[KafkaError | None], None]) -> None:
     """Replace the file's text like `write_text`, with the sync off the loop; ``done`` hears of it.
 
     One call at a time per path: the temporary file has one name.
@@ -111,7 +112,7 @@ def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageEr
         file.truncate(0)
         file.pwritev([text.encode()], 0)
     except OSError as error:
-        done(StorageError(f"cannot write {path}: {error}"))
+        done(disk_error(f"cannot write {path}", error))
         return
 
     def synced(error: OSError | None) -> None:
@@ -121,7 +122,7 @@ def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageEr
                 raise error
             disk.rename(temporary, path)
         except OSError as caught:
-            done(StorageError(f"cannot write {path}: {caught}"))
+            done(disk_error(f"cannot write {path}", caught))
         else:
             done(None)
 

@@ -8,7 +8,7 @@ Source: LogSegment of Kafka.
 
 from collections.abc import Iterator, Sequence
 
-from ottla.errors import CorruptRecordError, StorageError
+from ottla.errors import CorruptRecordError, StorageError, disk_error
 from ottla.log.batch_walk import BatchPlace, find_batch, walk_batches, walk_headers
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
@@ -112,7 +112,7 @@ class Segment:
         try:
             file = self._file = self._disk.open(self.path, create=create)
         except OSError as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
+            raise disk_error(f"cannot open {self.path}", error) from error
         self._open_files.opened(self)
         return file
 

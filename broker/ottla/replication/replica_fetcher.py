@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log_lines import describe_error
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.ports import Clock
@@ -356,6 +356,10 @@ class ReplicaFetcher:
                 self._append(followed, data)
         except StorageError as error:
             self._on_failed_disk(followed, error)
+        except ShortageError as error:
+            level = logging.DEBUG if followed.failures else logging.WARNING
+            logger.log(level, "%s: retrying: %s", followed.partition.topic_partition, error)
+            self._back_off(followed)
         except KafkaError as error:
             logger.log(
                 logging.DEBUG if followed.failures else logging.ERROR,
