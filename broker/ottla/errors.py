@@ -284,7 +284,7 @@ _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def disk_error(message: str, error: OSError) -> KafkaError:
-    """Return what an OSError of the disk means: ShortageError where it is not the disk that fails, else StorageError."""
+    """Return what an OSError of the disk means: a ShortageError where another resource is short."""
     return (ShortageError if error.errno in _SHORTAGES else StorageError)(f"{message}: {error}")
 
 

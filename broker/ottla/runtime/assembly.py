@@ -17,11 +17,14 @@ from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import listeners_with_tls
 from ottla.errors import ConfigurationError
+from ottla.handlers.catalog import import_handlers
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
+from ottla.runtime.descriptor_reserve import SIZE as RESERVE_SIZE
+from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
@@ -61,7 +64,8 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. Where an
             address is in use, an OSError that says so is the cause, and nothing has been opened.
     """
-    make_descriptor_table(lift_descriptor_limit())
+    make_descriptor_table(limit := lift_descriptor_limit())
+    descriptor_limit = limit if limit > 0 else settings.UNLIMITED_DESCRIPTORS
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
@@ -71,7 +75,17 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
         listeners = _open_doors(config, reactor)
         if config.ottla_admin_listener is not None:
             admin_door = open_admin_door(config.ottla_admin_listener)
-        run = _Run(config, clock, reactor, metrics, tls, on_ready, listeners=listeners, admin_door=admin_door)
+        run = _Run(
+            config,
+            clock,
+            reactor,
+            metrics,
+            tls,
+            on_ready,
+            listeners=listeners,
+            admin_door=admin_door,
+            descriptor_limit=descriptor_limit,
+        )
         return run.until_stopped()
     finally:
         reactor.close()
@@ -125,13 +139,15 @@ class _Run:
         *,
         listeners: tuple[Listener, ...],
         admin_door: socket.socket | None,
+        descriptor_limit: int,
     ) -> None:
         self._reactor = reactor
         self._tls = tls
         self._on_ready = on_ready
         self._exit_code = 0
         self._signals = 0
-        self._disk = OsDisk(reactor.post)
+        self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
+        self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._listeners = listeners
         self._node = Node(
             config=config,
@@ -148,6 +164,7 @@ class _Run:
             network_metrics=metrics,
             key_source=WebKeySource(reactor.post),
             on_defect=reactor.defects.note,
+            descriptor_limit=descriptor_limit,
         )
         self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 
@@ -171,6 +188,7 @@ class _Run:
             if self._tls is not None:
                 self._tls.watch.stop()
             self._disk.close()
+            self._reserve.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self._exit_code
@@ -180,6 +198,7 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
+        self._reactor.idle.begin(import_handlers())
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:

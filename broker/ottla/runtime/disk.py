@@ -17,6 +17,7 @@ from struct import pack
 
 from ottla.log_lines import describe_error
 from ottla.ports import Buffer, DiskSpace, File, sync_in_turn
+from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.worker_threads import WorkerThreads
 
 _FREED_ELSEWHERE_BYTES = 16 * 1024 * 1024
@@ -131,15 +132,41 @@ class OsFile:
             os.close(descriptor)
 
 
+def with_shortage_of_inodes(error: OSError, path: str) -> OSError:
+    """Return ``error``; where a file system has bytes left and no inodes, one that says so.
+
+    The system calls both "No space left on device", and an operator looks for the bytes.
+    """
+    if error.errno != errno.ENOSPC:
+        return error
+    folder = path
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder) or "."
+    found = os.statvfs(folder)
+    if found.f_files == 0 or found.f_favail > 0:
+        return error
+    free_bytes = found.f_bavail * found.f_frsize
+    words = f"No inodes left on device: all {found.f_files} are used, and {free_bytes} bytes are free"
+    return OSError(errno.ENOSPC, words, path)
+
+
 class OsDisk:
     """See the module.
 
     Args of the constructor:
         post: called from such a thread with a function that the loop must call, e.g. ``loop.call_soon_threadsafe``.
+        reserve: descriptors that are given up before a file cannot be opened.
         sync_threads: how many syncs (and large removals) may run at once; a thread is made when it is needed.
     """
 
-    def __init__(self, post: Callable[[Callable[[], None]], object], *, sync_threads: int = _SYNC_THREADS) -> None:
+    def __init__(
+        self,
+        post: Callable[[Callable[[], None]], object],
+        *,
+        sync_threads: int = _SYNC_THREADS,
+        reserve: DescriptorReserve | None = None,
+    ) -> None:
+        self._reserve = reserve
         self._post = post
         self._threads = WorkerThreads("ottla-disk", sync_threads)
         self._locks: dict[str, int] = {}
@@ -148,7 +175,19 @@ class OsDisk:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return OsFile(path, os.open(path, flags, 0o644))
+        return OsFile(path, self._open(path, flags))
+
+    def _open(self, path: str, flags: int) -> int:
+        reserve = self._reserve
+        try:
+            descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            if reserve is None or not reserve.give_up_for(error):
+                raise with_shortage_of_inodes(error, path) from None
+            return os.open(path, flags, 0o644)
+        if reserve is not None and reserve.is_short:
+            reserve.refill()
+        return descriptor
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -164,7 +203,10 @@ class OsDisk:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise with_shortage_of_inodes(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -194,7 +236,7 @@ class OsDisk:
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:

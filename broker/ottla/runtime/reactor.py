@@ -24,6 +24,7 @@ from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
 from ottla.runtime.epoll_selector import new_selector
 from ottla.runtime.hang_ups import HangUps
+from ottla.runtime.idle_work import IdleWork
 from ottla.runtime.link import Link, SocketOptions, endpoint_of, peer_of
 from ottla.runtime.sender import Sender
 from ottla.runtime.unread import Unread
@@ -92,6 +93,7 @@ class Reactor:
         self._options = options or SocketOptions()
         metrics = metrics or NetworkMetrics()
         self.defects = Defects(clock, metrics)
+        self.idle = IdleWork(self.defects)
         self._unread = Unread(clock, self._options, metrics, self._give_up)
         self._selector = new_selector()
         self._links: dict[ConnectionId, Link] = {}
@@ -163,7 +165,7 @@ class Reactor:
         sender = self._sender
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
-            ready = select(0) or select(self._timeout_s())
+            ready = select(0) or self._wait()
             sender.ready_count = len(ready)
             for key, events in ready:
                 try:
@@ -181,6 +183,11 @@ class Reactor:
             except Exception as error:
                 self.defects.note("connections wait for the next iteration of the loop", error)
             core.tick()
+
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.idle.has_work:
+            self.idle.take_step()
+        return self._selector.select(self._timeout_s())
 
     def _serve_waiting(self) -> None:
         """Continue with what no event of the selector tells of."""
@@ -300,7 +307,7 @@ class Reactor:
 
     def _timeout_s(self) -> float | None:
         assert self._core is not None
-        if self._posted or self._backlog.links:
+        if self._posted or self._backlog.links or self.idle.has_work:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()

@@ -79,6 +79,7 @@ class Node:
         check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
         tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
+        descriptor_limit: how many sockets and files the process may have open.
         on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
             wants.
 
@@ -106,8 +107,10 @@ class Node:
         network_metrics: NetworkMetrics | None = None,
         key_source: KeySource | None = None,
         on_defect: Callable[[str, Exception], None] | None = None,
+        descriptor_limit: int = settings.UNLIMITED_DESCRIPTORS,
     ) -> None:
         self.config = config
+        self._descriptor_limit = descriptor_limit
         self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
@@ -228,7 +231,7 @@ class Node:
             log_directories=settings.log_directories(config),
             node_id=config.node_id,
             cluster_id=self.cluster_id,
-            config=settings.log_manager_config(config),
+            config=settings.log_manager_config(config, self._descriptor_limit),
             on_directory_failure=self._on_directory_failure,
         )
         self.logs.cordon(config.cordoned_directories)
@@ -287,7 +290,7 @@ class Node:
         self.gateway = Gateway(
             services=self.services,
             network=network,
-            config=settings.gateway_config(config),
+            config=settings.gateway_config(config, self._descriptor_limit),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             principal_mappings=settings.principal_mappings(config),
@@ -400,7 +403,7 @@ class Node:
         self._on_config(config)
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
-        self.gateway.config = settings.gateway_config(config)
+        self.gateway.config = settings.gateway_config(config, self._descriptor_limit)
         self._use_connection_rates(config)
         try:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)

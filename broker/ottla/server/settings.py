@@ -19,6 +19,7 @@ from ottla.handlers.api import ListenerRole
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
+from ottla.log.open_files import OPEN_FILES_MAX
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol
@@ -40,15 +41,31 @@ from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
 
 NEVER_MS = (1 << 62) - 1
+UNLIMITED_DESCRIPTORS: Final = 2**31 - 1
+_DESCRIPTORS_KEPT_MAX: Final = 512
 _TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
 """What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
 
-def gateway_config(config: NodeConfig) -> GatewayConfig:
+def open_files_max(descriptor_limit: int) -> int:
+    """Return how many segments may be open at once: no more than half of what the process may have."""
+    return max(1, min(OPEN_FILES_MAX, descriptor_limit // 2))
+
+
+def connections_max(config: NodeConfig, descriptor_limit: int) -> int:
+    """Return max.connections, lowered to what the limit of descriptors leaves for clients.
+
+    An eighth of the limit, 512 at most, stays for connections between nodes, indexes, checkpoints, and the reserve.
+    """
+    kept = open_files_max(descriptor_limit) + min(_DESCRIPTORS_KEPT_MAX, descriptor_limit // 8)
+    return max(1, min(config.max_connections, descriptor_limit - kept))
+
+
+def gateway_config(config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS) -> GatewayConfig:
     return GatewayConfig(
         request_size_bytes_max=config.socket_request_max_bytes,
-        connections_max=config.max_connections,
+        connections_max=connections_max(config, descriptor_limit),
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms_max=idle_ms_max(config),
@@ -119,8 +136,9 @@ def listener_connection_rates(config: NodeConfig) -> dict[str, int]:
     return {name: cast(int, parse_value(key, text)) for name, text in texts.items() if text is not None}
 
 
-def log_manager_config(config: NodeConfig) -> LogManagerConfig:
+def log_manager_config(config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS) -> LogManagerConfig:
     return LogManagerConfig(
+        open_files_max=open_files_max(descriptor_limit),
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
         recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,

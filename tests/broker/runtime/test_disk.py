@@ -257,3 +257,28 @@ def test_unexpected_exception_of_a_sync_is_reported_as_an_io_error(
     assert error is not None
     assert error.errno == errno.EIO
     assert "MemoryError" in str(error)
+
+
+# --- without inodes
+
+
+@pytest.mark.parametrize(
+    ("inodes_left", "says"), [(0, "No inodes left on device: all 1000 are used"), (1, "No space left on device")]
+)
+def test_file_system_without_inodes_says_so(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes_left: int, says: str
+) -> None:
+    real = os.statvfs(tmp_path)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def statvfs(_: str) -> os.statvfs_result:
+        return os.statvfs_result((*real[:5], 1000, inodes_left, inodes_left, *real[8:]))
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+    with pytest.raises(OSError, match=says) as raised:
+        disk.open(str(tmp_path / "t-0" / "file"), create=True)
+    assert raised.value.errno == errno.ENOSPC
