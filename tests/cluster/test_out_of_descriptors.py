@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 import shutil
 import socket
 import struct
@@ -55,14 +54,21 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
     tmp_path: Path, free_port: Callable[[], int], bound: list[str]
 ) -> None:
     port, output = free_port(), tmp_path / "node.out"
-    command = [*bound, sys.executable, "-m", "ottla", "dev", "--port", str(port), "--data-dir", str(tmp_path / "data")]
+    limited = ["sh", "-c", f'ulimit -n {LIMIT} && exec "$@"', "sh"]
+    command = [
+        *limited,
+        *bound,
+        sys.executable,
+        "-m",
+        "ottla",
+        "dev",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
     with output.open("wb") as said:
-        node = subprocess.Popen(
-            command,
-            stdout=said,
-            stderr=said,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT)),
-        )
+        node = subprocess.Popen(command, stdout=said, stderr=said)
     flood: list[socket.socket] = []
     try:
         client = connect_when_ready(node, port, output)
@@ -70,6 +76,7 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
             # The system accepts on behalf of a node that does not; beyond its backlog a connection fails.
             with contextlib.suppress(OSError):
                 flood.append(socket.create_connection(("127.0.0.1", port), timeout=0.05))
+        wait_until_accepted(client)
         codes = [create_topic(client, f"t{number}") for number in range(3)]
         for sock in flood:
             sock.close()
@@ -78,6 +85,8 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
         codes.append(create_topic(again, "after"))
         again.close()
     finally:
+        for sock in flood:
+            sock.close()
         node.terminate()
         exit_code = node.wait(30)
         shutil.rmtree(tmp_path / "data", ignore_errors=True)
@@ -88,6 +97,12 @@ def test_flood_of_connections_takes_neither_the_node_nor_its_directory_away(
     assert "refused a connection" in text
     assert "offline" not in text
     assert "Traceback" not in text
+
+
+def wait_until_accepted(client: socket.socket) -> None:
+    """Wait until the node, which accepts a few connections between requests, has accepted what it can."""
+    for _ in range(CONNECTIONS):
+        request(client, 3, 1, struct.pack(">i", 0))
 
 
 def connect_when_ready(node: "subprocess.Popen[Any]", port: int, output: Path) -> socket.socket:
