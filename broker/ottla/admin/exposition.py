@@ -134,6 +134,11 @@ def _network(network: NetworkMetrics) -> Iterator[Metric]:
         (({"listener": name}, count) for name, count in sorted(network.doors_held.items())),
     )
     yield _counter(
+        "ottla_connections_closed_for_memory_total",
+        "Connections of clients closed because the node came near its limit of memory.",
+        network.closed_for_memory,
+    )
+    yield _counter(
         "ottla_unexpected_errors_total",
         "Exceptions that no code expected; each cost a connection, or a turn of a part of the node.",
         network.unexpected_errors,

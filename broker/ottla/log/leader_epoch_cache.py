@@ -123,7 +123,7 @@ class LeaderEpochCache:
         self._replace(self._entries)
 
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
-        # First the file: where it cannot be written for now, the next attempt must not take it for written.
+        # First the file: after a write that failed for want of a descriptor the next attempt repeats it.
         write_text(self._disk, self.path, format_epochs(entries), sync=False)
         self._set(entries)
         self.change_count += 1

@@ -15,6 +15,8 @@ class NetworkMetrics:
     doors_held: Counter[str] = field(default_factory=Counter)
     """Times that nobody was let in for a moment, for want of descriptors or of room for handshakes; by listener."""
 
+    closed_for_memory: int = 0
+    """Connections of clients that were closed because the node came near its limit of memory."""
     unexpected_errors: int = 0
     """Exceptions that no code expected, which cost a connection or a turn of a part of the node."""
 

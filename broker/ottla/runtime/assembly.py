@@ -28,6 +28,7 @@ from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
+from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
 from ottla.server import settings
 from ottla.server.node import Node
@@ -165,6 +166,7 @@ class _Run:
             key_source=WebKeySource(reactor.post),
             on_defect=reactor.defects.note,
             descriptor_limit=descriptor_limit,
+            memory=ProcessMemory(reactor),
         )
         self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 

@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.backlog import Backlog
+from ottla.runtime.core import Core
 from ottla.runtime.defects import Defects
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
@@ -42,37 +43,6 @@ _READS_PER_EVENT = 2
 """A frame, where its size is read alone."""
 LINGER_MS = 10_000
 """So long a peer may take what was queued for it when its connection was closed. No limit counts such connections."""
-
-
-class Core(Protocol):
-    """What the reactor drives: `server.node.Node`."""
-
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
-        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now.
-
-        ``dialled`` is None unless `SocketOptions.tells_dialled`.
-        """
-
-    def secured(self, connection: ConnectionId, subject: str | None) -> None:
-        """An accepted connection is through its handshake; ``subject`` is that of the client's certificate."""
-
-    def connected(self, connection: ConnectionId) -> None: ...
-
-    def receive_buffer(self, connection: ConnectionId) -> memoryview: ...
-
-    def received(self, connection: ConnectionId, size_bytes: int) -> None: ...
-
-    def drained(self, connection: ConnectionId) -> None: ...
-
-    def serves_rest(self, connection: ConnectionId) -> bool:
-        """Return whether what a peer sent before it hung up is still to be served; asked while it is not read."""
-
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        """The peer is gone, or was never reached; ``was_refused``: it answered that no process listens there."""
-
-    def tick(self) -> object: ...
-
-    def next_deadline_ms(self) -> int | None: ...
 
 
 class Reactor:
@@ -272,6 +242,17 @@ class Reactor:
             self._lingering.append((self._clock.monotonic_ms() + LINGER_MS, link))
         else:
             self._drop(link)
+
+    def unsent_bytes(self, connection: ConnectionId) -> int:
+        """Return how many bytes in memory wait for the peer of ``connection`` to take them."""
+        link = self._links.get(connection)
+        return 0 if link is None else link.memory_bytes
+
+    def abort_connection(self, connection: ConnectionId) -> None:
+        """Close a connection without what is queued for it; `Core.closed` reports that."""
+        link = self._links.get(connection)
+        if link is not None:
+            self._give_up(link, "its memory is needed")
 
     def pause_reading(self, connection: ConnectionId) -> None:
         link = self._links.get(connection)

@@ -31,7 +31,7 @@ from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
+from ottla.ports import Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
@@ -45,6 +45,7 @@ from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
+from ottla.server.memory_guard import guard_memory
 from ottla.server.quorum_check import check_quorum
 from ottla.server.shutdown import OrderlyShutdown
 from ottla.transactions.producer_ids import ProducerIds
@@ -80,6 +81,7 @@ class Node:
         tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
         descriptor_limit: how many sockets and files the process may have open.
+        memory: what the process may use; None: its clients are not closed for it.
         on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
             wants.
 
@@ -108,9 +110,11 @@ class Node:
         key_source: KeySource | None = None,
         on_defect: Callable[[str, Exception], None] | None = None,
         descriptor_limit: int = settings.UNLIMITED_DESCRIPTORS,
+        memory: Memory | None = None,
     ) -> None:
         self.config = config
         self._descriptor_limit = descriptor_limit
+        self._memory = memory
         self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
@@ -337,6 +341,8 @@ class Node:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
         self._parts.append(self.gateway)
+        if self._memory is not None:
+            self._parts.append(guard_memory(self._memory, self.gateway, self.services, self.network_metrics))
         for publisher in publishers:
             self._loader.add_publisher(publisher)
         self.raft.initialize()
