@@ -20,6 +20,7 @@ from ottla.errors import ConfigurationError
 from ottla.handlers.catalog import import_handlers
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
+from ottla.runtime.cgroup_memory import CgroupMemory
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
@@ -70,7 +71,9 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
-    reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes, metrics)
+    use = CgroupMemory().use()
+    options = _socket_options(config, None if use is None else use.limit_bytes)
+    reactor = Reactor(clock, options, None if tls is None else tls.handshakes, metrics)
     admin_door = None
     try:
         listeners = _open_doors(config, reactor)
@@ -222,7 +225,7 @@ class _Run:
         self._reactor.stop()
 
 
-def _socket_options(config: NodeConfig) -> SocketOptions:
+def _socket_options(config: NodeConfig, memory_limit_bytes: int | None = None) -> SocketOptions:
     """Return what the file says; Kafka's defaults of 100 KiB would only slow down what the system does better."""
     said = config.originals
 
@@ -234,7 +237,7 @@ def _socket_options(config: NodeConfig) -> SocketOptions:
         receive_buffer_bytes=buffer("socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         send_buffer_bytes=buffer("socket.send.buffer.bytes", config.socket_send_buffer_bytes),
         backlog_size=backlog,
-        unread_bytes_max=settings.request_memory_bytes_max(config),
+        unread_bytes_max=settings.request_memory_bytes_max(config, memory_limit_bytes),
         idle_ms_max=settings.idle_ms_max(config),
         tells_dialled=config.ottla_advertise_dialled_address,
     )

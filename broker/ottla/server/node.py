@@ -115,6 +115,8 @@ class Node:
         self.config = config
         self._descriptor_limit = descriptor_limit
         self._memory = memory
+        use = None if memory is None else memory.use()
+        self._memory_limit_bytes = None if use is None else use.limit_bytes
         self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
@@ -294,7 +296,7 @@ class Node:
         self.gateway = Gateway(
             services=self.services,
             network=network,
-            config=settings.gateway_config(config, self._descriptor_limit),
+            config=settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             principal_mappings=settings.principal_mappings(config),
@@ -409,7 +411,7 @@ class Node:
         self._on_config(config)
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
-        self.gateway.config = settings.gateway_config(config, self._descriptor_limit)
+        self.gateway.config = settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes)
         self._use_connection_rates(config)
         try:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)

@@ -62,14 +62,16 @@ def connections_max(config: NodeConfig, descriptor_limit: int) -> int:
     return max(1, min(config.max_connections, descriptor_limit - kept))
 
 
-def gateway_config(config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS) -> GatewayConfig:
+def gateway_config(
+    config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS, memory_limit_bytes: int | None = None
+) -> GatewayConfig:
     return GatewayConfig(
         request_size_bytes_max=config.socket_request_max_bytes,
         connections_max=connections_max(config, descriptor_limit),
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms_max=idle_ms_max(config),
-        request_memory_bytes_max=request_memory_bytes_max(config),
+        request_memory_bytes_max=request_memory_bytes_max(config, memory_limit_bytes),
         privileged_listeners=privileged_listeners(config),
     )
 
@@ -80,11 +82,16 @@ def idle_ms_max(config: NodeConfig) -> int:
     return idle_ms if idle_ms >= 0 else NEVER_MS
 
 
-def request_memory_bytes_max(config: NodeConfig) -> int:
-    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request."""
+def request_memory_bytes_max(config: NodeConfig, memory_limit_bytes: int | None = None) -> int:
+    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request.
+
+    Of a control group's limit it is a quarter at most: the answers that peers have not taken may hold as much, and a
+    check once a second would be too late for what arrives within a second.
+    """
     if config.queued_max_request_bytes > 0:
         return config.queued_max_request_bytes
-    return max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+    bytes_max = max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+    return bytes_max if memory_limit_bytes is None else max(1, min(bytes_max, memory_limit_bytes // 4))
 
 
 def privileged_listeners(config: NodeConfig) -> frozenset[str]:

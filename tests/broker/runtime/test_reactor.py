@@ -515,3 +515,15 @@ def test_completion_that_raises_is_dropped_and_the_next_ones_run(served: Any) ->
     served.wait_until(lambda: bool(done))
 
     assert served.network_metrics.unexpected_errors == 1
+
+
+def test_aborted_connection_frees_what_waits_for_its_peer(serve: Callable[..., Any]) -> None:
+    with serve(lambda line: [bytes(8 * 1024 * 1024)]) as served, served.connect() as sock:
+        sock.sendall(b"x\n")
+        sock.recv(1)
+        connection = next(iter(served.reactor._links))
+        served.wait_until(lambda: served.reactor.unsent_bytes(connection) > 0)
+        served.reactor.post(lambda: served.reactor.abort_connection(connection))
+
+        served.wait_for("closed: its memory is needed")
+        assert served.reactor.unsent_bytes(connection) == 0

@@ -49,6 +49,22 @@ def test_connections_leave_descriptors_for_files(
     assert log_manager_config(config, limit).open_files_max == open_files
 
 
+@pytest.mark.parametrize(
+    ("limit_bytes", "said", "size_bytes"),
+    [
+        pytest.param(128 * MIB, None, 32 * MIB, id="a-quarter"),
+        pytest.param(4096 * MIB, None, 256 * MIB, id="the-default-is-less"),
+        pytest.param(128 * MIB, 100 * MIB, 100 * MIB, id="as-said"),
+    ],
+)
+def test_requests_may_hold_a_quarter_of_the_limit_of_memory(
+    limit_bytes: int, said: int | None, size_bytes: int
+) -> None:
+    config = NodeConfig.from_properties(PROPERTIES | ({} if said is None else {"queued.max.request.bytes": str(said)}))
+
+    assert gateway_config(config, memory_limit_bytes=limit_bytes).request_memory_bytes_max == size_bytes
+
+
 def test_the_door_between_brokers_is_privileged_only_where_clients_have_another() -> None:
     inside = {
         "listeners": "PLAINTEXT://localhost:9092,INSIDE://localhost:9094,CONTROLLER://localhost:9093",
