@@ -177,9 +177,9 @@ class _Run:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             if self._admin is not None:
-                self._admin.start()
+                start_thread(self._admin.start, "the admin pages")
             if self._tls is not None:
-                self._tls.watch.start()
+                start_thread(self._tls.watch.start, "the watch for changed certificates")
             self._node.start()
             # What start-up made stays for good: the collector need not look at it again and again.
             gc.collect()
@@ -223,6 +223,18 @@ class _Run:
             logger.critical("this node cannot go on: %s", reason)
             self._exit_code = 1
         self._reactor.stop()
+
+
+def start_thread(start: Callable[[], None], purpose: str) -> None:
+    """Start a thread that the node needs from its start on.
+
+    Raises:
+        ConfigurationError: the system starts none.
+    """
+    try:
+        start()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{error} for {purpose}: raise the limit of processes (pids, ulimit -u)") from error
 
 
 def _socket_options(config: NodeConfig, memory_limit_bytes: int | None = None) -> SocketOptions:
