@@ -1,4 +1,4 @@
-"""`DescriptorReserve`: a few descriptors that are given up when there are none left, so that the disk gets the next ones.
+"""`DescriptorReserve`: a few descriptors that are closed when none is left, so that the disk gets the next ones.
 
 Clients cannot take them: max.connections stays below the limit by more than these. What else may run into the limit of
 the process, or of the system, is rare: another process, a limit that was lowered, thousands of connections of peers.

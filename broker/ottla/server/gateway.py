@@ -438,11 +438,11 @@ class Gateway:
                 )
                 self._end(state)
 
-    def keep_less(self) -> None:
+    def drop_pooled_buffers(self) -> None:
         """Give up the buffers that wait to be used again."""
         self._pool.clear()
 
-    def holders(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
+    def largest_clients(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
         """Return the clients' connections that hold most, for `MemoryGuard`; those of nodes are never among them."""
         found = []
         for state in self._connections.values():

@@ -32,9 +32,9 @@ class MemoryGuard:
     """See the module.
 
     Args of the constructor:
-        keep_less: gives up what is kept for later.
-        holders: returns up to so many clients' connections that hold so many bytes or more, largest first: how much
-            each of them holds, and what closes it at once.
+        drop_pooled_buffers: frees the buffers that are kept to be used again.
+        largest_clients: returns up to so many clients' connections that hold so many bytes or more, largest first: how
+            much each of them holds, and what closes it at once.
         close_session: closes the largest fetch session, where it is large; returns its number of partitions, or 0.
     """
 
@@ -44,14 +44,14 @@ class MemoryGuard:
         clock: Clock,
         memory: Memory,
         metrics: NetworkMetrics,
-        keep_less: Callable[[], None],
-        holders: Callable[[int, int], list[tuple[int, Callable[[], None]]]],
+        drop_pooled_buffers: Callable[[], None],
+        largest_clients: Callable[[int, int], list[tuple[int, Callable[[], None]]]],
         close_session: Callable[[], int],
     ) -> None:
         self._memory = memory
         self._metrics = metrics
-        self._keep_less = keep_less
-        self._holders = holders
+        self._drop_pooled_buffers = drop_pooled_buffers
+        self._largest_clients = largest_clients
         self._close_session = close_session
         self._due_ms = clock.monotonic_ms() + INTERVAL_MS
         self._has_limit = memory.use() is not None
@@ -72,7 +72,7 @@ class MemoryGuard:
     def _check(self) -> None:
         if self._excess_bytes(self._memory.use()) <= 0:
             return
-        self._keep_less()
+        self._drop_pooled_buffers()
         self._memory.release()
         use = self._memory.use()
         excess_bytes = self._excess_bytes(use)
@@ -80,7 +80,7 @@ class MemoryGuard:
             return
         partitions = self._close_session()
         freed = []
-        for held_bytes, abort in self._holders(_CLOSINGS_PER_CHECK, _LEAST_BYTES):
+        for held_bytes, abort in self._largest_clients(_CLOSINGS_PER_CHECK, _LEAST_BYTES):
             abort()
             freed.append(held_bytes)
             if sum(freed) >= excess_bytes:
@@ -114,7 +114,7 @@ def guard_memory(memory: Memory, gateway: Gateway, services: Services, metrics: 
         clock=services.clock,
         memory=memory,
         metrics=metrics,
-        keep_less=gateway.keep_less,
-        holders=partial(gateway.holders, memory),
+        drop_pooled_buffers=gateway.drop_pooled_buffers,
+        largest_clients=partial(gateway.largest_clients, memory),
         close_session=partial(services.fetch_sessions.close_largest, partitions_min=_LARGE_SESSION_PARTITIONS),
     )
