@@ -1,5 +1,6 @@
 """A follower copies its leader: every record, every watermark, and whatever becomes of the leader."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -394,6 +395,32 @@ def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_
     assert behind == (0, 1)
     assert trio[3].values() == [b"a"]
     assert caplog.text.count("fetch from node 1 could not be sent: RuntimeError: 'no way'") == 1
+
+
+def test_follower_without_a_descriptor_fetches_again_later(pair: Any, caplog: pytest.LogCaptureFixture) -> None:
+    log = pair[2].partition().log
+    log.segments()[0].close()
+    pair[2].disk.fail_next("open", errno.EMFILE, path_part=".log")
+    pair[1].produce(b"a")
+    pair.settle()
+    behind = log.log_end_offset
+    pair.run(1_000)
+
+    assert (behind, log.log_end_offset, log.failure) == (0, 1, None)
+    assert "Too many open files" in caplog.text
+
+
+def test_new_partition_is_opened_again_when_there_was_no_descriptor(pair: Any) -> None:
+    for node_id in (1, 2):
+        pair[node_id].disk.fail_next("open", errno.EMFILE, path_part="/u-0/")
+    pair.controller.create_topic("u", (1, 2))
+    pair.run(600)
+    answers = pair[1].produce(b"a", topic="u")
+    pair.run(600)
+
+    assert answers[0].error_code == 0
+    assert pair[2].partition(topic="u").log.log_end_offset == 1
+    assert [pair[node_id].replicas._logs.offline_directories() for node_id in (1, 2)] == [[], []]
 
 
 def _for_one(log: Any, replacement: Callable[..., None]) -> Callable[..., Any]:
