@@ -5,10 +5,12 @@ Whose fault it is decides the class:
 - `ProtocolError`: the peer sent bytes that are not a message. The connection is closed; no code can be answered.
 - `KafkaError`: the request was understood and refused; ``code`` goes into the response.
 - `StorageError`: this node's disk failed; ``code`` is KAFKA_STORAGE_ERROR and the log directory goes offline.
+- `ShortageError`: the node is out of descriptors or memory for now; the same code, which clients retry.
 
 Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3 (names, codes and which are retriable).
 """
 
+import errno
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
@@ -272,6 +274,21 @@ class StorageError(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class ShortageError(KafkaError):
+    """The system is out of descriptors or memory for now: nothing is wrong with the disk, and the client may retry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def disk_error(message: str, error: OSError) -> KafkaError:
+    """Return what an OSError of the disk means: a ShortageError where another resource is short."""
+    return (ShortageError if error.errno in _SHORTAGES else StorageError)(f"{message}: {error}")
 
 
 class ConfigurationError(OttlaError):

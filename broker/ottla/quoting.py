@@ -4,11 +4,14 @@ A name on the wire has up to 32,767 bytes and any character. Quoted whole, it fo
 and makes an error message that no response can carry.
 """
 
+import traceback
+from pathlib import PurePath
 from typing import Final
 
 _QUOTED_CHARACTERS_MAX: Final = 100
 _NAME_CHARACTERS_MAX: Final = 300
 MESSAGE_CHARACTERS_MAX: Final = 1_000
+_ERROR_CHARACTERS_MAX: Final = 200
 
 
 def quoted(text: str) -> str:
@@ -44,6 +47,14 @@ def escape_unprintable(text: str) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an exception that no code expected, with the place that raised it, as one line of bounded length."""
+    message = ascii(_cut(str(error), _ERROR_CHARACTERS_MAX))
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    place = f" at {PurePath(frames[0].filename).name}:{frames[0].lineno} in {frames[0].name}" if frames else ""
+    return f"{type(error).__name__}: {message}{place}"
 
 
 def _cut(text: str, characters_max: int) -> str:

@@ -3,7 +3,15 @@
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.quoting import MESSAGE_CHARACTERS_MAX, cut_message, cut_name, escape_unprintable, one_line, quoted
+from ottla.quoting import (
+    MESSAGE_CHARACTERS_MAX,
+    cut_message,
+    cut_name,
+    describe_error,
+    escape_unprintable,
+    one_line,
+    quoted,
+)
 from ottla.types import Endpoint
 
 
@@ -55,3 +63,17 @@ def test_one_line_is_cut_before_it_is_escaped() -> None:
 def test_an_address_that_a_peer_announced_forges_no_line() -> None:
     assert str(Endpoint("a\nb", 9092)) == "a\\nb:9092"
     assert str(Endpoint("::1", 9092)) == "[::1]:9092"
+
+
+def test_unexpected_error_is_described_on_one_line_with_its_place() -> None:
+    def divide() -> float:
+        raise ZeroDivisionError("a\nb" * 1_000)
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        divide()
+
+    described = describe_error(raised.value)
+    assert described.startswith("ZeroDivisionError: 'a\\nba\\nb")
+    assert " at test_quoting.py:" in described
+    assert described.endswith(" in divide")
+    assert len(described) < 400

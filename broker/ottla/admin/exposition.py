@@ -135,6 +135,16 @@ def _network(network: NetworkMetrics) -> Iterator[Metric]:
         "counter",
         (({"listener": name}, count) for name, count in sorted(network.doors_held.items())),
     )
+    yield _counter(
+        "ottla_connections_closed_for_memory_total",
+        "Connections of clients closed because the node came near its limit of memory.",
+        network.closed_for_memory,
+    )
+    yield _counter(
+        "ottla_unexpected_errors_total",
+        "Exceptions that no code expected; each cost a connection, or a turn of a part of the node.",
+        network.unexpected_errors,
+    )
 
 
 def _throttles(snapshot: NodeSnapshot) -> Iterator[Metric]:
@@ -381,6 +391,11 @@ def _replication(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "kafka_server_replicafetchermanager_maxlag",
         "Records by which the slowest follower here is behind its leader.",
         sample.fetchers_max_lag,
+    )
+    yield _gauge(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Partitions that are not copied any more until their leadership changes.",
+        sample.failed_partitions,
     )
 
 

@@ -114,6 +114,7 @@ class ReplicationSample(NamedTuple):
     isr_shrinks: int
     failed_isr_updates: int
     fetchers_max_lag: int
+    failed_partitions: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,7 +297,8 @@ def _state_of(node: Node) -> str:
 
 def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
     isr = replicas.isr
-    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, replicas.fetchers.max_lag)
+    fetchers = replicas.fetchers
+    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, fetchers.max_lag, fetchers.failed_count)
 
 
 def _count_groups(node: Node) -> Counter[str]:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla.errors import ErrorCode, StorageError
+from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log_lines import LineLimit
 from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
 from ottla.peers.denials import PeerDenials
@@ -71,7 +71,7 @@ class Replica:
         wake: Callable[[], None],
         on_transition: Callable[[EpochState], None],
         keep_appended: Callable[[Batch[Any]], None],
-        on_failure: Callable[[StorageError], None] | None,
+        on_failure: Callable[[KafkaError], None] | None,
         on_other_cluster: Callable[[], None] | None,
     ) -> None:
         self.disk = disk
@@ -89,7 +89,7 @@ class Replica:
         self.keep_appended = keep_appended
         self._on_failure = on_failure
         self._on_other_cluster = on_other_cluster
-        self.failure: StorageError | None = None
+        self.failure: KafkaError | None = None
         self.is_closed = False
         self.high_watermark: Offset | None = None
         self._complaints: set[tuple[object, ErrorCode]] = set()
@@ -123,8 +123,11 @@ class Replica:
 
         self.log.log.flush_later(done)
 
-    def fail(self, error: StorageError) -> None:
-        """Stop for good: a metadata log that failed once is never trusted again."""
+    def fail(self, error: KafkaError) -> None:
+        """Stop for good: a metadata log that failed once is never trusted again.
+
+        A shortage of descriptors does too, once the disk's reserve is used up: no step of the quorum may be left out.
+        """
         if self.failure is not None:
             return
         self.failure = error
@@ -138,7 +141,7 @@ class Replica:
             return
         try:
             event()
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
         else:
             self.wake()

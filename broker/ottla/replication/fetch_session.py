@@ -226,6 +226,16 @@ class FetchSessions:
         """Forget a session that nobody was told of."""
         self._close(session.session_id)
 
+    def close_largest(self, *, partitions_min: int) -> int:
+        """Close the consumer's session with the most partitions, if it has ``partitions_min``; return how many."""
+        consumers = (session for session in self._sessions.values() if not session.is_followers)
+        largest = max(consumers, key=lambda session: len(session.partitions), default=None)
+        if largest is None or len(largest.partitions) < partitions_min:
+            return 0
+        self._close(largest.session_id)
+        self.evictions += 1
+        return len(largest.partitions)
+
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

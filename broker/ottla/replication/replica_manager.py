@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any
 
 from ottla.config.resource_type import ConfigResourceType
-from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.log.unknown_epochs import cut_unknown_epochs
+from ottla.log_lines import LineLimit
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -99,6 +100,7 @@ class ReplicaManager:
         self._config_of_topic = config_of_topic
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._shortage_lines = LineLimit(clock)
         self._awaited: dict[NodeId, dict[TopicPartition, int]] = {}
         self._unhurried: dict[NodeId, None] = {}
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
@@ -461,6 +463,11 @@ class ReplicaManager:
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
+            return None
+        except ShortageError as error:
+            if self._shortage_lines.take():
+                logger.warning("cannot open %s for now: %s; retrying", topic_partition, error)
+            self._unassigned[topic_partition] = local
             return None
         except StorageError as error:
             logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)

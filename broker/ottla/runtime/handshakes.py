@@ -261,8 +261,17 @@ class Handshakes:
             self._fail(handshake, _words(error))
             return False
         else:
-            self._in_hand += 1
+            return self._submit_step(handshake)
+        return True
+
+    def _submit_step(self, handshake: _Handshake) -> bool:
+        self._in_hand += 1
+        try:
             self._worker.submit(partial(self._step, handshake))
+        except (RuntimeError, MemoryError) as error:
+            self._in_hand -= 1
+            self._fail(handshake, f"no thread can be started for it: {error}")
+            return False
         return True
 
     def _step(self, handshake: _Handshake) -> None:

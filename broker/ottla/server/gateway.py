@@ -10,13 +10,16 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import nlargest
+from operator import itemgetter
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
-from ottla.ports import ConnectionId, KeySource, Network
+from ottla.ports import ConnectionId, KeySource, Memory, Network
 from ottla.quoting import one_line, quoted
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication
@@ -454,6 +457,22 @@ class Gateway:
                     self.closed_for_slow_frames,
                 )
                 self._end(state)
+
+    def drop_pooled_buffers(self) -> None:
+        """Give up the buffers that wait to be used again."""
+        self._pool.clear()
+
+    def largest_clients(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
+        """Return the clients' connections that hold most, for `MemoryGuard`; those of nodes are never among them."""
+        found = []
+        for state in self._connections.values():
+            info = state.info
+            is_nodes = info.role is ListenerRole.CONTROLLER or info.listener in self.config.privileged_listeners
+            if not is_nodes and info.follower_id is None and info.heartbeats_of is None:
+                held_bytes = state.held_bytes + memory.unsent_bytes(info.connection)
+                if held_bytes >= least_bytes:
+                    found.append((held_bytes, partial(memory.abort_connection, info.connection)))
+        return nlargest(count, found, key=itemgetter(0))
 
     def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:
         self.refused += 1

@@ -31,7 +31,7 @@ from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
+from ottla.ports import Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
@@ -46,6 +46,7 @@ from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
+from ottla.server.memory_guard import guard_memory
 from ottla.server.quorum_check import check_quorum
 from ottla.server.shutdown import OrderlyShutdown
 from ottla.transactions.producer_ids import ProducerIds
@@ -80,6 +81,10 @@ class Node:
         check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
         tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
+        descriptor_limit: how many sockets and files the process may have open.
+        memory: what the process may use; None: its clients are not closed for it.
+        on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
+            wants.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -104,8 +109,16 @@ class Node:
         tls_metrics: TlsMetrics | None = None,
         network_metrics: NetworkMetrics | None = None,
         key_source: KeySource | None = None,
+        on_defect: Callable[[str, Exception], None] | None = None,
+        descriptor_limit: int = settings.UNLIMITED_DESCRIPTORS,
+        memory: Memory | None = None,
     ) -> None:
         self.config = config
+        self._descriptor_limit = descriptor_limit
+        self._memory = memory
+        use = None if memory is None else memory.use()
+        self._memory_limit_bytes = None if use is None else use.limit_bytes
+        self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
         self._check_tls = check_tls
@@ -225,7 +238,7 @@ class Node:
             log_directories=settings.log_directories(config),
             node_id=config.node_id,
             cluster_id=self.cluster_id,
-            config=settings.log_manager_config(config),
+            config=settings.log_manager_config(config, self._descriptor_limit),
             on_directory_failure=self._on_directory_failure,
         )
         self.logs.cordon(config.cordoned_directories)
@@ -284,7 +297,7 @@ class Node:
         self.gateway = Gateway(
             services=self.services,
             network=network,
-            config=settings.gateway_config(config),
+            config=settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             principal_mappings=settings.principal_mappings(config),
@@ -331,6 +344,8 @@ class Node:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
         self._parts.append(self.gateway)
+        if self._memory is not None:
+            self._parts.append(guard_memory(self._memory, self.gateway, self.services, self.network_metrics))
         for publisher in publishers:
             self._loader.add_publisher(publisher)
         self.raft.initialize()
@@ -397,7 +412,7 @@ class Node:
         self._on_config(config)
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
-        self.gateway.config = settings.gateway_config(config)
+        self.gateway.config = settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes)
         self._use_connection_rates(config)
         try:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
@@ -513,11 +528,17 @@ class Node:
         self._ticked_at_ms = now_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
-            due_ms = part.tick(now_ms)
+            try:
+                due_ms = part.tick(now_ms)
+            except Exception as error:
+                due_ms = self._on_failed_tick(part, error, now_ms)
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
         if now_ms >= self.logs.due_ms:
-            self.logs.tick(now_ms)
+            try:
+                self.logs.tick(now_ms)
+            except Exception as error:
+                self._on_failed_tick(self.logs, error, now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
@@ -526,6 +547,13 @@ class Node:
             self._found_due_ms = earliest_ms
             return False
         return True
+
+    def _on_failed_tick(self, part: object, error: Exception, now_ms: int) -> int:
+        """Report what no code expected; the part ticks again a millisecond later, and the others have ticked."""
+        if self._on_defect is None:
+            raise error
+        self._on_defect(f"{type(part).__name__} did not do what was due", error)
+        return now_ms
 
     def next_deadline_ms(self) -> int:
         """Return when `tick` is to be called next at the latest, by the monotonic clock.

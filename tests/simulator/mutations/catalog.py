@@ -322,7 +322,7 @@ def _start_late(set_attribute: SetAttribute) -> None:
 
     def late(self: PartitionLog, now_ms: int) -> Any:
         segments = list(self._local.segments)
-        age_ms = now_ms - segments[0].largest_timestamp_ms
+        age_ms = segments[0].age_ms(now_ms)
         if len(segments) > 1 and 0 <= self.config.retention_ms < 2 * age_ms:
             self.raise_log_start(min(segments[1].base_offset, self.high_watermark))
         return apply_retention(self, now_ms)
