@@ -9,7 +9,8 @@ Between two slices anything may change: leaders, configurations, logs. A generat
 each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from ottla.purgatory.delayed import Delayed
@@ -34,3 +35,10 @@ def run_to_end(steps: "Steps[T]") -> T:
             value = None if wait is None else wait.value
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield ``items`` in lists of ``size``: what a generator of `Steps` does between two yields."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
