@@ -63,7 +63,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
 
 def _fetch_many(
     context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool
-) -> Steps[FetchResponse]:
+) -> Steps[Answer]:
     """Do the same for a request that names many partitions, a slice at a time."""
     try:
         session = yield from context.services.fetch_sessions.begin_in_slices(

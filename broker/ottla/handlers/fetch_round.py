@@ -69,7 +69,7 @@ class FetchRound:
     # --- the course of a round
 
     def start(self) -> Answer:
-        """Return the answer, a `Delayed` of it, or `Steps` that return it where many partitions have to be looked at."""
+        """Return the answer, or what it comes from: `Steps` where many partitions have to be looked at, a `Delayed`."""
         session = self.session.session
         if session is not None:
             if session.failed:
@@ -88,34 +88,52 @@ class FetchRound:
             is_tried=True,
         )
 
-    def run(self, session: FetchSession) -> Steps[FetchResponse]:
-        """Do what `start` does for many partitions, a slice at a time."""
+    def run(self, session: FetchSession, *, is_prepared: bool = False) -> Steps[Answer]:
+        """Do what `start` does for many partitions, a slice at a time; return the response, or a `Delayed` of more."""
+        answer: Answer = None
         try:
-            yield from self._prepare_in_slices(session)
-            return (yield from self._answer_in_slices(session))
+            if is_prepared:
+                yield None
+                session.retry_failed(self.context.services.clock.monotonic_ms())
+            else:
+                yield from self._prepare_in_slices(session)
+            is_enough = yield from self._read_in_slices(session)
+            is_late = self.context.services.clock.monotonic_ms() >= self.context.received_at_ms + self.wait_ms_max
+            if is_enough or is_late or self._must_hurry():
+                answer = yield from self._respond_in_slices()
+                if len(session.pending) < _COMPACTED_MAX:
+                    # What was removed from a dictionary keeps its place, and every walk over the others passes it.
+                    session.pending = dict(session.pending)
+            else:
+                answer = self._wait_for_news(session)
+            return answer
         finally:
-            if session.session_id < 0:
+            if session.session_id < 0 and not isinstance(answer, Delayed):
                 self.context.services.fetch_sessions.close(session)
 
-    def _answer_in_slices(self, session: FetchSession) -> Steps[FetchResponse]:
-        clock = self.context.services.clock
-        until_ms = self.context.received_at_ms + self.wait_ms_max
-        while True:
-            is_enough = yield from self._read_in_slices(session)
-            if is_enough or self._must_hurry() or clock.monotonic_ms() >= until_ms:
-                break
-            yield self.replicas.fetch_purgatory.watch(
-                [session.session_id],
-                deadline_ms=self._deadline_ms(),
-                try_complete=lambda: self._is_worth_a_look(session),
-                on_deadline=lambda: True,
-            )
-            session.retry_failed(clock.monotonic_ms())
-        response = yield from self._respond_in_slices()
-        if len(session.pending) < _COMPACTED_MAX:
-            # What was removed from a dictionary keeps its place in it, and every walk over the others passes it.
-            session.pending = dict(session.pending)
-        return response
+    def _wait_for_news(self, session: FetchSession) -> "Delayed[Answer]":
+        """Return a `Delayed` of the steps to continue with. Few large requests run at a time: none waits as one."""
+        answer: Delayed[Answer] = self.replicas.fetch_purgatory.watch(
+            [session.session_id],
+            deadline_ms=self._deadline_ms(),
+            try_complete=lambda: self._continue(session) if self._is_worth_a_look(session) else None,
+            on_deadline=lambda: self._continue(session),
+        )
+        if session.session_id < 0 and not answer.is_complete:
+            give_up = answer.on_abandon
+            assert give_up is not None, "it waits in a purgatory"
+
+            def abandon() -> None:
+                give_up()
+                self.context.services.fetch_sessions.close(session)
+
+            answer.on_abandon = abandon
+        return answer
+
+    def _continue(self, session: FetchSession) -> Steps[Answer]:
+        steps = self.run(session, is_prepared=True)
+        next(steps)  # What has begun closes the session even where nothing ever runs it to its end.
+        return steps
 
     def _takes_slices(self, session: FetchSession) -> bool:
         return len(session.pending) > STRAIGHT_MAX
@@ -160,7 +178,7 @@ class FetchRound:
             return self._read_and_finish()
         session = self.session.session
         if session is not None and self._takes_slices(session):
-            return self._answer_in_slices(session)
+            return self.run(session, is_prepared=True)
         return self._finish() if self._has_news() and self.read() else None
 
     def _is_worth_a_look(self, session: FetchSession) -> bool | None:
@@ -179,7 +197,7 @@ class FetchRound:
             session.retry_failed(self.context.services.clock.monotonic_ms())
             if self._takes_slices(session):
                 self.wait_ms_max = 0
-                return self._answer_in_slices(session)
+                return self.run(session, is_prepared=True)
         self.read()
         return self._finish()
 

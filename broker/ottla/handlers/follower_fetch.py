@@ -12,7 +12,6 @@ from ottla.purgatory.steps import Steps, batches
 from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
-from ottla.types import TopicPartition
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 _AWAITED_WAIT_MS_MAX = 10
