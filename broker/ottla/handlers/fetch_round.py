@@ -45,6 +45,8 @@ _BEFORE_READING = frozenset(
 """Found before a log is looked at: of aborted transactions Kafka says [] then, and null where nobody asked for them."""
 # Shared by the answers of all partitions, which replace them and never change them.
 _NO_DIVERGENCE, _NO_LEADER, _NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
+_ANSWERED: Final = FetchedPartition(-1)
+"""In the place of a partition with an error, in the session of a single fetch: a hundred bytes less for each."""
 
 
 class FetchRound:
@@ -65,6 +67,8 @@ class FetchRound:
         self._size_bytes = 0
         self._retry_at_ms = 0
         self._notes_seen = 0
+        self._topics: dict[object, FetchableTopicResponse] = {}
+        """What is in the response."""
 
     # --- the course of a round
 
@@ -97,7 +101,7 @@ class FetchRound:
                 session.retry_failed(self.context.services.clock.monotonic_ms())
             else:
                 yield from self._prepare_in_slices(session)
-            is_enough = yield from self._read_in_slices(session)
+            is_enough = yield from self._read_in_slices(session, self._keys_to_read(session, is_again=is_prepared))
             is_late = self.context.services.clock.monotonic_ms() >= self.context.received_at_ms + self.wait_ms_max
             if is_enough or is_late or self._must_hurry():
                 answer = yield from self._respond_in_slices()
@@ -144,8 +148,12 @@ class FetchRound:
     def _finish_preparing(self) -> None:
         """Do what has to come after `_prepare` of all pending partitions."""
 
+    def _keys_to_read(self, session: FetchSession, *, is_again: bool = False) -> list[PartitionKey]:
+        """Return all partitions of a new session, else those that are pending."""
+        return list(session.pending if is_again or self.session.is_incremental else session.partitions)
+
     def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
-        for keys in batches(list(session.pending), PER_SLICE):
+        for keys in batches(self._keys_to_read(session), PER_SLICE):
             self._prepare(keys)
             yield None
         self._finish_preparing()
@@ -213,15 +221,25 @@ class FetchRound:
         self._read(self._pending())
         return self._is_enough()
 
-    def _read_in_slices(self, session: FetchSession) -> Steps[bool]:
+    def _read_in_slices(self, session: FetchSession, pending: list[PartitionKey]) -> Steps[bool]:
         self._notes_seen = session.notes
         self._begin_reading()
-        for keys in batches(list(session.pending), PER_SLICE):
+        for keys in batches(pending, PER_SLICE):
             self._read(keys)
+            self._collect_errors(session, keys)
             yield None
             if self.session.is_superseded:
                 return True
         return self._is_enough()
+
+    def _collect_errors(self, session: FetchSession, keys: Iterable[PartitionKey]) -> None:
+        """Put errors into the response at once, which follows: of many a request's partitions nothing else is kept."""
+        failed = [key for key in keys if key in self._answers and self._answers[key].error_code]
+        self._collect(failed)
+        for key in failed:
+            del self._answers[key]
+            if session.session_id < 0:
+                session.partitions[key] = _ANSWERED
 
     def _begin_reading(self) -> None:
         self._is_urgent = False
@@ -258,6 +276,8 @@ class FetchRound:
                     session.failed.pop(key, None)
                 if is_quiet:
                     session.pending.pop(key, None)
+                else:
+                    session.pending[key] = None
 
     def _watch(self, session: FetchSession, key: PartitionKey, fetched: FetchedPartition) -> None:
         """Have the session notified of news. What does not exist must not be watched: nothing would ever clean up."""
@@ -276,7 +296,7 @@ class FetchRound:
                 self._watch(session, key, fetched)
             is_known = fetched.error_code == error.code
             session.pending.pop(key, None)
-            if not is_known or key not in session.failed:
+            if session.session_id > 0 and (not is_known or key not in session.failed):
                 if not self._retry_at_ms:
                     self._retry_at_ms = self.context.services.clock.monotonic_ms() + RETRY_MS
                 session.note_failed(key, self._retry_at_ms)
@@ -365,7 +385,7 @@ class FetchRound:
         throttled = self._throttle(sum(1 for answer in self._answers.values() if answer.records))
         if throttled is not None:
             return throttled
-        self._collect(list(self._answers), {})
+        self._collect(list(self._answers))
         return self._complete()
 
     def _respond_in_slices(self) -> Steps[FetchResponse]:
@@ -378,9 +398,8 @@ class FetchRound:
         throttled = self._throttle(with_records)
         if throttled is not None:
             return throttled
-        topics: dict[object, FetchableTopicResponse] = {}
         for keys in batches(list(self._answers), 2 * PER_SLICE):
-            self._collect(keys, topics)
+            self._collect(keys)
             yield None
             if self.session.is_superseded:
                 return self._superseded()
@@ -394,9 +413,9 @@ class FetchRound:
         """Return what to answer instead where a quota is exceeded; ``with_records``: partitions that have some."""
         return None
 
-    def _collect(self, keys: Iterable[PartitionKey], topics: dict[object, FetchableTopicResponse]) -> None:
-        """Add the answers of these partitions to the response; ``topics`` are those that are in it."""
-        session = self.session.session
+    def _collect(self, keys: Iterable[PartitionKey]) -> None:
+        """Add the answers of these partitions to the response."""
+        session, topics = self.session.session, self._topics
         for key in keys:
             answer, fetched = self._answers[key], self.session.partitions.get(key)
             if fetched is None:

@@ -12,7 +12,7 @@ from ottla.purgatory.steps import Steps, batches
 from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
-from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 _AWAITED_WAIT_MS_MAX = 10
 
@@ -150,7 +150,7 @@ class FollowerFetch(FetchRound):
             and quota.is_exceeded(self.context.services.clock.monotonic_ms())
         )
 
-    def _collect(self, keys: Iterable[PartitionKey], topics: dict[object, FetchableTopicResponse]) -> None:
+    def _collect(self, keys: Iterable[PartitionKey]) -> None:
         keys = list(keys)
         for key in keys:
             answer, fetched = self._answers[key], self.session.partitions.get(key)
@@ -162,7 +162,7 @@ class FollowerFetch(FetchRound):
             quota = self.replicas.leader_quota
             if quota.is_limited and quota.is_throttled(fetched.partition.topic_partition):
                 self._throttled_bytes += len(answer.records)
-        super()._collect(keys, topics)
+        super()._collect(keys)
 
     def _complete(self) -> FetchResponse:
         self.replicas.replication_bytes_out += self._size_bytes

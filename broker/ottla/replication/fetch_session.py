@@ -200,7 +200,7 @@ class FetchSessions:
         context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         self._name(context, _wanted(request.topics), now_ms)
         if request.forgotten_topics_data:
-            self._forget(context, _forgotten(request.forgotten_topics_data))
+            self._forget(context, filter(None, _forgotten(request.forgotten_topics_data)))
         self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
         if context.session is not None and not context.is_incremental:
             context.session.pending = dict.fromkeys(context.partitions)
@@ -209,15 +209,19 @@ class FetchSessions:
     def begin_in_slices(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
     ) -> Steps[FetchContext]:
-        """Return what `begin` does, with a session in any case; the partitions are taken out of ``request``."""
+        """Return what `begin` does, with a session in any case; the partitions are taken out of ``request``.
+
+        In a new session none of them is pending yet: a dictionary more of all of them takes megabytes.
+        """
         context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         is_settled = False
         try:
             for named in batches(_taken(request.topics), _PARTITIONS_PER_SLICE):
-                self._name(context, named, now_ms)
+                self._name(context, filter(None, named), now_ms)
+                self._drop_ended()
                 yield None
             for forgotten in batches(_forgotten(request.forgotten_topics_data), _PARTITIONS_PER_SLICE):
-                self._forget(context, forgotten)
+                self._forget(context, filter(None, forgotten))
                 yield None
             self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
             is_settled = True
@@ -230,16 +234,11 @@ class FetchSessions:
             context.session = FetchSession(
                 -self._unlisted, 0, uses_topic_ids, context.partitions, now_ms, now_ms, is_followers=is_follower
             )
-        if not context.is_incremental:
-            for keys in batches(list(context.partitions), _DROPPED_PER_SLICE):
-                context.session.pending.update(dict.fromkeys(keys))
-                yield None
         return context
 
     def _open(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
         """Return the context before the request's partitions are in it."""
-        if self._ended:
-            self._drop_ended()
+        self._drop_ended()
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._close(request.session_id)
@@ -311,7 +310,7 @@ class FetchSessions:
                 context.session = self._create(
                     context, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_followers=is_follower
                 )
-                context.epoch = 1
+                context.epoch = 0 if context.session is None else context.session.epoch
         elif session.partitions:
             session.epoch = context.epoch = 1 if request.session_epoch == _INT32_MAX else request.session_epoch + 1
         else:
@@ -369,6 +368,8 @@ class FetchSessions:
 
     def _drop_ended(self) -> None:
         """Free some partitions of a large session that has ended: of all of them at once it would take milliseconds."""
+        if not self._ended:
+            return
         session = self._ended[0]
         for _ in range(min(_DROPPED_PER_SLICE, len(session.partitions))):
             key, _ = session.partitions.popitem()
@@ -421,8 +422,11 @@ def _wanted(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchParti
             yield (topic.topic, topic.topic_id, wanted.partition), wanted
 
 
-def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    """Yield the same, and free what was yielded: a request of many partitions takes more memory than its session."""
+def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartition] | None]:
+    """Yield the same, and free what was yielded: a request of many partitions takes as much memory as its session.
+
+    None is yielded behind each topic: those without partitions take time as well.
+    """
     topics.reverse()
     while topics:
         topic = topics.pop()
@@ -430,9 +434,11 @@ def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartit
         while topic.partitions:
             wanted = topic.partitions.pop()
             yield (topic.topic, topic.topic_id, wanted.partition), wanted
+        yield None
 
 
-def _forgotten(topics: list[ForgottenTopic]) -> Iterator[PartitionKey]:
+def _forgotten(topics: list[ForgottenTopic]) -> Iterator[PartitionKey | None]:
     for topic in topics:
         for partition in topic.partitions:
             yield (topic.topic, topic.topic_id, partition)
+        yield None
