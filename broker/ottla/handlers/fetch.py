@@ -61,9 +61,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> Answer:
     return _new_round(context, request, session, replica_id, is_follower=is_follower).start()
 
 
-def _fetch_many(
-    context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool
-) -> Steps[Answer]:
+def _fetch_many(context: RequestContext, request: FetchRequest, replica_id: int, *, is_follower: bool) -> Steps[Answer]:
     """Do the same for a request that names many partitions, a slice at a time."""
     try:
         session = yield from context.services.fetch_sessions.begin_in_slices(

@@ -254,9 +254,7 @@ class FetchSessions:
         session.last_used_ms = now_ms
         return FetchContext(session.partitions, session, is_incremental=True)
 
-    def _name(
-        self, context: FetchContext, named: Iterable[tuple[PartitionKey, FetchPartition]], now_ms: int
-    ) -> None:
+    def _name(self, context: FetchContext, named: Iterable[tuple[PartitionKey, FetchPartition]], now_ms: int) -> None:
         """Take in partitions that the request names; of several entries for one partition the last counts."""
         partitions, session = context.partitions, context.session
         added_bytes = 0

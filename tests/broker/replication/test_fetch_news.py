@@ -43,6 +43,28 @@ def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> N
     assert list(one.pending) == []
 
 
+def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
+    news, kept = FetchNews(), session(0)
+    news.watch(T0, kept, KEY, kept.partitions[KEY])
+    for session_id in range(1, 1_000):
+        ended = session(session_id)
+        news.watch(T0, ended, KEY, ended.partitions[KEY])
+        ended.is_open = False
+
+    assert len(news._watchers[T0]) <= 8
+    assert news.note(T0) == [kept]
+
+
+def test_partition_that_is_forgotten_and_named_again_is_noted_once() -> None:
+    news, one = FetchNews(), session()
+    for _ in range(3):
+        one.partitions[KEY] = FetchedPartition(fetch_offset=0)
+        news.watch(T0, one, KEY, one.partitions[KEY])
+
+    assert news.note(T0) == [one]
+    assert one.notes == 1
+
+
 def request(session_id: int = 0, epoch: int = 0, *, names: bool = True) -> FetchRequest:
     topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])]
     return FetchRequest(max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics if names else [])
