@@ -382,10 +382,11 @@ class FetchRound:
         """Put what was read into the response; in an incremental session only what changed."""
         if self.session.is_superseded:
             return self._superseded()
-        throttled = self._throttle(sum(1 for answer in self._answers.values() if answer.records))
-        if throttled is not None:
-            return throttled
-        self._collect(list(self._answers))
+        if self.context.charge is not None:
+            throttled = self._throttle(sum(1 for answer in self._answers.values() if answer.records))
+            if throttled is not None:
+                return throttled
+        self._collect(self._answers)
         return self._complete()
 
     def _respond_in_slices(self) -> Steps[FetchResponse]:
