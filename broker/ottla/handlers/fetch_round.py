@@ -108,6 +108,9 @@ class FetchRound:
                 if len(session.pending) < _COMPACTED_MAX:
                     # What was removed from a dictionary keeps its place, and every walk over the others passes it.
                     session.pending = dict(session.pending)
+                if session.session_id < 0:
+                    # Before the response is encoded: both together take half as much again.
+                    yield from self.context.services.fetch_sessions.free(session)
             else:
                 answer = self._wait_for_news(session)
             return answer

@@ -130,6 +130,12 @@ class FetchSession:
         self.failed.pop(key, None)
         return self.partitions.pop(key, None) is not None
 
+    def drop_some(self) -> None:
+        """Drop so many partitions of a session that has ended as take no longer than a slice."""
+        for _ in range(min(_DROPPED_PER_SLICE, len(self.partitions))):
+            key, _ = self.partitions.popitem()
+            self.remove(key)
+
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
@@ -355,6 +361,13 @@ class FetchSessions:
         elif len(session.partitions) > _DROPPED_PER_SLICE:
             self._ended.append(session)
 
+    def free(self, session: FetchSession) -> Steps[None]:
+        """End the session of one fetch, and give back its memory."""
+        session.is_open = False
+        while session.partitions:
+            session.drop_some()
+            yield None
+
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is None:
@@ -366,14 +379,10 @@ class FetchSessions:
 
     def _drop_ended(self) -> None:
         """Free some partitions of a large session that has ended: of all of them at once it would take milliseconds."""
-        if not self._ended:
-            return
-        session = self._ended[0]
-        for _ in range(min(_DROPPED_PER_SLICE, len(session.partitions))):
-            key, _ = session.partitions.popitem()
-            session.remove(key)
-        if not session.partitions:
-            self._ended.popleft()
+        if self._ended:
+            self._ended[0].drop_some()
+            if not self._ended[0].partitions:
+                self._ended.popleft()
 
     def _make_room(self, size_bytes: int, now_ms: int, *, is_for_follower: bool, slots: int = 0) -> bool:
         """Evict sessions until there is capacity; return whether there is. A follower gets its bytes in any case."""
