@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import GeneratorType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,7 +64,7 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
 
 def _answered(answer: Any) -> Delayed[Any]:
     """Return what becomes of a handler's answer: steps are run to their end, also those that come later."""
-    while isinstance(answer, GeneratorType):
+    while isinstance(answer, Generator):
         answer = run_to_end(answer)
     if not isinstance(answer, Delayed):
         return Delayed.of(answer)

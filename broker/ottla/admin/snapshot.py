@@ -14,6 +14,7 @@ from ottla.controller.metrics import ControllerMetrics
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic
+from ottla.purgatory.steps import run_to_end
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.gateway import Gateway
@@ -290,5 +291,4 @@ def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
 
 
 def _count_groups(node: Node) -> Counter[str]:
-    listed = node.groups.list_groups(ListGroupsRequest())
-    return Counter(group.group_state for group in listed.value.groups) if listed.is_complete else Counter()
+    return Counter(group.group_state for group in run_to_end(node.groups.list_groups(ListGroupsRequest())).groups)

@@ -6,6 +6,7 @@ Source: DeleteRecordsRequest.json; DelayedDeleteRecords and ReplicaManager.delet
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.types import INTERNAL_TOPICS, Offset
 from ottla.wire.acl_codes import Operation
@@ -24,7 +25,7 @@ _Waiting = list[tuple[Partition, Offset, DeleteRecordsPartitionResult]]
 
 
 @serves(api_key=21, versions=range(0, 3))
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Answer:
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Steps[Answer]:
     """Delete in each partition on its own; internal topics are never touched."""
     response = DeleteRecordsResponse()
     waiting: _Waiting = []
@@ -39,6 +40,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> An
                 result.error_code = error.code
             else:
                 waiting.append((partition, offset, result))
+            yield None
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     return context.services.replicas.delete_purgatory.watch(
         [partition.topic_partition for partition, _, _ in waiting],

@@ -335,8 +335,8 @@ class LogManager:
         return min(open_ones or self._online(), key=lambda directory: len(directory.logs))
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every online log, by topic and partition."""
-        return (self._logs[partition] for partition in sorted(self._logs))
+        """Yield every online log, by topic and partition; those that are deleted meanwhile are left out."""
+        return (log for partition in sorted(self._logs) if (log := self._logs.get(partition)) is not None)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Rename the log's directory to ``<topic>-<partition>.<id>-delete``; `tick` removes it after the file delay.

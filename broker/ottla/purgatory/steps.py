@@ -9,15 +9,42 @@ Between two slices anything may change: leaders, configurations, logs. A generat
 after each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla.purgatory.delayed import Delayed
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 Steps: TypeAlias = Generator["Delayed[Any] | None", Any, T]
+
+ITEMS_PER_STEP: Final = 8
+"""Of a list whose items take up to some 20 us each."""
+
+
+def map_in_steps(change: Callable[[T], U], items: Iterable[T], *, per_step: int = ITEMS_PER_STEP) -> Steps[list[U]]:
+    """Return what ``change`` makes of each item, in order."""
+    changed: list[U] = []
+    for item in items:
+        changed.append(change(item))
+        if len(changed) % per_step == 0:
+            yield None
+    return changed
+
+
+def split_in_steps(
+    items: Iterable[T], belongs_first: Callable[[T], bool], *, per_step: int = ITEMS_PER_STEP
+) -> Steps[tuple[list[T], list[T]]]:
+    """Return the items for which ``belongs_first`` says so, and the others, each in order."""
+    first: list[T] = []
+    others: list[T] = []
+    for number, item in enumerate(items, 1):
+        (first if belongs_first(item) else others).append(item)
+        if number % per_step == 0:
+            yield None
+    return first, others
 
 
 def run_to_end(steps: "Steps[T]") -> T:

@@ -21,6 +21,7 @@ import pytest
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
+from ottla.purgatory.steps import run_to_end
 from ottla.simulator.single_node import Client, RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.codec import Message, Struct
@@ -176,7 +177,7 @@ class Target:
         return (
             node.raft.log_end_offset,
             sorted((partition.topic_partition, partition.log.log_end_offset) for partition in node.replicas),
-            sorted(group.group_id for group in node.groups.list_groups(ListGroupsRequest()).value.groups),
+            sorted(group.group_id for group in run_to_end(node.groups.list_groups(ListGroupsRequest())).groups),
             len(node.services.fetch_sessions),
         )
 
