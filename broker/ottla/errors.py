@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
+from ottla.quoting import cut_message, one_line
+
 
 class ErrorCode(IntEnum):
     """The int16 that responses carry in ``error_code``."""
@@ -224,13 +226,14 @@ class ProtocolError(OttlaError):
 class KafkaError(OttlaError):
     """A request that was understood and refused.
 
-    ``code`` is what the response carries; ``message`` (may be None) is the response's error_message.
+    ``code`` is what the response carries; ``message`` (may be None) is the response's error_message, cut to what each
+    response can carry. ``str()`` is for the log: on one line, whatever the client sent.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(f"{code.name}: {message}" if message else code.name)
+        super().__init__(f"{code.name}: {one_line(message)}" if message else code.name)
         self.code = code
-        self.message = message
+        self.message = None if message is None else cut_message(message)
 
 
 class InvalidRequestError(KafkaError):

@@ -15,6 +15,7 @@ from ottla.admin.snapshot import (
     PartitionSample,
     RequestMemorySample,
     RequestSample,
+    SliceSample,
     TlsSample,
 )
 from ottla.controller.metrics import ControllerMetrics
@@ -48,6 +49,7 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
     yield _gauge("ottla_loop_delay_seconds", "How long the node's loop took to turn to this page.", loop_delay_s)
     yield from _server(snapshot)
     yield from _request_memory(snapshot.request_memory)
+    yield from _slices(snapshot.slices)
     yield from _tls(snapshot.tls)
     yield from _logins(snapshot.logins)
     yield from _quorum(snapshot)
@@ -186,6 +188,17 @@ def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
         "Connections closed because their requests kept memory that others waited for, and brought too little.",
         memory.connections_closed,
     )
+
+
+def _slices(slices: SliceSample) -> Iterator[Metric]:
+    yield _gauge("ottla_requests_in_slices", "Requests that are handled a slice at a time.", slices.under_way)
+    yield _counter("ottla_request_slices_total", "Slices of requests that were run between others.", slices.slices)
+    yield _gauge(
+        "ottla_large_requests_waiting",
+        "Requests and responses with more than 1,000 entries that wait until others of their kind are done.",
+        slices.large_waiting,
+    )
+    yield _counter("ottla_large_request_waits_total", "Requests and responses that had to wait so.", slices.large_waits)
 
 
 def _logins(logins: LoginSample) -> Iterator[Metric]:

@@ -62,6 +62,15 @@ class RequestMemorySample(NamedTuple):
     connections_closed: int
 
 
+class SliceSample(NamedTuple):
+    """Requests that are run a slice at a time, and those with very many entries among them."""
+
+    under_way: int
+    slices: int
+    large_waiting: int
+    large_waits: int
+
+
 class TlsSample(NamedTuple):
     """What came of TLS, by listener where it is a dictionary."""
 
@@ -137,6 +146,7 @@ class NodeSnapshot:
     muted_connections: int
     quota_measurements: dict[str, int]
     request_memory: RequestMemorySample
+    slices: SliceSample
     tls: TlsSample
     logins: LoginSample
     fetch_sessions: int
@@ -212,6 +222,9 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.memory.waiter_count,
             gateway.memory.waits,
             gateway.closed_for_slow_frames,
+        ),
+        slices=SliceSample(
+            len(gateway.steps), gateway.steps.slices, len(gateway.large_requests), gateway.large_requests.waits
         ),
         tls=_sample_tls(node),
         logins=_sample_logins(node.gateway),

@@ -6,18 +6,20 @@ Source: DeleteGroupsRequest.json; GroupCoordinatorService.deleteGroups of Apache
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
+from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps, unique_in_steps, values_in_steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 @serves(api_key=42, versions=range(0, 3))
-def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Steps[Delayed[DeleteGroupsResponse]]:
+def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
     """Have those deleted that the client may delete, each once."""
-    names = dict.fromkeys(request.groups_names)
+    names = yield from unique_in_steps(request.groups_names)
     allowed, kept = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DELETE, group))
-    refused = [DeletableGroupResult(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for group in kept]
+    refused = yield from map_in_steps(_refused, kept)
     deleted = yield from map_in_steps(context.services.groups.delete_group, allowed)
-    return when_all(deleted).then(lambda results: DeleteGroupsResponse(results=[*results, *refused]))
+    return DeleteGroupsResponse(results=[*(yield from values_in_steps(deleted)), *refused])
+
+
+def _refused(group_id: str) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

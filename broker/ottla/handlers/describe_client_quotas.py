@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
 from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
@@ -74,9 +75,9 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
         if not kind:
             raise InvalidRequestError("Invalid empty entity type.")
         if kind in by_type:
-            raise InvalidRequestError(f"Entity type {kind} cannot appear more than once in the filter.")
+            raise InvalidRequestError(f"Entity type {cut_name(kind)} cannot appear more than once in the filter.")
         if kind not in (USER, CLIENT_ID, IP):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {cut_name(kind)}")
         _check_match(component)
         by_type[kind] = component
     if IP in by_type and len(by_type) > 1:

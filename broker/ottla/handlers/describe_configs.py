@@ -23,6 +23,7 @@ from ottla.handlers.config_resources import broker_layers, require_on_resource
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.purgatory.steps import Steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec.primitives import LazyArray
 from ottla.wire.messages.describe_configs import (
@@ -38,6 +39,7 @@ _Resource: TypeAlias = "tuple[int, str]"
 """Its type and its name."""
 
 _KEYS_PER_STEP = 512
+_NO_KEYS: set[str] = set()
 _NAME_MISSING = {
     int(ConfigResourceType.GROUP): "Group name must not be empty",
     int(ConfigResourceType.CLIENT_METRICS): "Client metrics subscription name must not be empty",
@@ -50,8 +52,9 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     wanted: dict[_Resource, set[str] | None] = {}
     for resource in request.resources:
         yield from _note_keys(wanted, resource)
+    # Taken out one by one: to free them all at once would take longer than a slice.
     results = LazyArray(
-        len(wanted), (_describe(context, request, *resource, keys) for resource, keys in wanted.items())
+        len(wanted), (_describe(context, request, *resource, wanted.pop(resource)) for resource in list(wanted))
     )
     return DescribeConfigsResponse(results=results.as_list)
 
@@ -59,10 +62,11 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
 def _note_keys(wanted: dict[_Resource, set[str] | None], resource: DescribeConfigsResource) -> Steps[None]:
     """Add the keys that are wanted of ``resource``, None for all, to those of an earlier entry for the same one."""
     place = (resource.resource_type, resource.resource_name)
-    keys = wanted.setdefault(place, set())
-    if not resource.configuration_keys:
+    keys = wanted.get(place, _NO_KEYS)
+    if not resource.configuration_keys or keys is None:
         wanted[place] = None
-    elif keys is not None:
+    else:
+        keys = wanted[place] = keys or set()
         for start in range(0, len(resource.configuration_keys), _KEYS_PER_STEP):
             keys.update(resource.configuration_keys[start : start + _KEYS_PER_STEP])
             yield None
@@ -113,9 +117,11 @@ def _check_broker_id(context: RequestContext, name: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {cut_name(name)}") from None
     if wanted != node_id:
-        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+        raise InvalidRequestError(
+            f"Unexpected broker id, expected {node_id} or empty string, but received {cut_name(name)}"
+        )
 
 
 def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -11,7 +11,7 @@ from itertools import chain
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.permissions import authorized_operations
-from ottla.purgatory.steps import Steps, split_in_steps
+from ottla.purgatory.steps import Steps, split_in_steps, unique_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.codec.primitives import LazyArray
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -22,7 +22,7 @@ _FIRST_VERSION_WITH_NOT_FOUND = 6
 @serves(api_key=15, versions=range(0, 7))
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group, once however often it is named; those that are hidden come last, as in Kafka."""
-    names = dict.fromkeys(request.groups)
+    names = yield from unique_in_steps(request.groups)
     allowed, hidden = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DESCRIBE, group))
     groups = LazyArray(len(names), chain(_describe_each(context, request, allowed), map(_hidden, hidden)))
     return DescribeGroupsResponse(groups=groups.as_list)

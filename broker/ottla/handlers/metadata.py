@@ -20,7 +20,7 @@ from ottla.handlers.auto_create import create_missing_topics
 from ottla.handlers.permissions import NOT_ASKED, authorized_on_cluster, authorized_operations
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
-from ottla.purgatory.steps import Steps, split_in_steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, split_in_steps, unique_in_steps
 from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import EncodedArray
@@ -42,6 +42,7 @@ _HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
 _INDEX_START = 2
 """A partition begins with its error code, then its index, in every version."""
 _INDEX = struct.Struct(">i")
+_TOPICS_PER_STEP = 256
 _PARTITIONS_PER_STEP = 64
 _FEWEST_PARTITIONS_KEPT = 16
 """Below this, keeping the bytes saves less than it costs."""
@@ -50,8 +51,8 @@ _FEWEST_PARTITIONS_KEPT = 16
 @serves(api_key=3, versions=range(0, 14))
 def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]:
     """List the alive brokers and the wanted topics; wait a moment where a leader was lost just now."""
-    if request.topics is not None and _is_malformed(context, request.topics):
-        return _refuse(context, request.topics)
+    if request.topics is not None and (yield from _is_malformed(context, request.topics)):
+        return (yield from _refuse(context, request.topics))
     lost_leaders = context.services.replicas.lost_leaders
     if not lost_leaders.now():
         return (yield from _answer(context, request))
@@ -84,13 +85,13 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
     if wanted is None or _wants_every_topic(context, request):
         topics = yield from described.every_topic()
     elif any(topic.topic_id != ZERO_UUID for topic in wanted):
-        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        ids = yield from unique_in_steps(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
         topics = yield from described.topics_of(described.topic_by_id, ids)
     else:
-        names = dict.fromkeys(topic.name or "" for topic in wanted)
+        names = yield from unique_in_steps(topic.name or "" for topic in wanted)
         topics = yield from described.topics_of(described.topic_by_name, names)
         if context.services.config.auto_create_topics_enable and request.allow_auto_topic_creation:
-            _create_missing(context, topics)
+            yield from _create_missing(context, topics)
     if request.include_topic_authorized_operations:
         for topic in topics:
             yield None
@@ -108,26 +109,33 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
     )
 
 
-def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> bool:
+def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[bool]:
     """Whether a topic has neither name nor id, or is asked for by id in a version that only promised to."""
-    if context.api_version < _FIRST_VERSION_WITH_IDS_ASKED:
-        return any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics)
-    return any(topic.name is None and topic.topic_id == ZERO_UUID for topic in topics)
+    has_ids = context.api_version >= _FIRST_VERSION_WITH_IDS_ASKED
+    for number, topic in enumerate(topics, 1):
+        if (topic.name is None) if topic.topic_id == ZERO_UUID else not has_ids:
+            return True
+        if not has_ids and topic.name is None:
+            return True
+        if number % _TOPICS_PER_STEP == 0:
+            yield None
+    return False
 
 
-def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> MetadataResponse:
+def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[MetadataResponse]:
     too_early = context.api_version < _FIRST_VERSION_WITH_IDS_ASKED
     error = ErrorCode.INVALID_REQUEST if too_early else ErrorCode.UNKNOWN_SERVER_ERROR
-    return MetadataResponse(
-        topics=[
-            MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id) for topic in topics
-        ]
+    refused = yield from map_in_steps(
+        lambda topic: MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id), topics
     )
+    return MetadataResponse(topics=refused)
 
 
-def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> None:
+def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> Steps[None]:
     missing = []
-    for topic in topics:
+    for number, topic in enumerate(topics, 1):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
         if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
             continue
         may_create_any = context.would_be_allowed(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -36,6 +36,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
     unknown: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         refused = yield from _take_unknown(context, topic)
+        yield None
         if refused:
             unknown.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=refused))
         if topic.partitions:

@@ -30,6 +30,7 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Step
     refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in request.topics:
         refused.setdefault(topic.name, []).extend((yield from _take_unknown(context, topic)))
+        yield None
 
     deleted: list[Delayed[OffsetDeleteResponse]] = []
     for piece in _pieces(request.topics):

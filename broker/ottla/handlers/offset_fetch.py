@@ -160,21 +160,23 @@ def _fetch_in_pieces(
 
 
 def _pieces(topics: list[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
+    """Yield the topics, or parts of them, in lists that each cost about the same; at least one list, maybe empty."""
     piece: list[OffsetFetchRequestTopics] = []
-    room = _PARTITIONS_PER_PIECE
+    cost = 0
     for topic in topics:
         # A topic without partitions is answered as one without partitions.
         for start in range(0, max(len(topic.partition_indexes), 1), _PARTITIONS_PER_PIECE):
             indexes = topic.partition_indexes[start : start + _PARTITIONS_PER_PIECE]
-            if len(indexes) + 1 > room:
+            if piece and cost + len(indexes) >= _PARTITIONS_PER_PIECE:
                 yield piece
-                piece, room = [], _PARTITIONS_PER_PIECE
+                piece, cost = [], 0
             piece.append(OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes))
-            room -= len(indexes) + 1
+            cost += len(indexes) + 1
     yield piece
 
 
 def _without_offsets(error: ErrorCode, topic: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
+    yield None
     partitions = yield from map_in_steps(
         lambda index: OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=error

@@ -9,7 +9,8 @@ Between two slices anything may change: leaders, configurations, logs. A generat
 after each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from heapq import merge
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -17,11 +18,13 @@ from ottla.purgatory.delayed import Delayed
 
 T = TypeVar("T")
 U = TypeVar("U")
+HashableT = TypeVar("HashableT", bound=Hashable)
 
 Steps: TypeAlias = Generator["Delayed[Any] | None", Any, T]
 
 ITEMS_PER_STEP: Final = 8
 """Of a list whose items take up to some 20 us each."""
+_MERGED_PER_STEP: Final = 128
 
 
 def map_in_steps(change: Callable[[T], U], items: Iterable[T], *, per_step: int = ITEMS_PER_STEP) -> Steps[list[U]]:
@@ -32,6 +35,40 @@ def map_in_steps(change: Callable[[T], U], items: Iterable[T], *, per_step: int 
         if len(changed) % per_step == 0:
             yield None
     return changed
+
+
+def unique_in_steps(items: Iterable[HashableT], *, per_step: int = 256) -> Steps[dict[HashableT, None]]:
+    """Return each item once, in the order of their first places, as the keys of a dictionary."""
+    unique: dict[HashableT, None] = {}
+    for number, item in enumerate(items, 1):
+        unique[item] = None
+        if number % per_step == 0:
+            yield None
+    return unique
+
+
+def sorted_in_steps(items: list[str], *, per_step: int = 512) -> Steps[list[str]]:
+    """Return the items in order; sorted runs are merged, because to sort 50,000 strings at once takes 20 ms."""
+    runs: list[list[str]] = []
+    for start in range(0, len(items), per_step):
+        runs.append(sorted(items[start : start + per_step]))
+        yield None
+    ordered: list[str] = []
+    for item in merge(*runs):
+        ordered.append(item)
+        if len(ordered) % _MERGED_PER_STEP == 0:
+            yield None
+    return ordered
+
+
+def values_in_steps(delayed: list[Delayed[T]]) -> Steps[list[T]]:
+    """Return the values of all, in order, when the last one is there."""
+    values: list[T] = []
+    for number, each in enumerate(delayed, 1):
+        values.append(each.value if each.is_complete else (yield each))
+        if number % _MERGED_PER_STEP == 0:
+            yield None
+    return values
 
 
 def split_in_steps(

@@ -38,6 +38,7 @@ from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.types import NEVER_MS, NodeId, TopicPartition
 from ottla.wire.codec import Message
+from ottla.wire.messages.delete_records import DeleteRecordsPartitionResult
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class ReplicaManager:
         self.produce_purgatory: Purgatory[Message] = Purgatory()
         self.fetch_purgatory: Purgatory[Any] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
-        self.delete_purgatory: Purgatory[Message] = Purgatory()
+        self.delete_purgatory: Purgatory[DeleteRecordsPartitionResult] = Purgatory()
         self._purgatories: tuple[Purgatory[Any], ...] = (
             self.produce_purgatory,
             self.fetch_purgatory,

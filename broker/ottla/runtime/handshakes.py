@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from ottla.log_lines import LineLimit
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Clock, ConnectionId
+from ottla.quoting import one_line
 from ottla.runtime.step_thread import StepThread
 from ottla.runtime.tls_stream import Scratch, TlsStream
 from ottla.tls.errors import TlsError
@@ -302,7 +303,7 @@ class Handshakes:
                 "TLS handshake with %s on %s failed: %s (%d failed so far)",
                 handshake.peer,
                 handshake.listener,
-                reason,
+                one_line(reason),
                 self._metrics.failed_handshakes.total(),
             )
         self._on_failed(handshake.connection, f"the TLS handshake failed: {reason}")

@@ -17,6 +17,7 @@ from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.ports import ConnectionId, KeySource, Network
+from ottla.quoting import one_line, quoted
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
@@ -28,6 +29,7 @@ from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.slow_frames import SlowFrames
 from ottla.server.step_runner import StepRunner
 from ottla.types import Endpoint, NodeId, Offset
+from ottla.wire.codec.primitives import STRING_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -210,9 +212,15 @@ class Gateway:
         if mapping is None:
             return
         try:
-            state.info.principal = mapping.principal(subject)
+            principal = mapping.principal(subject)
         except NoMatchingRuleError as error:
             self._close(state, str(error))
+            return
+        if len(principal.encode()) > STRING_BYTES_MAX:
+            # No envelope to the controller can carry it.
+            self._close(state, f"the subject of its certificate has {len(principal)} characters: {quoted(principal)}")
+            return
+        state.info.principal = principal
 
     def on_caught_up(self) -> None:
         """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.
@@ -260,7 +268,7 @@ class Gateway:
         """The peer is gone."""
         state = self._connections.get(connection)
         if state is not None:
-            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, reason)
+            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, one_line(reason))
             self._forget(state)
 
     def tick(self, now_ms: int) -> int | None:
@@ -472,7 +480,7 @@ class Gateway:
             "closing connection from %s on %s: %s (%d closed for such reasons so far)",
             state.info.peer,
             state.info.listener,
-            reason,
+            one_line(reason),
             self.closed_for_protocol_errors,
         )
         self._end(state)

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 AT_ONCE: Final = 2
 """Two, so that a request behind a slow one does not wait for it."""
+RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
+"""Of a response that is encoded in slices, without records: a larger one closes its connection, as its client would."""
 ENTRIES_IN_ONE_GO: Final = 1_000
 """A message of so many entries is decoded or encoded in one go, in a millisecond at most; above it, it is large."""
 

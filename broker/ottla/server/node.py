@@ -33,6 +33,7 @@ from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
 from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
@@ -404,7 +405,9 @@ class Node:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
             self.gateway.authentication.use(doors)
         except ConfigurationError as error:
-            logger.warning("changed settings of SASL cannot be used, the node keeps what it has: %s", error)
+            logger.warning(
+                "changed settings of SASL cannot be used, the node keeps what it has: %s", one_line(str(error))
+            )
         self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
 
     def _use_connection_rates(self, config: NodeConfig) -> None:

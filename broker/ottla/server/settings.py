@@ -38,6 +38,7 @@ from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
+from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
 
 NEVER_MS = (1 << 62) - 1
 _TOKEN_BYTES_MAX = 1024 * 1024
@@ -147,6 +148,17 @@ def group_config(config: NodeConfig) -> GroupConfig:
 APPEND_LINGER: Final = "controller.quorum.append.linger.ms"
 
 
+def own_principal(config: NodeConfig) -> str:
+    """Return what this node authenticates as at the controllers' listener, as far as it knows itself."""
+    listener = config.controller_listener_names[0]
+    login = config.sasl.logins.get(listener)
+    if login is not None:
+        return f"User:{login.user}" if login.user else f"the subject of its token in {login.token_path}"
+    if config.listener_security_protocol_map.get(listener) == "SSL":
+        return "the subject of its certificate"
+    return ANONYMOUS_PRINCIPAL
+
+
 def raft_config(config: NodeConfig) -> RaftConfig:
     return RaftConfig(
         segment_size_bytes_max=config.metadata_log_segment_bytes,
@@ -162,6 +174,7 @@ def raft_config(config: NodeConfig) -> RaftConfig:
         fetch_size_bytes_max=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_size_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
         auto_join=config.controller_quorum_auto_join_enable,
+        own_principal=own_principal(config),
     )
 
 
@@ -220,6 +233,7 @@ def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         initial_registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        own_principal=own_principal(config),
     )
 
 

@@ -199,7 +199,7 @@ class Message(Struct):
             raise self._encode_error(version, error) from error
 
     def _encode_error(self, version: int, error: Exception) -> ValueError:
-        return ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}")
+        return ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}")
 
     def encode(self, version: int) -> bytes:
         """Return this message's bytes, records included; raises ValueError as `write` does."""
