@@ -59,16 +59,21 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
         received_at_ms=services.clock.monotonic_ms(),
     )
     decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
-    answer = served.handler(context, decoded)
-    if isinstance(answer, Generator):
+    return _answered(served.handler(context, decoded)).then(lambda response: _over_the_wire(api_key, response, version))
+
+
+def _answered(answer: Any) -> Delayed[Any]:
+    """Return what becomes of a handler's answer: steps are run to their end, also those that come later."""
+    while isinstance(answer, Generator):
         answer = run_to_end(answer)
-    delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
-    return delayed.then(lambda response: _over_the_wire(api_key, response, version))
+    if not isinstance(answer, Delayed):
+        return Delayed.of(answer)
+    answered: Delayed[Any] = Delayed()
+    answer.on_complete(lambda value: _answered(value).on_complete(answered.complete))
+    return answered
 
 
 def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
-    if isinstance(response, Generator):
-        response = run_to_end(response)
     if not isinstance(response, Message):
         return response
     return response_type(api_key).decode(memoryview(bytearray(response.encode(version))), version)

@@ -117,6 +117,14 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "Fetch sessions that made room for others.",
         snapshot.fetch_session_evictions,
     )
+    yield _gauge(
+        "ottla_fetch_session_bytes", "Bytes that fetch sessions take, estimated.", snapshot.fetch_session_bytes
+    )
+    yield _counter(
+        "ottla_fetch_sessions_rejected_total",
+        "Fetch sessions that clients did not get, or lost as they grew, for want of capacity.",
+        snapshot.fetch_session_rejections,
+    )
 
 
 def _network(network: NetworkMetrics) -> Iterator[Metric]:

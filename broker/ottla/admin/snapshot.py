@@ -153,6 +153,8 @@ class NodeSnapshot:
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
+    fetch_session_bytes: int
+    fetch_session_rejections: int
     groups_by_state: Counter[str]
     partitions: list[PartitionSample] = field(default_factory=list)
 
@@ -230,6 +232,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
+        fetch_session_bytes=sessions.size_bytes,
+        fetch_session_rejections=sessions.rejections,
         groups_by_state=_count_groups(node),
     )
 

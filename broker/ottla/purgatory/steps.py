@@ -9,8 +9,9 @@ Between two slices anything may change: leaders, configurations, logs. A generat
 after each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
-from collections.abc import Callable, Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from heapq import merge
+from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla.purgatory.delayed import Delayed
@@ -98,3 +99,10 @@ def run_to_end(steps: "Steps[T]") -> T:
             value = None if wait is None else wait.value
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield ``items`` in lists of ``size``: what a generator of `Steps` does between two yields."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

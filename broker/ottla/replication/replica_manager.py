@@ -28,7 +28,8 @@ from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
-from ottla.replication.fetch_session import FetchNews, FetchSession
+from ottla.replication.fetch_news import FetchNews
+from ottla.replication.fetch_session import FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.lost_leaders import LostLeaders
@@ -83,7 +84,7 @@ class ReplicaManager:
         self.config = config or ReplicationConfig()
         self.brokers = Brokers()
         self.produce_purgatory: Purgatory[Message] = Purgatory()
-        self.fetch_purgatory: Purgatory[Message] = Purgatory()
+        self.fetch_purgatory: Purgatory[Any] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
         self.delete_purgatory: Purgatory[DeleteRecordsPartitionResult] = Purgatory()
         self._purgatories: tuple[Purgatory[Any], ...] = (

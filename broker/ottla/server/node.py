@@ -285,7 +285,9 @@ class Node:
             logs=self.logs,
             replicas=self.replicas,
             fetch_sessions=FetchSessions(
-                random=self._random, slots_max=config.max_incremental_fetch_session_cache_slots
+                random=self._random,
+                slots_max=config.max_incremental_fetch_session_cache_slots,
+                bytes_max=config.ottla_fetch_session_cache_bytes,
             ),
             groups=self.groups,
             producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),

@@ -33,7 +33,7 @@ def begin(sessions: FetchSessions, message: FetchRequest, now_ms: int = 0, *, id
 
 
 def offsets(context: FetchContext) -> dict[int, int]:
-    return {key[2]: fetched.request.fetch_offset for key, fetched in context.partitions.items()}
+    return {key[2]: fetched.fetch_offset for key, fetched in context.partitions.items()}
 
 
 def refusal(sessions: FetchSessions, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
