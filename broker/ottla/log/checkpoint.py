@@ -145,7 +145,7 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
         return []
     if lines[0] != str(CHECKPOINT_VERSION):
         raise MalformedFileError(
-            f"{path}: a checkpoint starts with a version, this one with {lines[0]!r}; only {CHECKPOINT_VERSION} is known"
+            f"{path}: a checkpoint starts with a version, this one with {lines[0]!r}; only {CHECKPOINT_VERSION} is read"
         )
     if len(lines) == 1:
         return []
