@@ -1,6 +1,5 @@
 """Descriptors in reserve are given up for a file that could not be opened otherwise, and taken back later."""
 
-import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -19,11 +18,9 @@ def exhausted() -> Iterator[list[int]]:
     highest = os.open(os.devnull, os.O_RDONLY)
     taken = [highest]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, highest + 50), hard))
-    try:
+    with pytest.raises(OSError, match="Too many open files"):
         while True:
             taken.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        assert error.errno == errno.EMFILE
     yield taken
     for descriptor in taken:
         os.close(descriptor)
