@@ -144,7 +144,9 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     if not lines:
         return []
     if lines[0] != str(CHECKPOINT_VERSION):
-        raise MalformedFileError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
+        raise MalformedFileError(
+            f"{path}: a checkpoint starts with a version, this one with {lines[0]!r}; only {CHECKPOINT_VERSION} is read"
+        )
     if len(lines) == 1:
         return []
     if not lines[1].isdigit():

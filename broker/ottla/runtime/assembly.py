@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -151,6 +152,7 @@ class _Run:
         self._exit_code = 0
         self._signals = 0
         self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
+        self._memory = ProcessMemory(reactor)
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._listeners = listeners
         self._node = Node(
@@ -169,7 +171,7 @@ class _Run:
             key_source=WebKeySource(reactor.post),
             on_defect=reactor.defects.note,
             descriptor_limit=descriptor_limit,
-            memory=ProcessMemory(reactor),
+            memory=self._memory,
         )
         self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 
@@ -203,7 +205,7 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
-        self._reactor.idle.begin(import_handlers())
+        self._reactor.idle.begin(chain(import_handlers(), self._memory.prepare()))
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:

@@ -22,6 +22,8 @@ def test_memory_of_connections_is_the_reactors(tmp_path: Path) -> None:
     memory = ProcessMemory(connections, CgroupMemory(cgroups=tmp_path / "none", root=tmp_path))
     memory.abort_connection(7)
     memory.release()
+    for _ in memory.prepare():
+        memory.release()
 
     assert memory.use() is None
     assert memory.unsent_bytes(3) == 30
