@@ -114,7 +114,9 @@ class Gateway:
         self._login_wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._slow_lines = LineLimit(services.clock)
         self.closed_for_slow_frames = 0
-        self._pipeline = Pipeline(services, network, on_close=self._close)
+        self._pipeline = Pipeline(
+            services, network, on_close=self._close, privileged_listeners=config.privileged_listeners
+        )
         self._condemned = Muting(on_over=self._end)
         """Connections that came too fast from their address."""
         self._timed = (self.authentication, self._pipeline.muting, self._condemned)

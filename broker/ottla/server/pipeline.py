@@ -90,7 +90,15 @@ class Route:
 class Pipeline:
     """Serves the frames of all of a node's client connections."""
 
-    def __init__(self, services: Services, network: Network, *, on_close: Callable[[Connection, str], None]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        network: Network,
+        *,
+        on_close: Callable[[Connection, str], None],
+        privileged_listeners: frozenset[str] = frozenset(),
+    ) -> None:
+        self._privileged_listeners = privileged_listeners
         self._services = services
         self._entries_max = services.config.ottla_request_entries_max
         self._clock = services.clock
@@ -100,6 +108,7 @@ class Pipeline:
         self.turns = Turns(services.clock, on_turn=self._go_on_unless_held)
         self.steps = StepRunner(services.clock)
         self.large_requests = LargeRequests()
+        self._large_requests_of_nodes = LargeRequests()
         self._on_close = on_close
         self._broker_routes: dict[int, Route] = {}
         self._controller_routes: dict[int, Route] = {}
@@ -203,8 +212,16 @@ class Pipeline:
             self.steps.start(freed)
             return answer
 
-        in_place = self.large_requests.in_place(steps(connection.keep_frame(frame)))
+        in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
         return self._run(connection, route, context, _with_frame(connection, in_place))
+
+    def _large(self, connection: Connection) -> LargeRequests:
+        """Return where large messages of ``connection`` wait: those of nodes apart from those of clients."""
+        info = connection.info
+        is_node = info.role is ListenerRole.CONTROLLER or info.follower_id is not None
+        if is_node or info.listener in self._privileged_listeners:
+            return self._large_requests_of_nodes
+        return self.large_requests
 
     def _run_handler(
         self,
@@ -397,7 +414,7 @@ class Pipeline:
         try:
             response.write(route.version, out, splices, entries_max=ENTRIES_IN_ONE_GO)
         except TooManyEntriesError:
-            steps = self.large_requests.in_place(self._encode_in_steps(route, context, response))
+            steps = self._large(connection).in_place(self._encode_in_steps(route, context, response))
             return _result_of(self._run(connection, route, context, steps))
         except ValueError as error:
             # A defect of ours, again: only this client may notice. A traceback would be of the codec, and say no more.

@@ -13,8 +13,8 @@ from ottla.runtime.disk import OsDisk
 
 
 @pytest.fixture
-def exhausted() -> Iterator[list[int]]:
-    """Let the process have no further descriptor; yield some of those that it has."""
+def exhausted(tmp_path: Path) -> Iterator[list[int]]:
+    """Let the process have no further descriptor, once the test has its folder; yield some of those that it has."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.open(os.devnull, os.O_RDONLY)
     taken = [highest]
