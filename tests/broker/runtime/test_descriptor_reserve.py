@@ -11,6 +11,11 @@ from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
 
 
+def take_all(taken: list[int]) -> None:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+
+
 @pytest.fixture
 def exhausted() -> Iterator[list[int]]:
     """Let the process have no further descriptor; yield some of those that it has."""
@@ -19,8 +24,7 @@ def exhausted() -> Iterator[list[int]]:
     taken = [highest]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, highest + 50), hard))
     with pytest.raises(OSError, match="Too many open files"):
-        while True:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
+        take_all(taken)
     yield taken
     for descriptor in taken:
         os.close(descriptor)
