@@ -1,6 +1,5 @@
 """Descriptors in reserve are given up for a file that could not be opened otherwise, and taken back later."""
 
-import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -12,6 +11,11 @@ from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
 
 
+def take_all(taken: list[int]) -> None:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+
+
 @pytest.fixture
 def exhausted(tmp_path: Path) -> Iterator[list[int]]:
     """Let the process have no further descriptor, once the test has its folder; yield some of those that it has."""
@@ -19,12 +23,8 @@ def exhausted(tmp_path: Path) -> Iterator[list[int]]:
     highest = os.open(os.devnull, os.O_RDONLY)
     taken = [highest]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, highest + 50), hard))
-    try:
-        while True:
-            taken.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        if error.errno != errno.EMFILE:
-            raise
+    with pytest.raises(OSError, match="Too many open files"):
+        take_all(taken)
     yield taken
     for descriptor in taken:
         os.close(descriptor)
