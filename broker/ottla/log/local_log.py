@@ -141,9 +141,7 @@ class LocalLog:
 
     def _on_appended(self, record_count: int, config: LogConfig, now_ms: int) -> None:
         self.producers.end_offset = self.log_end_offset
-        self.durability.on_appended(record_count, now_ms)
-        if self.durability.must_flush(config):
-            self.durability.flush(self.log_end_offset)
+        self.durability.on_appended(record_count, self.log_end_offset, config, now_ms)
 
     def roll(self, base_offset: Offset, now_ms: int) -> None:
         """Start a segment at ``base_offset``, unless the active one is empty and starts there already."""

@@ -193,6 +193,11 @@ class PartitionLog:
         return self._local.durability.recovery_point
 
     @property
+    def confirmable_offset(self) -> Offset:
+        """Everything below may be confirmed as being in this log: see `Durability.confirmable_offset`."""
+        return self._local.durability.confirmable_offset(self._local.log_end_offset, self.config)
+
+    @property
     def size_bytes(self) -> int:
         """All segments' records."""
         return self._local.segments.size_bytes

@@ -30,6 +30,7 @@ from ottla.replication.directory_assignments import DirectoryAssignments
 from ottla.replication.fetch_session import FetchNews, FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
+from ottla.replication.leader_syncs import LeaderSyncs
 from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
@@ -55,7 +56,6 @@ class ReplicaManager:
     """See the module.
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
-    ``syncs_before_commit``: ottla.acks.fsync.
 
     Attributes:
         news: which fetch sessions look again when something about a partition changes.
@@ -74,7 +74,6 @@ class ReplicaManager:
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
         neighbours: Neighbours,
-        syncs_before_commit: bool = False,
         config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
@@ -103,8 +102,7 @@ class ReplicaManager:
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
         self._appended: dict[TopicPartition, None] = {}
         self._changed: dict[TopicPartition, None] = {}
-        self._syncs_before_commit = syncs_before_commit
-        self._syncing: set[TopicPartition] = set()
+        self._syncs = LeaderSyncs(self._on_synced)
         self._image = EMPTY_IMAGE
         self._make_quotas()
         logs.on_log_start_raised = self.on_log_start_raised
@@ -225,8 +223,7 @@ class ReplicaManager:
             now_ms=clock.monotonic_ms(),
         )
         self._appended[partition.topic_partition] = None
-        if partition.syncs_before_commit:
-            self._sync(partition)
+        self._syncs.start_if_due(partition)
         return result
 
     def announce_appends(self) -> None:
@@ -235,24 +232,17 @@ class ReplicaManager:
             appended, self._appended = self._appended, {}
             self._wake_fetches(appended)
 
-    def _sync(self, partition: Partition) -> None:
-        """Bring everything appended so far to the disk; one sync covers all appends that wait for it."""
-        topic_partition = partition.topic_partition
-        if topic_partition in self._syncing:
+    def _on_synced(self, partition: Partition) -> None:
+        """Complete what waited for the disk of a partition that this node still leads."""
+        if not self.holds(partition) or not partition.is_leader:
             return
-        self._syncing.add(topic_partition)
-        end_offset = partition.log.log_end_offset
-
-        def synced(error: StorageError | None) -> None:
-            self._syncing.discard(topic_partition)
-            if error is not None or self._partitions.get(topic_partition) is not partition:
-                return  # the log directory is offline by now, or the partition gone: its waiters are told so
-            if partition.on_synced(self._clock.monotonic_ms()):
-                self.on_committed((topic_partition,))
-            if partition.log.log_end_offset > end_offset:
-                self._sync(partition)
-
-        partition.log.flush_later(synced)
+        topic_partition = partition.topic_partition
+        if partition.on_synced(self._clock.monotonic_ms()):
+            self.on_committed((topic_partition,))
+        else:
+            self.produce_purgatory.check(topic_partition)  # acks=1 waits for this disk alone
+        with suppress(StorageError):  # the log directory is offline then, and the waiting requests have failed
+            self._syncs.start_if_due(partition)
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
         """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
@@ -391,7 +381,7 @@ class ReplicaManager:
                 self.leader_quota.throttle(resource.name, values.get(LEADER_THROTTLED_REPLICAS), self.node_id)
                 self.follower_quota.throttle(resource.name, values.get(FOLLOWER_THROTTLED_REPLICAS), self.node_id)
                 if resource.name in image.topics.by_name:
-                    self._logs.update_config(resource.name, self._config_of_topic(resource.name))
+                    self._update_log_configs(resource.name)
             elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self.node_id)):
                 self._update_all_configs()
 
@@ -418,7 +408,16 @@ class ReplicaManager:
 
     def _update_all_configs(self) -> None:
         for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
-            self._logs.update_config(topic, self._config_of_topic(topic))
+            self._update_log_configs(topic)
+
+    def _update_log_configs(self, topic: str) -> None:
+        """Hand on a topic's configuration, by which its partitions may have to wait for the disk now, or no longer."""
+        self._logs.update_config(topic, self._config_of_topic(topic))
+        for partition in [each for each in self._partitions.values() if each.topic_partition.topic == topic]:
+            if partition.is_leader:
+                self._on_synced(partition)
+            else:
+                self.fetchers.respread(partition)
 
     def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
         partition = self._partitions.get(topic_partition)
@@ -434,9 +433,10 @@ class ReplicaManager:
             self._follow(partition, local, is_new=is_new)
         self._compare_directory(partition, local)
         self._changed[topic_partition] = None
-        if partition.syncs_before_commit and partition.is_leader:
+        if partition.is_leader:
             # What recovery found may be in the page cache only: it is committed once it is on the disk.
-            self._sync(partition)
+            with suppress(StorageError):
+                self._syncs.start_if_due(partition)
 
     def _make(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
         """Return the partition with its log opened; None when the disk refuses."""
@@ -471,7 +471,6 @@ class ReplicaManager:
             log=log,
             brokers=self.brokers,
             lag_time_max_ms=self.config.lag_time_max_ms,
-            syncs_before_commit=self._syncs_before_commit,
         )
         return partition
 
