@@ -35,6 +35,7 @@ from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
+from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
@@ -131,7 +132,8 @@ class Controller:
             session_timeout_ms=self._config.session_timeout_ms,
         )
         self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
-        leadership = LeadershipControl(self.state, self._configs)
+        self._unseen_leaders = UnseenLeaders(self.state, self._heartbeats)
+        leadership = LeadershipControl(self.state, self._configs, self._unseen_leaders)
         self._brokers = BrokerControl(self.state, leadership, self._heartbeats, cluster_id=cluster_id)
         self._topics = TopicControl(
             self.state,
@@ -179,6 +181,7 @@ class Controller:
         def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
             now_ms = self._clock.monotonic_ms()
             decided = self._brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
+            self._unseen_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self._probes.on_heartbeat(self.state.image.cluster.brokers[request.broker_id], now_ms):
                 logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
             return decided
@@ -275,6 +278,7 @@ class Controller:
             return _not_controller()
         before = self.state.position
         offset = self._raft.log_end_offset + len(records) - 1
+        self._unseen_leaders.note_elections(records, offset)
         self.state.replay(records, Provenance(offset, self._epoch, self._clock.wall_ms()))
         self._uncommitted.append(self.state.position)
         self._restart_idle()
@@ -342,6 +346,7 @@ class Controller:
         self._epoch = epoch
         now_ms = self._clock.monotonic_ms()
         self._probes.start()
+        self._unseen_leaders.start()
         self._periodic.start(now_ms)
         self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
         if self.state.in_transaction:

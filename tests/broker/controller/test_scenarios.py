@@ -7,6 +7,7 @@ partition that is not as it was before the block. Commands:
     directories 1 2 3                the same, with two log directories each
     topic t 1,2,3 2,3,1 KEY=VALUE    create a topic with these replicas and settings
     fence 1 | unfence 1              as by the end of its session, and by its next heartbeat
+    heartbeat 1                      the broker shows that it is alive and has read everything
     restart 1 clean | unclean        a new incarnation of a fenced broker; clean brings its last epoch
     shutdown 1                       controlled shutdown, as far as it goes
     isr t-0 1,2                      the leader asks for this in-sync set
@@ -112,6 +113,9 @@ class Script:
 
     def unfence(self, broker: str) -> None:
         self.cluster.unfence(int(broker))
+
+    def heartbeat(self, broker: str) -> None:
+        self.cluster.ask(self.cluster.heartbeat(int(broker)))
 
     def restart(self, broker: str, how: str) -> None:
         self.cluster.restart_broker(int(broker), clean=how == "clean")
