@@ -2,10 +2,10 @@
 
 A controller elects from the in-sync set as the metadata has it. After the loss of several nodes, and right after it has
 become active itself, some of these brokers may be gone without its knowledge: such a leader never leads. If it became
-the last known leader (KIP-966) when it is fenced, and no replica stayed eligible, its unclean return would elect it over
-the broker that did lead, and truncate what that one has acknowledged. So the last known leader is the last one that was
-seen alive: a broker that was not connected when it was elected counts from its first heartbeat that shows that it has
-read of its election. Brokers send one as soon as they take over.
+the last known leader (KIP-966) when it is fenced, and no replica stayed eligible, its unclean return would elect it
+over the broker that did lead, and truncate what that one has acknowledged. So the last known leader is the last one
+that was seen alive: a broker that was not connected when it was elected counts from its first heartbeat that shows that
+it has read of its election. Brokers send one as soon as they take over.
 
 Kafka's last known leader is the one that the metadata names (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
 

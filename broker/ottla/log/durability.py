@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import StorageError
+from ottla.log.checkpoint import PARTITION_METADATA
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.segment import Segment
@@ -197,6 +198,10 @@ class Durability:
             if sync.epochs != self._synced_epochs:
                 sync.files.append(self._disk.open(self._epochs.path, read_only=True))
             if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
+                # A log whose topic id a power cut has damaged is not used any more, whatever records it has.
+                metadata = f"{self.directory}/{PARTITION_METADATA}"
+                if self._disk.exists(metadata):
+                    sync.files.append(self._disk.open(metadata, read_only=True))
                 sync.files.append(self._disk.open(self.directory, read_only=True))
         except OSError as error:
             raise StorageError(f"cannot open {self.directory} to sync it: {error}") from error

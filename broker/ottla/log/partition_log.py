@@ -230,6 +230,7 @@ class PartitionLog:
                 "the one in the metadata",
             )
         self._guarded(lambda: write_partition_metadata(self._disk, self.directory, topic_id))
+        self._local.durability.on_files_changed()
         self.topic_id = topic_id
 
     # --- appending

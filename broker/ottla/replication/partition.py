@@ -258,7 +258,7 @@ class Partition:
         With acks=1 that is this replica alone.
         """
         if required_acks == -1:
-            return self.log.high_watermark > last_offset
+            return self.is_committed(last_offset)
         return self.log.confirmable_offset > last_offset
 
     def acknowledgement_error(self, required_acks: int) -> ErrorCode:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
+from ottla.controller.configs import ACKS_FSYNC
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord
@@ -286,9 +287,16 @@ class Witness:
 
     # --- disks that lose data
 
-    def data_was_lost(self, node_id: NodeId) -> None:
+    def confirms_synced(self, topic: str) -> bool:
+        """Return whether ottla.acks.fsync is set for a topic: then its replicas have synced all that they confirmed."""
+        default = self.cluster.overrides.get(ACKS_FSYNC, "false")
+        return self.image.configs.of_topic(topic).get(ACKS_FSYNC, default) == "true"
+
+    def data_was_lost(self, node_id: NodeId, *, only_unsynced: bool = False) -> None:
         """The node's disk has lost what was not synced, or all."""
         for topic_id, topic in self.image.topics.by_id.items():
+            if only_unsynced and self.confirms_synced(topic.name):
+                continue
             for index, partition in topic.partitions.items():
                 if node_id in partition.replicas:
                     self.harmed.setdefault((topic_id, index), {})[node_id] = True
