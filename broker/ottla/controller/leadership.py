@@ -47,15 +47,16 @@ class LeadershipControl:
         """Give the partitions without a leader a chance, now that the broker is there."""
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
-    def on_unclean_shutdown(self, broker_id: NodeId) -> list[MetadataRecord]:
+    def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
         """Trust the broker only with topics of ottla.acks.fsync: it may have lost what it had in memory (KIP-966).
 
         What a replica of such a topic has confirmed is on its disk, so a replica that was in sync or eligible has all
-        that is committed, however its broker ended: it is taken for fenced.
+        that is committed, however its broker ended: it is taken for fenced. That is so while the replica's log
+        directory is one of those that the broker is back with, ``directories``, and not another disk in its place.
         """
         index = self._state.index
         concerned = {**index.in_sync.get(broker_id, NOWHERE), **index.eligible.get(broker_id, NOWHERE)}
-        return self._changes(concerned, lost_data=broker_id)
+        return self._changes(concerned, lost_data=broker_id, kept_directories=directories)
 
     def on_directories_offline(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
         """Take the broker out of the in-sync set of the partitions in ``directories``."""
@@ -128,6 +129,7 @@ class LeadershipControl:
         leaving: NodeId = NO_BROKER,
         coming: NodeId = NO_BROKER,
         lost_data: NodeId = NO_BROKER,
+        kept_directories: frozenset[Uuid] = frozenset(),
     ) -> list[MetadataRecord]:
         is_active = self._state.image.cluster.is_active
         gone = frozenset({leaving, lost_data}) - {NO_BROKER}
@@ -140,8 +142,10 @@ class LeadershipControl:
         for topic, partition_id, partition in self._state.at(concerned):
             change = self.change(topic, partition_id, may_lead)
             change.isr = [replica for replica in partition.isr if replica not in gone]
-            if lost_data != NO_BROKER and not self._rules_of(topic).keeps_confirmed:
-                change.unclean_shutdown = frozenset({lost_data})
+            if lost_data != NO_BROKER:
+                is_on_disk = partition.directory_of(lost_data) in kept_directories
+                if not (is_on_disk and self._rules_of(topic).keeps_confirmed):
+                    change.unclean_shutdown = frozenset({lost_data})
             record = change.to_record(versions)
             if record is not None:
                 records.append(record)
