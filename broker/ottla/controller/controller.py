@@ -26,6 +26,7 @@ from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.leader_elections import ElectionControl
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
+from ottla.controller.partition_index import TopicIdPartition
 from ottla.controller.partitions import PartitionControl
 from ottla.controller.periodic_elections import PeriodicElections
 from ottla.controller.probes import BrokerProbes, ProbeBroker
@@ -46,13 +47,14 @@ from ottla.metadata.metadata_version import (
     TRANSACTIONS_LEVEL,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
 from ottla.security.quotas.mutations import Mutations
-from ottla.types import LeaderEpoch, NodeId, Offset
+from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -451,6 +453,14 @@ class Controller:
             return True
 
         self._probes.ask(broker, self._clock.monotonic_ms(), fence)
+
+    def last_seen_leader(self, topic_id: Uuid, partition_id: int) -> NodeId:
+        """Return the partition's last leader that was seen alive, as far as this controller knows; -1 for none."""
+        topic = self.state.image.topics.by_id.get(topic_id)
+        registration = None if topic is None else topic.partitions.get(partition_id)
+        if registration is None:
+            return NO_LEADER
+        return self._unseen_leaders.last_seen(TopicIdPartition(topic_id, partition_id), registration)
 
     def metrics(self) -> ControllerMetrics:
         """Return what operators watch, as of now."""

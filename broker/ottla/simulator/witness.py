@@ -319,8 +319,9 @@ class Witness:
                 del self.harmed[topic_id, index]
                 continue
             holders = (*partition.isr, *partition.elr)
-            # The last known leader leads again when nobody is eligible any more: when the others' ends were unclean.
-            for node_id in [each for each in harmed if each not in (*holders, *partition.last_known_elr)]:
+            # The last known leader leads again when no replica is eligible any more, as all others' ends were unclean.
+            last_leaders = (*partition.last_known_elr, *self._last_seen_leaders(topic_id, index))
+            for node_id in [each for each in harmed if each not in (*holders, *last_leaders)]:
                 del harmed[node_id]
             if not harmed:
                 del self.harmed[topic_id, index]
@@ -328,6 +329,12 @@ class Witness:
                 each not in harmed and self._runs(each, TopicPartition(topic.name, index)) for each in holders
             ):
                 self.ledger.of(PartitionKey(topic.name, topic_id, index)).is_excused = True
+
+    def _last_seen_leaders(self, topic_id: Uuid, index: int) -> list[NodeId]:
+        """Return who would be the last known leader if the present one were gone, as active controllers have it."""
+        processes = [place.process for place in self.cluster.nodes.values() if place.process is not None]
+        controllers = [process.controller for process in processes if process.controller is not None]
+        return [each.last_seen_leader(topic_id, index) for each in controllers if each.is_active]
 
     def _runs(self, node_id: NodeId, partition: TopicPartition) -> bool:
         """Whether the node runs, and has the partition's log in a directory that works."""
