@@ -354,6 +354,8 @@ class ReplicaManager:
         """Make, change and remove this node's partitions as the next image has them; a publisher of the loader."""
         self._image = image
         self.brokers.image = image.cluster
+        # First: a log was opened without its topic's configuration, by which its partition leads and follows.
+        self._publish_configs(delta, image)
         changes = delta.topics.local_changes(self.node_id)
         for topic_partition in changes.deletes:
             self._remove(topic_partition)
@@ -366,7 +368,6 @@ class ReplicaManager:
                     self._unassigned[topic_partition] = local
         self._assign_some()
         self._tell_changed()
-        self._publish_configs(delta, image)
         if delta.cluster.changed_brokers:
             self.isr.look_again()
             self.fetchers.retry_now()
@@ -375,15 +376,24 @@ class ReplicaManager:
         self.lost_leaders.look_again()
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        topics: dict[str, None] = {}
         for resource in delta.configs.changes:
             if resource.type is ConfigResourceType.TOPIC:
                 values = image.configs.of_topic(resource.name)
                 self.leader_quota.throttle(resource.name, values.get(LEADER_THROTTLED_REPLICAS), self.node_id)
                 self.follower_quota.throttle(resource.name, values.get(FOLLOWER_THROTTLED_REPLICAS), self.node_id)
                 if resource.name in image.topics.by_name:
-                    self._update_log_configs(resource.name)
+                    topics[resource.name] = None
             elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self.node_id)):
-                self._update_all_configs()
+                topics |= dict.fromkeys(sorted({topic_partition.topic for topic_partition in self._partitions}))
+        for topic in topics:
+            self._logs.update_config(topic, self._config_of_topic(topic))
+        for partition in [each for each in self if each.topic_partition.topic in topics] if topics else ():
+            # Its records may have to be on the disk now before they are confirmed, or no longer.
+            if partition.is_leader:
+                self._on_synced(partition)
+            else:
+                self.fetchers.respread(partition)
 
     def remove_strays(self) -> list[TopicPartition]:
         """Move aside the logs that the metadata gives to nobody here; to be called once, after the first image."""
@@ -405,19 +415,6 @@ class ReplicaManager:
         if self._changed:
             changed, self._changed = self._changed, {}
             self.wake(changed)
-
-    def _update_all_configs(self) -> None:
-        for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
-            self._update_log_configs(topic)
-
-    def _update_log_configs(self, topic: str) -> None:
-        """Hand on a topic's configuration, by which its partitions may have to wait for the disk now, or no longer."""
-        self._logs.update_config(topic, self._config_of_topic(topic))
-        for partition in [each for each in self._partitions.values() if each.topic_partition.topic == topic]:
-            if partition.is_leader:
-                self._on_synced(partition)
-            else:
-                self.fetchers.respread(partition)
 
     def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
         partition = self._partitions.get(topic_partition)

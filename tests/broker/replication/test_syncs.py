@@ -217,3 +217,19 @@ def test_partitions_that_wait_for_syncs_have_fetchers_of_their_own(cluster: Any)
     lanes = {lane for source, _, lane in cluster.lanes if source == 2}
     assert lanes == {"replica-fetcher-0", "replica-fetcher-synced-0"}
     assert len([request for request in cluster[2].sent if isinstance(request, FetchRequest)]) == 4
+
+
+def test_a_restarted_leader_commits_what_it_finds_once_it_is_synced(cluster: Any) -> None:
+    configure(cluster, FSYNC)
+    cluster.controller.change(replicas=[1], isr=[1])
+    cluster.run(1_100)
+    cluster.slow_disks.add(1)
+    cluster[1].produce(b"a")
+    cluster.stop(1)
+
+    cluster.start(1)
+    cluster.run(1_100)
+    assert (cluster[1].values(), cluster[1].partition().log.high_watermark) == ([b"a"], 0)
+    sync_now(cluster, 1)
+
+    assert cluster[1].partition().log.high_watermark == 1
