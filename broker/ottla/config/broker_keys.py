@@ -21,7 +21,7 @@ from ottla.errors import ConfigurationError
 
 OTTLA_ROWS = """
 ottla.acks.fsync BOOLEAN false - - read-only acted-on unlisted
-    Answer a produce request with acks only after its records are on stable storage; one fsync serves all that wait.
+    Default of topics: every in-sync replica confirms a record only once it is on stable storage; one fsync serves all.
 ottla.admin.listener STRING "" - - read-only acted-on unlisted
     host:port of the admin HTTP server (health, readiness, metrics); empty turns it off.
 ottla.advertised.host STRING "" - - read-only acted-on unlisted

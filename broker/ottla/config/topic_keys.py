@@ -54,6 +54,8 @@ min.compaction.lag.ms LONG 0 0.. ms cluster-wide known
     Records younger than this are not compacted; compaction is not in this release.
 min.insync.replicas INT 1 1.. - cluster-wide acted-on
     In-sync replicas that acks=all needs.
+ottla.acks.fsync BOOLEAN false - - cluster-wide acted-on unlisted
+    Every in-sync replica confirms a record only once it is on stable storage; one fsync serves all that wait.
 preallocate BOOLEAN false - - cluster-wide known
     Reserve a new segment's bytes; our appends do not need it.
 remote.log.copy.disable BOOLEAN false - - cluster-wide known
@@ -105,6 +107,7 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
     "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
     "min.insync.replicas": (("min.insync.replicas", 1),),
+    "ottla.acks.fsync": (("ottla.acks.fsync", 1),),
     "preallocate": (("log.preallocate", 1),),
     "retention.bytes": (("log.retention.bytes", 1),),
     "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),

@@ -94,7 +94,7 @@ class BrokerControl:
         """
         stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
         if self._state.image.features.is_elr_enabled and not stopped_cleanly:
-            return self._leadership.on_unclean_shutdown(request.broker_id)
+            return self._leadership.on_unclean_shutdown(request.broker_id, frozenset(request.log_dirs))
         return self._leadership.on_fenced(request.broker_id)
 
     def _check_registration(self, request: BrokerRegistrationRequest) -> None:

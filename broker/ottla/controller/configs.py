@@ -34,6 +34,7 @@ from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.messages.metadata_log import ClearElrRecord, ConfigRecord, PartitionChangeRecord
 
+ACKS_FSYNC: Final = "ottla.acks.fsync"
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION_ENABLE: Final = "unclean.leader.election.enable"
 
@@ -62,6 +63,10 @@ class ConfigControl:
         value = self._effective(topic, MIN_INSYNC_REPLICAS)
         assert isinstance(value, int)
         return value
+
+    def syncs_before_acknowledging(self, topic: str) -> bool:
+        """Return ottla.acks.fsync."""
+        return bool(self._effective(topic, ACKS_FSYNC))
 
     def unclean_election_enabled(self, topic: str) -> bool:
         return bool(self._effective(topic, UNCLEAN_LEADER_ELECTION_ENABLE))

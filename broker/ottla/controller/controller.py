@@ -26,6 +26,7 @@ from ottla.controller.heartbeats import BrokerHeartbeats
 from ottla.controller.leader_elections import ElectionControl
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
+from ottla.controller.partition_index import TopicIdPartition
 from ottla.controller.partitions import PartitionControl
 from ottla.controller.periodic_elections import PeriodicElections
 from ottla.controller.probes import BrokerProbes, ProbeBroker
@@ -35,6 +36,7 @@ from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
+from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
@@ -45,6 +47,7 @@ from ottla.metadata.metadata_version import (
     TRANSACTIONS_LEVEL,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line
@@ -52,7 +55,7 @@ from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
 from ottla.security.quotas.mutations import Mutations
-from ottla.types import LeaderEpoch, NodeId, Offset
+from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -132,7 +135,8 @@ class Controller:
             session_timeout_ms=self._config.session_timeout_ms,
         )
         self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
-        leadership = LeadershipControl(self.state, self._configs)
+        self._unseen_leaders = UnseenLeaders(self.state, self._heartbeats)
+        leadership = LeadershipControl(self.state, self._configs, self._unseen_leaders)
         self._brokers = BrokerControl(self.state, leadership, self._heartbeats, cluster_id=cluster_id)
         self._topics = TopicControl(
             self.state,
@@ -180,6 +184,7 @@ class Controller:
         def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
             now_ms = self._clock.monotonic_ms()
             decided = self._brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
+            self._unseen_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self._probes.on_heartbeat(self.state.image.cluster.brokers[request.broker_id], now_ms):
                 logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
             return decided
@@ -276,6 +281,7 @@ class Controller:
             return _not_controller()
         before = self.state.position
         offset = self._raft.log_end_offset + len(records) - 1
+        self._unseen_leaders.note_elections(records, offset)
         self.state.replay(records, Provenance(offset, self._epoch, self._clock.wall_ms()))
         self._uncommitted.append(self.state.position)
         self._restart_idle()
@@ -352,6 +358,7 @@ class Controller:
         self._epoch = epoch
         now_ms = self._clock.monotonic_ms()
         self._probes.start()
+        self._unseen_leaders.start()
         self._periodic.start(now_ms)
         self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
         if self.state.in_transaction:
@@ -456,6 +463,14 @@ class Controller:
             return True
 
         self._probes.ask(broker, self._clock.monotonic_ms(), fence)
+
+    def last_seen_leader(self, topic_id: Uuid, partition_id: int) -> NodeId:
+        """Return the partition's last leader that was seen alive, as far as this controller knows; -1 for none."""
+        topic = self.state.image.topics.by_id.get(topic_id)
+        registration = None if topic is None else topic.partitions.get(partition_id)
+        if registration is None:
+            return NO_LEADER
+        return self._unseen_leaders.last_seen(TopicIdPartition(topic_id, partition_id), registration)
 
     def metrics(self) -> ControllerMetrics:
         """Return what operators watch, as of now."""

@@ -6,7 +6,8 @@ out go. Where more go than come, everybody who stays must be in sync. Then a lea
 1. The present leader stays if it may lead and is in sync (unless the preferred replica is asked for).
 2. The first replica, in assignment order, that may lead and is in sync; with an empty in-sync set (KIP-966) one of
    the eligible leader replicas, which have everything that was committed.
-3. The last known leader, when it is the only one left to ask and may lead: records may be lost.
+3. The last known leader, the last one that was seen alive (`unseen_leaders`), when it is the only one left to ask and
+   may lead: records may be lost.
 4. Any replica that may lead, only where unclean elections are allowed: records may be lost.
 5. Nobody.
 
@@ -73,6 +74,7 @@ class PartitionChange:
         removing_replicas: those on the way out.
         adding_replicas: those on the way in.
         directories: by broker, a log directory that is known now.
+        last_seen_leader: the last leader that was seen alive, which may be another than the present one; None: it is.
     """
 
     topic_id: Uuid
@@ -90,6 +92,7 @@ class PartitionChange:
     removing_replicas: Sequence[NodeId] | None = None
     adding_replicas: Sequence[NodeId] | None = None
     directories: Mapping[NodeId, Uuid] = field(default_factory=dict)
+    last_seen_leader: NodeId | None = None
 
     def to_record(self, versions: RecordVersions) -> MetadataRecord | None:
         """Return the record that makes the change; None when nothing changes."""
@@ -185,13 +188,13 @@ class PartitionChange:
             record.leader = before.leader
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """Remember the leader of a partition that loses it, whoever is in sync; forget it when there is one again."""
+        """Remember the last leader seen alive when a partition loses its leader; forget it when there is one again."""
         if not self.elr_enabled:
             return
         before = self.partition
         if record.leader == NO_LEADER and before.leader != NO_LEADER:
             # Also over one that was remembered before the feature was switched off and on again.
-            record.last_known_elr = [before.leader]
+            record.last_known_elr = [before.leader if self.last_seen_leader is None else self.last_seen_leader]
         elif record.leader >= 0 and before.last_known_elr:
             record.last_known_elr = []
 

@@ -10,6 +10,7 @@ from ottla.controller.configs import ConfigControl
 from ottla.controller.elections import Election, PartitionChange
 from ottla.controller.partition_index import NOWHERE, TopicIdPartition
 from ottla.controller.state import ControllerState
+from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, TopicImage
@@ -24,14 +25,17 @@ class _Rules(NamedTuple):
     min_isr: int
     elr_enabled: bool
     election: Election
+    keeps_confirmed: bool
+    """Whether a replica has everything that it has confirmed on its disk (ottla.acks.fsync)."""
 
 
 class LeadershipControl:
     """Makes the change records; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, configs: ConfigControl) -> None:
+    def __init__(self, state: ControllerState, configs: ConfigControl, unseen: UnseenLeaders) -> None:
         self._state = state
         self._configs = configs
+        self._unseen = unseen
         self._rules_from = (state.image.configs, state.image.features)
         self._rules: dict[Uuid, _Rules] = {}
 
@@ -43,11 +47,16 @@ class LeadershipControl:
         """Give the partitions without a leader a chance, now that the broker is there."""
         return self._changes(self._state.index.led.get(NO_LEADER, NOWHERE), coming=broker_id)
 
-    def on_unclean_shutdown(self, broker_id: NodeId) -> list[MetadataRecord]:
-        """Trust the broker with nothing: it may have lost what it had in memory (KIP-966)."""
+    def on_unclean_shutdown(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
+        """Trust the broker only with topics of ottla.acks.fsync: it may have lost what it had in memory (KIP-966).
+
+        What a replica of such a topic has confirmed is on its disk, so a replica that was in sync or eligible has all
+        that is committed, however its broker ended: it is taken for fenced. That is so while the replica's log
+        directory is one of those that the broker is back with, ``directories``, and not another disk in its place.
+        """
         index = self._state.index
         concerned = {**index.in_sync.get(broker_id, NOWHERE), **index.eligible.get(broker_id, NOWHERE)}
-        return self._changes(concerned, lost_data=broker_id)
+        return self._changes(concerned, lost_data=broker_id, kept_directories=directories)
 
     def on_directories_offline(self, broker_id: NodeId, directories: frozenset[Uuid]) -> list[MetadataRecord]:
         """Take the broker out of the in-sync set of the partitions in ``directories``."""
@@ -93,6 +102,7 @@ class LeadershipControl:
             default_directory=self._default_directory,
             election=rules.election,
             directories=known,
+            last_seen_leader=self._unseen.last_seen(TopicIdPartition(topic.topic_id, partition_id), partition),
         )
 
     def _rules_of(self, topic: TopicImage) -> _Rules:
@@ -108,6 +118,7 @@ class LeadershipControl:
                 min_isr=self._configs.min_insync_replicas(topic.name),
                 elr_enabled=image.features.is_elr_enabled,
                 election=Election.UNCLEAN if self._configs.unclean_election_enabled(topic.name) else Election.ONLINE,
+                keeps_confirmed=self._configs.syncs_before_acknowledging(topic.name),
             )
         return rules
 
@@ -118,6 +129,7 @@ class LeadershipControl:
         leaving: NodeId = NO_BROKER,
         coming: NodeId = NO_BROKER,
         lost_data: NodeId = NO_BROKER,
+        kept_directories: frozenset[Uuid] = frozenset(),
     ) -> list[MetadataRecord]:
         is_active = self._state.image.cluster.is_active
         gone = frozenset({leaving, lost_data}) - {NO_BROKER}
@@ -131,7 +143,9 @@ class LeadershipControl:
             change = self.change(topic, partition_id, may_lead)
             change.isr = [replica for replica in partition.isr if replica not in gone]
             if lost_data != NO_BROKER:
-                change.unclean_shutdown = frozenset({lost_data})
+                is_on_disk = partition.directory_of(lost_data) in kept_directories
+                if not (is_on_disk and self._rules_of(topic).keeps_confirmed):
+                    change.unclean_shutdown = frozenset({lost_data})
             record = change.to_record(versions)
             if record is not None:
                 records.append(record)

@@ -173,6 +173,19 @@ class BrokerLifecycle:
             has_room = image.features.record_versions.supports_cordoned_directories
             self._shown_cordoned = sorted(shown.cordoned_directories) if has_room else None
         self.on_metadata_applied()
+        if self.state is BrokerState.RUNNING and self._takes_over(delta):
+            # The controller is to know that this leader is alive: see `ottla.controller.unseen_leaders`.
+            self._ask_soon()
+
+    def _takes_over(self, delta: MetadataDelta) -> bool:
+        """Return whether this broker leads a partition now that another one led before."""
+        return any(
+            partition.leader == self._node_id
+            and (before := changed.image.partitions.get(index)) is not None
+            and before.leader != self._node_id
+            for changed in delta.topics.changed_topics.values()
+            for index, partition in changed.partition_changes.items()
+        )
 
     def on_cordoned(self) -> None:
         """Say that other directories are cordoned: the controller need not wait for the next heartbeat to hear it."""

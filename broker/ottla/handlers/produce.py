@@ -42,7 +42,7 @@ _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 
 @serves(api_key=0, versions=range(3, 14))
 def produce(context: RequestContext, request: ProduceRequest) -> Answer:
-    """Append to every partition; answer now, or with acks=all once all of it is committed."""
+    """Append to every partition; respond now, or once all of it is committed (acks=all) or on this disk."""
     response = ProduceResponse()
     waiting: _Waiting = []
     for topic in request.topic_data:
@@ -54,7 +54,7 @@ def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     return context.services.replicas.produce_purgatory.watch(
         [partition.topic_partition for partition, _, _ in waiting],
         deadline_ms=context.received_at_ms + request.timeout_ms,
-        try_complete=lambda: response if _complete_committed(waiting) else None,
+        try_complete=lambda: response if _complete_acknowledgeable(waiting, request.acks) else None,
         on_deadline=lambda: _time_out(response, waiting),
     )
 
@@ -128,11 +128,12 @@ def _append(
     traffic.produce_requests += 1
     traffic.messages_in += result.last_offset - result.first_offset + 1
     traffic.bytes_in += len(records)
-    if request.acks == -1 or partition.syncs_before_commit:
-        if partition.is_committed(result.last_offset):
-            answer.error_code = partition.committed_error()
-        else:
-            waiting.append((partition, result.last_offset, answer))
+    if request.acks == 0:
+        return
+    if partition.is_acknowledgeable(result.last_offset, request.acks):
+        answer.error_code = partition.acknowledgement_error(request.acks)
+    else:
+        waiting.append((partition, result.last_offset, answer))
 
 
 def _check_shape(records: memoryview | None, version: int) -> None:
@@ -169,14 +170,14 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.base_offset = -1
 
 
-def _complete_committed(waiting: _Waiting) -> bool:
-    """Settle what is committed, or no longer led; return whether nothing waits any more."""
+def _complete_acknowledgeable(waiting: _Waiting, required_acks: int) -> bool:
+    """Settle what may be acknowledged, or is no longer led; return whether nothing waits any more."""
     still = []
     for partition, last_offset, answer in waiting:
         if not partition.is_leader:
             _refuse(answer, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        elif partition.is_committed(last_offset):
-            answer.error_code = partition.committed_error()
+        elif partition.is_acknowledgeable(last_offset, required_acks):
+            answer.error_code = partition.acknowledgement_error(required_acks)
         else:
             still.append((partition, last_offset, answer))
     waiting[:] = still

@@ -221,7 +221,7 @@ def read_partition_metadata(disk: Disk, directory: str) -> Uuid | None:
 
 
 def write_partition_metadata(disk: Disk, directory: str, topic_id: Uuid) -> None:
-    """Keep a log's topic id. The metadata knows it too, so nobody waits for the platter."""
+    """Keep a log's topic id. The metadata knows it too, so nothing waits for its sync, which the log's first one is."""
     write_text(disk, f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id), sync=False)
 
 

@@ -43,8 +43,9 @@ class LogConfig:
         message_timestamp_after_max_ms: how far in the future a producer's timestamp may be.
         compression_type: "producer" keeps batches as they come; any other re-encodes batches that differ.
         file_delete_delay_ms: a deleted file keeps its bytes for this long, for reads that are under way.
-        flush_messages: fsync after this many records.
+        flush_messages: fsync after this many records, before the last of them is confirmed.
         flush_ms: fsync records at most this long after they were appended.
+        ottla_acks_fsync: confirm a record, as leader or as follower, only once it is on stable storage.
         min_insync_replicas: read by replication, not by the log; kept here because it is a topic setting.
         unclean_leader_election_enable: read by the controller; as above.
         preallocate: reserve a new segment's bytes on creation. Accepted; Ottla's appends do not need it.
@@ -70,6 +71,7 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
+    ottla_acks_fsync: bool = False
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     preallocate: bool = False
@@ -81,6 +83,8 @@ class LogConfig:
     # What follows from these, worked out once: every append asks for it.
     is_compacted: bool = field(init=False, repr=False, compare=False)
     is_deleted: bool = field(init=False, repr=False, compare=False)
+    awaits_syncs: bool = field(init=False, repr=False, compare=False)
+    """Whether records may have to be on stable storage before they are confirmed."""
     minds_records: bool = field(init=False, repr=False, compare=False)
     """Whether what the records of a batch say decides about it, besides its header."""
     offset_index_entries_max: int = field(init=False, repr=False, compare=False)
@@ -98,6 +102,7 @@ class LogConfig:
         for name, value in (
             ("is_compacted", is_compacted),
             ("is_deleted", "delete" in self.cleanup_policy),
+            ("awaits_syncs", self.ottla_acks_fsync or self.flush_messages != LONG_MAX),
             ("minds_records", is_compacted or minds_age),
             ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
             ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),

@@ -1,8 +1,11 @@
 """How much of a log is on stable storage: the recovery point, and what moves it.
 
-A log is synced when flush.messages or flush.ms say so, when it rolls a segment, when it is closed, when the owner
-asks (``acks.fsync``). Syncs off the loop overlap with appends, rolls and truncations: one that was asked for before a
-roll or truncation says nothing about what came after it, and does not move the recovery point.
+A log is synced when flush.ms says so, when it rolls a segment, when it is closed, and when the owner asks, which it
+does for ottla.acks.fsync and flush.messages. Syncs off the loop overlap with appends, rolls and truncations: one that
+was requested before a roll or truncation says nothing about what came after it, and does not move the recovery point.
+
+flush.messages only records a demand here: JVM Kafka syncs within the append, which on one loop would delay every other
+partition by the length of a sync. The owner syncs off the loop and confirms nothing meanwhile.
 
 Source: UnifiedLog.flush of Kafka.
 """
@@ -11,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.errors import StorageError, disk_error
+from ottla.log.checkpoint import PARTITION_METADATA
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.segment import Segment
@@ -24,6 +28,7 @@ class Durability:
 
     Attributes:
         recovery_point: everything below is on stable storage.
+        demanded_offset: flush.messages demands that everything below is on stable storage before it is confirmed.
         has_unsynced_indexes: the active segment's indexes are not on stable storage as they are; a close syncs them.
     """
 
@@ -40,6 +45,7 @@ class Durability:
         "_synced_changes",
         "_synced_epochs",
         "_unflushed_records",
+        "demanded_offset",
         "directory",
         "has_unsynced_indexes",
         "recovery_point",
@@ -62,6 +68,7 @@ class Durability:
         self._segments = segments
         self._epochs = epochs
         self.recovery_point = recovery_point
+        self.demanded_offset: Offset = 0
         # Names and sizes of files, counted: what a sync under way has not confirmed is still to be synced.
         self._changes = int(has_changed_files)
         self._synced_changes = 0
@@ -89,10 +96,12 @@ class Durability:
         """Note that files were made, renamed or cut."""
         self._changes += 1
 
-    def on_appended(self, record_count: int, now_ms: int) -> None:
+    def on_appended(self, record_count: int, end_offset: Offset, config: LogConfig, now_ms: int) -> None:
         if self._unflushed_records == 0:
             self._first_unflushed_ms = now_ms
         self._unflushed_records += record_count
+        if self._unflushed_records >= config.flush_messages:
+            self.demanded_offset = end_offset
         self.has_unsynced_indexes = True
         self._is_blank = False
 
@@ -102,10 +111,17 @@ class Durability:
         self._is_blank = False
         self.has_unsynced_indexes = True
         self.recovery_point = min(self.recovery_point, end_offset)
+        self.demanded_offset = min(self.demanded_offset, end_offset)
 
-    def must_flush(self, config: LogConfig) -> bool:
-        """Whether flush.messages is reached, so that the append must not be answered before a sync."""
-        return self._unflushed_records >= config.flush_messages
+    def confirmable_offset(self, end_offset: Offset, config: LogConfig) -> Offset:
+        """Return below which offset records may be confirmed, to a producer or, with a fetch, to the leader.
+
+        That is ``end_offset``, where the log ends; with ottla.acks.fsync, and until a sync that flush.messages demands
+        is done, it is what is on stable storage.
+        """
+        if config.ottla_acks_fsync or self.demanded_offset > self.recovery_point:
+            return self.recovery_point
+        return end_offset
 
     def is_flush_due(self, config: LogConfig, now_ms: int) -> bool:
         """Whether the oldest unflushed record is older than flush.ms, and no sync is under way."""
@@ -182,6 +198,10 @@ class Durability:
             if sync.epochs != self._synced_epochs:
                 sync.files.append(self._disk.open(self._epochs.path, read_only=True))
             if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
+                # A log whose topic id a power cut has damaged is not used any more, whatever records it has.
+                metadata = f"{self.directory}/{PARTITION_METADATA}"
+                if self._disk.exists(metadata):
+                    sync.files.append(self._disk.open(metadata, read_only=True))
                 sync.files.append(self._disk.open(self.directory, read_only=True))
         except OSError as error:
             raise disk_error(f"cannot open {self.directory} to sync it", error) from error

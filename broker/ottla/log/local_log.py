@@ -146,9 +146,7 @@ class LocalLog:
         self.producers.end_offset = self.log_end_offset
         # Without flush.ms, its default, nothing is due by time, and an append need not read another clock.
         now_ms = self._monotonic_ms() if config.flush_ms < LONG_MAX else 0
-        self.durability.on_appended(record_count, now_ms)
-        if self.durability.must_flush(config):
-            self.durability.flush(self.log_end_offset)
+        self.durability.on_appended(record_count, self.log_end_offset, config, now_ms)
 
     def roll(self, base_offset: Offset, now_ms: int) -> None:
         """Start a segment at ``base_offset``, unless the active one is empty and starts there already."""

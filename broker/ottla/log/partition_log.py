@@ -193,6 +193,11 @@ class PartitionLog:
         return self._local.durability.recovery_point
 
     @property
+    def confirmable_offset(self) -> Offset:
+        """Everything below may be confirmed as being in this log: see `Durability.confirmable_offset`."""
+        return self._local.durability.confirmable_offset(self._local.log_end_offset, self.config)
+
+    @property
     def size_bytes(self) -> int:
         """All segments' records."""
         return self._local.segments.size_bytes
@@ -225,6 +230,7 @@ class PartitionLog:
                 "the one in the metadata",
             )
         self._guarded(lambda: write_partition_metadata(self._disk, self.directory, topic_id))
+        self._local.durability.on_files_changed()
         self.topic_id = topic_id
 
     # --- appending

@@ -1,5 +1,8 @@
 """Which fetcher copies which partition: num.replica.fetchers lanes to each node that leads any.
 
+Partitions that confirm records only after a sync (ottla.acks.fsync, flush.messages) have as many lanes of their own: a
+fetcher does not fetch while it syncs, and the other partitions must not wait for that.
+
 Source: AbstractFetcherManager and ReplicaFetcherManager of Apache Kafka 4.3.
 """
 
@@ -24,7 +27,7 @@ class Fetchers:
     ) -> None:
         self._config = config
         self._new_fetcher = new_fetcher
-        self._fetchers: dict[tuple[NodeId, int], ReplicaFetcher] = {}
+        self._fetchers: dict[tuple[NodeId, str], ReplicaFetcher] = {}
         self._assigned: dict[TopicPartition, tuple[Partition, ReplicaFetcher]] = {}
 
     def __len__(self) -> int:
@@ -62,10 +65,10 @@ class Fetchers:
     def follow(self, partition: Partition) -> None:
         """Copy ``partition`` from the node that leads it in its present epoch."""
         topic_partition = partition.topic_partition
-        key = (partition.leader, self._lane_of(topic_partition))
+        key = (partition.leader, self._lane_of(partition))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = self._new_fetcher(partition.leader, f"replica-fetcher-{key[1]}")
+            fetcher = self._fetchers[key] = self._new_fetcher(*key)
         before = self._assigned.get(topic_partition)
         if before is not None and before[1] is not fetcher:
             before[1].forget(topic_partition)
@@ -77,6 +80,12 @@ class Fetchers:
         assigned = self._assigned.pop(topic_partition, None)
         if assigned is not None:
             assigned[1].forget(topic_partition)
+
+    def respread(self, partition: Partition) -> None:
+        """Move the partition to another lane where its configuration asks for that now."""
+        assigned = self._assigned.get(partition.topic_partition)
+        if assigned is not None and self._fetchers.get((partition.leader, self._lane_of(partition))) is not assigned[1]:
+            self.follow(partition)
 
     def spread_anew(self) -> None:
         """Share the partitions out again after a change of num.replica.fetchers."""
@@ -101,5 +110,7 @@ class Fetchers:
             due_ms = fetcher_due_ms if fetcher_due_ms < due_ms else due_ms
         return due_ms
 
-    def _lane_of(self, topic_partition: TopicPartition) -> int:
-        return (crc32(topic_partition.topic.encode()) + topic_partition.partition) % self._config().fetcher_count
+    def _lane_of(self, partition: Partition) -> str:
+        topic, index = partition.topic_partition
+        lane = (crc32(topic.encode()) + index) % self._config().fetcher_count
+        return f"replica-fetcher-synced-{lane}" if partition.log.config.awaits_syncs else f"replica-fetcher-{lane}"

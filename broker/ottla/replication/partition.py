@@ -53,7 +53,7 @@ class Partition:
     this partition. ``remote`` holds, on the leader, what is known of every other replica; ``pending`` the change of
     ``in_sync`` that the controller has been asked for. ``epoch_start_offset`` is where this leader's epoch began; the
     log itself learns of the epoch with its first batch, so that an election of thousands of partitions writes no file
-    for each. With ``syncs_before_commit`` (ottla.acks.fsync) the high watermark waits for this replica's disk as well.
+    for each. This replica counts with the log's ``confirmable_offset``: what has to be on its disk first is.
     ``brokers`` says who is alive; ``lag_time_max_ms`` is replica.lag.time.max.ms. ``damaged_offset`` is where a batch
     begins whose CRC was found wrong on this node's disk: nothing from there on is served any more.
     """
@@ -73,7 +73,6 @@ class Partition:
     remote: dict[NodeId, RemoteReplica] = field(default_factory=dict)
     pending: IsrChange | None = None
     epoch_start_offset: Offset = 0
-    syncs_before_commit: bool = False
     damaged_offset: Offset | None = None
 
     @property
@@ -253,6 +252,19 @@ class Partition:
         """Return whether every in-sync replica has the record at ``last_offset``."""
         return self.log.high_watermark > last_offset
 
+    def is_acknowledgeable(self, last_offset: Offset, required_acks: int) -> bool:
+        """Return whether enough replicas have the record at ``last_offset``, on their disks where that is configured.
+
+        With acks=1 that is this replica alone.
+        """
+        if required_acks == -1:
+            return self.is_committed(last_offset)
+        return self.log.confirmable_offset > last_offset
+
+    def acknowledgement_error(self, required_acks: int) -> ErrorCode:
+        """Return what a produce reports once its records are acknowledgeable."""
+        return self.committed_error() if required_acks == -1 else ErrorCode.NONE
+
     def committed_error(self) -> ErrorCode:
         """Return what an acks=all produce reports once its records are committed."""
         if len(self.maximal_in_sync) < self.min_in_sync:
@@ -260,14 +272,14 @@ class Partition:
         return ErrorCode.NONE
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Move the high watermark to the smallest log end offset of the maximal in-sync set; return whether it moved.
+        """Move the high watermark to the smallest confirmed offset of the maximal in-sync set; return whether it moved.
 
         A replica outside that set that is about to join it counts as well, so that it is not left behind just when it
         has caught up. Below the minimum of in-sync replicas nothing is committed (KIP-966). It never goes back here.
         """
         log = self.log
         end_offset = log.log_end_offset
-        offset = log.recovery_point if self.syncs_before_commit else end_offset
+        offset = log.confirmable_offset
         if self.remote:
             if len(self.in_sync) < self.min_in_sync:
                 return False

@@ -4,6 +4,10 @@ One fetch is on its way at a time, for all its partitions; what it brings is app
 partition, and the next fetch leaves before anything else is done. Through the fetch session only partitions that
 changed are named, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
 
+A fetch confirms to the leader that everything below its offset is on this replica. Where records have to be on the disk
+for that (ottla.acks.fsync, flush.messages), the next fetch leaves once they are: group commit, off the loop, one sync
+of each partition for all that a response brought (decision 0008).
+
 A partition that met an error waits, alone; at first for a moment, as after an election the leader may be the last to
 hear of it, then longer each time, up to replica.fetch.backoff.ms. One whose disk refused, whose leader epoch is over,
 or whose data raised an exception that no code expected has failed: it is left alone until the metadata says something
@@ -15,6 +19,7 @@ Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
@@ -114,6 +119,7 @@ class ReplicaFetcher:
         self._delayed: dict[TopicPartition, _Followed] = {}
         self._forgotten: dict[tuple[TopicKey, int], None] = {}
         self._is_in_flight = False
+        self._syncs_under_way = 0
         self._retry_at_ms = 0
         self._failures = 0
 
@@ -194,16 +200,20 @@ class ReplicaFetcher:
                 if followed.delayed_until_ms <= now_ms:
                     del self._delayed[topic_partition]
                     self._changed[topic_partition] = None
-        if not self._is_in_flight and now_ms >= self._retry_at_ms:
+        if not self._is_busy and now_ms >= self._retry_at_ms:
             self._fetch_or_retry(now_ms)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._is_in_flight or self._syncs_under_way > 0
 
     @property
     def due_ms(self) -> int:
         """When `tick` has something to do."""
         if not self._delayed:
-            return NEVER_MS if self._is_in_flight or not self._followed else self._retry_at_ms
+            return NEVER_MS if self._is_busy or not self._followed else self._retry_at_ms
         due_ms = min(followed.delayed_until_ms for followed in self._delayed.values())
-        if not self._is_in_flight and len(self._followed) > len(self._delayed):
+        if not self._is_busy and len(self._followed) > len(self._delayed):
             due_ms = min(due_ms, self._retry_at_ms)
         return due_ms
 
@@ -238,7 +248,7 @@ class ReplicaFetcher:
             endpoint = self._neighbours.endpoint_of(self.leader)
             if endpoint is None:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
-        if endpoint is None:
+        if endpoint is None or self._sync_unconfirmed():
             return
         wanted = self._wanted(now_ms)
         if len(self._followed) == len(self._delayed):
@@ -255,15 +265,61 @@ class ReplicaFetcher:
         self._is_in_flight = True
         self._send(endpoint, request).on_complete(self._on_answer)
 
-    def _wanted(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
-        """Return what the leader is to be told: of all partitions in a full fetch, else of those that changed."""
+    def _to_name(self) -> list[TopicPartition]:
+        """Return the partitions that the next fetch names: all in a full fetch, else those that changed."""
         if self._session.is_full:
-            topic_partitions = [each for each in self._followed if each not in self._delayed]
+            return [each for each in self._followed if each not in self._delayed]
+        return list(self._changed)
+
+    def _sync_unconfirmed(self) -> bool:
+        """Sync what the next fetch would confirm and has to be on the disk first; return whether there is any.
+
+        The fetch leaves when all of it is on the disk. What is synced does not depend on where the records came from:
+        this replica may have led, restarted or truncated its log since it was last synced.
+        """
+        unsynced = []
+        for topic_partition in self._to_name():
+            log = self._followed[topic_partition].partition.log
+            if log.confirmable_offset < log.log_end_offset:
+                unsynced.append(self._followed[topic_partition])
+        if not unsynced:
+            return False
+        self._syncs_under_way = len(unsynced) + 1
+        for followed in unsynced:
+            self._start_sync(followed)
+        self._end_sync()  # the one that was counted until all had been started
+        return True
+
+    def _start_sync(self, followed: _Followed) -> None:
+        try:
+            followed.partition.log.flush_later(partial(self._on_synced, followed))
+        except StorageError as error:
+            self._on_synced(followed, error)
+        except ShortageError as error:
+            # Nothing is synced, so nothing is confirmed: the partition is left out until it is tried again.
+            self._retry_after_shortage(followed, error)
+            self._end_sync()
+        except Exception as error:
+            self._on_unexpected_error(followed, error)
+            self._end_sync()
+
+    def _on_synced(self, followed: _Followed, error: StorageError | None) -> None:
+        if error is not None and self._followed.get(followed.partition.topic_partition) is followed:
+            self._on_failed_disk(followed, error)
+        self._end_sync()
+
+    def _end_sync(self) -> None:
+        self._syncs_under_way -= 1
+        if self._syncs_under_way == 0:
+            self._fetch_or_retry(self._clock.monotonic_ms())
+
+    def _wanted(self, now_ms: int) -> list[tuple[TopicKey, FetchPartition]]:
+        """Return what the leader is to be told of each partition that the next fetch names."""
+        topic_partitions = self._to_name()
+        if self._session.is_full:
             for followed in self._followed.values():
                 followed.is_in_session = False
             self._forgotten.clear()
-        else:
-            topic_partitions = list(self._changed)
         self._changed.clear()
         size_bytes_max = self._config().fetch_max_bytes
         wanted = []
@@ -357,9 +413,7 @@ class ReplicaFetcher:
         except StorageError as error:
             self._on_failed_disk(followed, error)
         except ShortageError as error:
-            level = logging.DEBUG if followed.failures else logging.WARNING
-            logger.log(level, "%s: retrying: %s", followed.partition.topic_partition, error)
-            self._back_off(followed)
+            self._retry_after_shortage(followed, error)
         except KafkaError as error:
             logger.log(
                 logging.DEBUG if followed.failures else logging.ERROR,
@@ -372,6 +426,11 @@ class ReplicaFetcher:
             self._back_off(followed)
         except Exception as error:
             self._on_unexpected_error(followed, error)
+
+    def _retry_after_shortage(self, followed: _Followed, error: ShortageError) -> None:
+        level = logging.DEBUG if followed.failures else logging.WARNING
+        logger.log(level, "%s: retrying: %s", followed.partition.topic_partition, error)
+        self._back_off(followed)
 
     def _on_unexpected_error(self, followed: _Followed, error: Exception) -> None:
         """Fail one partition, whatever is wrong: the others of this fetch, and the node, go on."""

@@ -32,6 +32,7 @@ from ottla.replication.fetch_news import FetchNews
 from ottla.replication.fetch_session import FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
+from ottla.replication.leader_syncs import LeaderSyncs
 from ottla.replication.lost_leaders import LostLeaders
 from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
@@ -58,7 +59,6 @@ class ReplicaManager:
     """See the module.
 
     ``config_of_topic`` gives the resolved configuration of a topic's logs from the current metadata.
-    ``syncs_before_commit``: ottla.acks.fsync.
 
     Attributes:
         news: which fetch sessions look again when something about a partition changes.
@@ -77,7 +77,6 @@ class ReplicaManager:
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
         neighbours: Neighbours,
-        syncs_before_commit: bool = False,
         config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
@@ -107,8 +106,7 @@ class ReplicaManager:
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
         self._appended: dict[TopicPartition, None] = {}
         self._changed: dict[TopicPartition, None] = {}
-        self._syncs_before_commit = syncs_before_commit
-        self._syncing: set[TopicPartition] = set()
+        self._syncs = LeaderSyncs(clock, self._on_synced)
         self._image = EMPTY_IMAGE
         self._make_quotas()
         logs.on_log_start_raised = self.on_log_start_raised
@@ -127,9 +125,10 @@ class ReplicaManager:
 
     def _join(self, neighbours: Neighbours) -> None:
         self._directories = DirectoryAssignments(node_id=self.node_id, neighbours=neighbours, clock=self._clock)
-        self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments, ...] = (
+        self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments | LeaderSyncs, ...] = (
             *self._purgatories,
             self._directories,
+            self._syncs,
         )
         self.isr = IsrManager(
             node_id=self.node_id,
@@ -229,8 +228,7 @@ class ReplicaManager:
             now_ms=clock.monotonic_ms(),
         )
         self._appended[partition.topic_partition] = None
-        if partition.syncs_before_commit:
-            self._sync(partition)
+        self._syncs.start_if_due(partition)
         return result
 
     def announce_appends(self) -> None:
@@ -239,24 +237,17 @@ class ReplicaManager:
             appended, self._appended = self._appended, {}
             self._wake_fetches(appended)
 
-    def _sync(self, partition: Partition) -> None:
-        """Bring everything appended so far to the disk; one sync covers all appends that wait for it."""
-        topic_partition = partition.topic_partition
-        if topic_partition in self._syncing:
+    def _on_synced(self, partition: Partition) -> None:
+        """Complete what waited for the disk of a partition that this node still leads."""
+        if not self.holds(partition) or not partition.is_leader:
             return
-        self._syncing.add(topic_partition)
-        end_offset = partition.log.log_end_offset
-
-        def synced(error: StorageError | None) -> None:
-            self._syncing.discard(topic_partition)
-            if error is not None or self._partitions.get(topic_partition) is not partition:
-                return  # the log directory is offline by now, or the partition gone: its waiters are told so
-            if partition.on_synced(self._clock.monotonic_ms()):
-                self.on_committed((topic_partition,))
-            if partition.log.log_end_offset > end_offset:
-                self._sync(partition)
-
-        partition.log.flush_later(synced)
+        topic_partition = partition.topic_partition
+        if partition.on_synced(self._clock.monotonic_ms()):
+            self.on_committed((topic_partition,))
+        else:
+            self.produce_purgatory.check(topic_partition)  # acks=1 waits for this disk alone
+        with suppress(StorageError):  # the log directory is offline then, and the waiting requests have failed
+            self._syncs.start_if_due(partition)
 
     def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
         """Append a coordinator's batch with acks=all; complete with NONE once it is committed."""
@@ -368,6 +359,8 @@ class ReplicaManager:
         """Make, change and remove this node's partitions as the next image has them; a publisher of the loader."""
         self._image = image
         self.brokers.image = image.cluster
+        # First: a log was opened without its topic's configuration, by which its partition leads and follows.
+        self._publish_configs(delta, image)
         changes = delta.topics.local_changes(self.node_id)
         for topic_partition in changes.deletes:
             self._remove(topic_partition)
@@ -380,7 +373,6 @@ class ReplicaManager:
                     self._unassigned[topic_partition] = local
         self._assign_some()
         self._tell_changed()
-        self._publish_configs(delta, image)
         if delta.cluster.changed_brokers:
             self.isr.look_again()
             self.fetchers.retry_now()
@@ -389,15 +381,24 @@ class ReplicaManager:
         self.lost_leaders.look_again()
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        topics: dict[str, None] = {}
         for resource in delta.configs.changes:
             if resource.type is ConfigResourceType.TOPIC:
                 values = image.configs.of_topic(resource.name)
                 self.leader_quota.throttle(resource.name, values.get(LEADER_THROTTLED_REPLICAS), self.node_id)
                 self.follower_quota.throttle(resource.name, values.get(FOLLOWER_THROTTLED_REPLICAS), self.node_id)
                 if resource.name in image.topics.by_name:
-                    self._logs.update_config(resource.name, self._config_of_topic(resource.name))
+                    topics[resource.name] = None
             elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self.node_id)):
-                self._update_all_configs()
+                topics |= dict.fromkeys(sorted({topic_partition.topic for topic_partition in self._partitions}))
+        for topic in topics:
+            self._logs.update_config(topic, self._config_of_topic(topic))
+        for partition in [each for each in self if each.topic_partition.topic in topics] if topics else ():
+            # Its records may have to be on the disk now before they are confirmed, or no longer.
+            if partition.is_leader:
+                self._on_synced(partition)
+            else:
+                self.fetchers.respread(partition)
 
     def remove_strays(self) -> list[TopicPartition]:
         """Move aside the logs that the metadata gives to nobody here; to be called once, after the first image."""
@@ -420,10 +421,6 @@ class ReplicaManager:
             changed, self._changed = self._changed, {}
             self.wake(changed)
 
-    def _update_all_configs(self) -> None:
-        for topic in sorted({topic_partition.topic for topic_partition in self._partitions}):
-            self._logs.update_config(topic, self._config_of_topic(topic))
-
     def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
         partition = self._partitions.get(topic_partition)
         is_new = partition is None or partition.topic_id != local.topic_id
@@ -438,9 +435,10 @@ class ReplicaManager:
             self._follow(partition, local, is_new=is_new)
         self._compare_directory(partition, local)
         self._changed[topic_partition] = None
-        if partition.syncs_before_commit and partition.is_leader:
+        if partition.is_leader:
             # What recovery found may be in the page cache only: it is committed once it is on the disk.
-            self._sync(partition)
+            with suppress(StorageError):
+                self._syncs.start_if_due(partition)
 
     def _make(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
         """Return the partition with its log opened; None when the disk refuses."""
@@ -480,7 +478,6 @@ class ReplicaManager:
             log=log,
             brokers=self.brokers,
             lag_time_max_ms=self.config.lag_time_max_ms,
-            syncs_before_commit=self._syncs_before_commit,
         )
         return partition
 
@@ -574,6 +571,7 @@ class ReplicaManager:
         self.lost_leaders.tick(now_ms)
         self.isr.tick(now_ms)
         self._directories.tick(now_ms)
+        self._syncs.tick(now_ms)
         return now_ms
 
     def next_deadline_ms(self) -> int | None:

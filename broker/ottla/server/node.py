@@ -250,7 +250,6 @@ class Node:
             logs=self.logs,
             clock=self.clock,
             config_of_topic=self._topic_config,
-            syncs_before_commit=config.ottla_acks_fsync,
             neighbours=Neighbours(
                 channel=self.peers,
                 endpoint_of=lambda broker: self.metadata.broker_endpoint(broker, config.inter_broker_listener_name),

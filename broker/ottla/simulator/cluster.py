@@ -156,6 +156,11 @@ class Cluster:
         for place in self.nodes.values():
             self.format(place.node_id)
 
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """Properties of every node, besides the defaults."""
+        return self._overrides
+
     # --- nodes
 
     def format(self, node_id: NodeId, *, joins: bool = False) -> None:

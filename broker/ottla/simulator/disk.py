@@ -373,6 +373,13 @@ class SimulatedDisk:
         """Return what a power cut would leave, should it take everything unsynced."""
         return self._inode(path).durable
 
+    def survives_power_cut(self, path: str, size_bytes: int) -> bool:
+        """Return whether the first ``size_bytes`` of the file are synced as they are, and so is its name."""
+        inode = self._inode(path)
+        if self._durable_names.files.get(posixpath.normpath(path)) is not inode:
+            return False
+        return inode.durable[:size_bytes] == inode.content[:size_bytes]
+
     def paths(self) -> list[str]:
         """Every file's path, sorted."""
         return sorted(self._names.files)

@@ -77,7 +77,7 @@ class Nemesis:
         scene.note(f"node {place.node_id} has stopped: {reason or 'in order'}")
         if reason is not None and scene.chance(2):
             place.disk.crash(scene.random, flips_bits=True)
-            scene.witness.data_was_lost(place.node_id)
+            scene.witness.data_was_lost(place.node_id, only_unsynced=True)
         scene.witness.weigh_promises()
         scene.later(DOWN_MS_MAX, lambda: scene.start(place))
 

@@ -129,7 +129,7 @@ class HighWatermarkReachedInSyncReplicas(Invariant):
             process = self.witness.cluster.nodes[node_id].process
             if process is None or self.witness.is_harmed(change.key, node_id):
                 continue
-            replica = _replica_of(process.replicas, change.key)
+            replica = replica_of(process.replicas, change.key)
             if replica is not None and replica.log.log_end_offset < high_watermark:
                 raise InvariantViolation(
                     f"HighWatermarkReachedInSyncReplicas: {change.key} is said to be committed to {high_watermark} by "
@@ -300,7 +300,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 )
 
 
-def _replica_of(replicas: object, key: PartitionKey) -> Partition | None:
+def replica_of(replicas: object, key: PartitionKey) -> Partition | None:
+    """Return the replica that a node has of a partition; none is created for the asking."""
     for partition in replicas:  # type: ignore[attr-defined]
         if partition.topic_id == key.topic_id and partition.topic_partition.partition == key.partition:
             assert isinstance(partition, Partition)

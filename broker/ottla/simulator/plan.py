@@ -1,6 +1,6 @@
 """`Plan`: what one seed means: the cluster's shape, its settings, what its clients do, and how hard it is hit."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.permissions import OVERRIDES
@@ -71,6 +71,9 @@ _RETENTIONS: tuple[dict[str, str], ...] = (
     {"retention.bytes": "2000", "segment.ms": "1000"},
     {"retention.ms": "4000", "segment.ms": "1000"},
 )
+ACKS_FSYNC = {"ottla.acks.fsync": "true"}
+_SYNCED_NODES, _SYNCED_TOPICS = 5, 13
+"""What these seeds leave when divided by 16: every topic is fsynced, or those of the plan are."""
 _LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
 
 
@@ -81,6 +84,8 @@ def draw_plan(seed: int) -> Plan:
     brokers, controllers, combined = _SHAPES[random.randrange(len(_SHAPES))]
     fastest_ms = 1 + random.randrange(3)
     topics = tuple(_draw_topic(random, f"t{index}", brokers) for index in range(1 + random.randrange(2)))
+    if seed % 16 == _SYNCED_TOPICS:
+        topics = tuple(replace(topic, configs={**topic.configs, **ACKS_FSYNC}) for topic in topics)
     return Plan(
         seed=seed,
         brokers=brokers,
@@ -94,7 +99,11 @@ def draw_plan(seed: int) -> Plan:
         pace_ms=(20, 100, 300)[random.randrange(3)],
         topics=topics,
         denies=denies,
-        overrides={**_draw_overrides(random, brokers), **(OVERRIDES if denies else {})},
+        overrides={
+            **_draw_overrides(random, brokers),
+            **(OVERRIDES if denies else {}),
+            **(ACKS_FSYNC if seed % 16 == _SYNCED_NODES else {}),
+        },
     )
 
 

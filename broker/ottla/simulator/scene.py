@@ -46,7 +46,7 @@ class Scene:
 
     def cut_power(self, place: SimulatedNode) -> None:
         self.cluster.cut_power(place.node_id, self.random)
-        self.witness.data_was_lost(place.node_id)
+        self.witness.data_was_lost(place.node_id, only_unsynced=True)
         self.start_soon(place)
 
     def start_soon(self, place: SimulatedNode) -> None:

@@ -25,6 +25,7 @@ from ottla.simulator.plan import Plan, TopicPlan, draw_plan
 from ottla.simulator.producer import Producer
 from ottla.simulator.quorum_keeper import QuorumKeeper
 from ottla.simulator.quorum_promises import QuorumCommitsItsOwnEpoch
+from ottla.simulator.sync_invariants import CommittedRecordsAreSynced
 from ottla.simulator.trace import Trace
 from ottla.simulator.weather import Storm
 from ottla.simulator.witness import Witness
@@ -36,7 +37,13 @@ RECOVERY_LIMIT_MS = 120_000
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
 ADMINISTRATION_PAUSE_MS = 4_000
-EVERY_INVARIANT = (*INVARIANTS, QuorumCommitsItsOwnEpoch, FollowersKnowLess, OnlyUnwantedRecordsAreDeleted)
+EVERY_INVARIANT = (
+    *INVARIANTS,
+    QuorumCommitsItsOwnEpoch,
+    FollowersKnowLess,
+    OnlyUnwantedRecordsAreDeleted,
+    CommittedRecordsAreSynced,
+)
 
 
 @dataclass(frozen=True, slots=True)

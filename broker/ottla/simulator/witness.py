@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
+from ottla.controller.configs import ACKS_FSYNC
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord
@@ -289,9 +290,16 @@ class Witness:
 
     # --- disks that lose data
 
-    def data_was_lost(self, node_id: NodeId) -> None:
+    def confirms_synced(self, topic: str) -> bool:
+        """Return whether ottla.acks.fsync is set for a topic: then its replicas have synced all that they confirmed."""
+        default = self.cluster.overrides.get(ACKS_FSYNC, "false")
+        return self.image.configs.of_topic(topic).get(ACKS_FSYNC, default) == "true"
+
+    def data_was_lost(self, node_id: NodeId, *, only_unsynced: bool = False) -> None:
         """The node's disk has lost what was not synced, or all."""
         for topic_id, topic in self.image.topics.by_id.items():
+            if only_unsynced and self.confirms_synced(topic.name):
+                continue
             for index, partition in topic.partitions.items():
                 if node_id in partition.replicas:
                     self.harmed.setdefault((topic_id, index), {})[node_id] = True
@@ -314,8 +322,9 @@ class Witness:
                 del self.harmed[topic_id, index]
                 continue
             holders = (*partition.isr, *partition.elr)
-            # The last known leader leads again when nobody is eligible any more: when the others' ends were unclean.
-            for node_id in [each for each in harmed if each not in (*holders, *partition.last_known_elr)]:
+            # The last known leader leads again when no replica is eligible any more, as all others' ends were unclean.
+            last_leaders = (*partition.last_known_elr, *self._last_seen_leaders(topic_id, index))
+            for node_id in [each for each in harmed if each not in (*holders, *last_leaders)]:
                 del harmed[node_id]
             if not harmed:
                 del self.harmed[topic_id, index]
@@ -323,6 +332,12 @@ class Witness:
                 each not in harmed and self._runs(each, TopicPartition(topic.name, index)) for each in holders
             ):
                 self.ledger.of(PartitionKey(topic.name, topic_id, index)).is_excused = True
+
+    def _last_seen_leaders(self, topic_id: Uuid, index: int) -> list[NodeId]:
+        """Return who would be the last known leader if the present one were gone, as active controllers have it."""
+        processes = [place.process for place in self.cluster.nodes.values() if place.process is not None]
+        controllers = [process.controller for process in processes if process.controller is not None]
+        return [each.last_seen_leader(topic_id, index) for each in controllers if each.is_active]
 
     def _runs(self, node_id: NodeId, partition: TopicPartition) -> bool:
         """Whether the node runs, and has the partition's log in a directory that works."""

@@ -491,13 +491,16 @@ class ControllerCluster(Asking):
         for broker_id in broker_ids:
             assert not self.ask(self.heartbeat(broker_id)).is_fenced
 
-    def restart_broker(self, broker_id: NodeId, *, clean: bool) -> None:
-        """Let a fenced broker's next incarnation come in."""
+    def restart_broker(self, broker_id: NodeId, *, clean: bool, directories: list[Uuid] | None = None) -> None:
+        """Register and unfence a fenced broker's next incarnation, with its ``directories`` or those that it had."""
         previous = self.epoch_of(broker_id) if clean else -1
         before = self.broker_of(broker_id)
         answer = self.ask(
             self.registration(
-                broker_id, previous_broker_epoch=previous, rack=before.rack, log_dirs=list(before.directories)
+                broker_id,
+                previous_broker_epoch=previous,
+                rack=before.rack,
+                log_dirs=directories or list(before.directories),
             )
         )
         assert answer.error_code == ErrorCode.NONE, answer

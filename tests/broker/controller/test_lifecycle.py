@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import Listener
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import FeaturesImage
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.metadata_version import METADATA_VERSION
 from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
@@ -20,6 +20,7 @@ from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.metadata_log import PartitionChangeRecord, PartitionRecord, TopicRecord
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 HEARTBEAT_MS = 2_000
@@ -188,6 +189,40 @@ def test_cordoned_directories_are_spoken_of_from_their_metadata_version_on(
     assert (heartbeat.cordoned_log_dirs is not None) == is_said
     if not is_said:
         heartbeat.encode(1)
+
+
+@pytest.mark.parametrize(
+    ("led_before", "sent"),
+    [
+        pytest.param(2, [BrokerHeartbeatRequest], id="taken-over-from-another-broker"),
+        pytest.param(1, [], id="led-already"),
+        pytest.param(None, [], id="created"),
+    ],
+)
+def test_broker_that_takes_over_leadership_heartbeats_at_once(
+    running: LivingBroker, led_before: int | None, sent: list[type[Message]]
+) -> None:
+    topic_id = Uuid(b"t" * 16)
+    topic = TopicRecord(name="t", topic_id=topic_id)
+    partition = PartitionRecord(
+        topic_id=topic_id,
+        partition_id=0,
+        replicas=[1, 2],
+        isr=[1, 2],
+        leader=led_before or 1,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+    delta = MetadataDelta(EMPTY_IMAGE)
+    delta.replay(topic)
+    delta.replay(partition)
+    if led_before is not None:
+        delta = MetadataDelta(delta.apply(Provenance(1, 1, 0)))
+        delta.replay(PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=1))
+
+    running.lifecycle.publish(delta, delta.apply(Provenance(2, 1, 0)))
+
+    assert running.tick() == sent
 
 
 def test_it_asks_nothing_while_it_waits_for_an_answer(broker: LivingBroker) -> None:

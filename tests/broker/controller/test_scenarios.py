@@ -7,7 +7,9 @@ partition that is not as it was before the block. Commands:
     directories 1 2 3                the same, with two log directories each
     topic t 1,2,3 2,3,1 KEY=VALUE    create a topic with these replicas and settings
     fence 1 | unfence 1              as by the end of its session, and by its next heartbeat
+    heartbeat 1                      the broker shows that it is alive and has read everything
     restart 1 clean | unclean        a new incarnation of a fenced broker; clean brings its last epoch
+    restart 1 wiped                  likewise, with an empty disk
     shutdown 1                       controlled shutdown, as far as it goes
     isr t-0 1,2                      the leader asks for this in-sync set
     reassign t-0 4,5,6               (``reassign t-0 4,5 keep`` forbids another number of replicas)
@@ -113,8 +115,12 @@ class Script:
     def unfence(self, broker: str) -> None:
         self.cluster.unfence(int(broker))
 
+    def heartbeat(self, broker: str) -> None:
+        self.cluster.ask(self.cluster.heartbeat(int(broker)))
+
     def restart(self, broker: str, how: str) -> None:
-        self.cluster.restart_broker(int(broker), clean=how == "clean")
+        directories = [Uuid(bytes([int(broker) + 200]) * 16)] if how == "wiped" else None
+        self.cluster.restart_broker(int(broker), clean=how == "clean", directories=directories)
 
     def shutdown(self, broker: str) -> list[str]:
         for _ in range(3):

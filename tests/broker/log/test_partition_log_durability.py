@@ -44,13 +44,46 @@ def test_an_append_costs_one_write(open_log: OpenLog, make_batch: MakeBatch, dis
     assert disk.operations - before == {"write": 1}
 
 
-def test_flush_messages_syncs_before_the_answer(open_log: OpenLog, make_batch: MakeBatch) -> None:
+def test_flush_messages_confirms_after_a_sync_off_the_loop(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
     log = open_log(flush_messages=3)
 
     append(log, make_batch(2))
-    assert log.recovery_point == 0
+    assert log.confirmable_offset == 2
+    syncs = disk.operations["sync"]
     append(log, make_batch(1))
-    assert log.recovery_point == 3
+    assert (log.confirmable_offset, disk.operations["sync"]) == (0, syncs)
+    log.flush_later(lambda error: None)
+    append(log, make_batch(1))
+    disk.complete_syncs()
+    assert (log.recovery_point, log.confirmable_offset) == (3, 4)
+
+
+def test_truncation_takes_back_the_demand_of_flush_messages(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log(flush_messages=1)
+    for _ in range(4):
+        append(log, make_batch(1))
+
+    log.truncate_to(2)
+    log.flush_later(lambda error: None)
+    disk.complete_syncs()
+
+    assert (log.recovery_point, log.confirmable_offset) == (2, 2)
+
+
+def test_acks_fsync_confirms_what_is_on_the_disk(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+    log = open_log(ottla_acks_fsync=True)
+    append(log, make_batch(2))
+    log.flush_later(lambda error: None)
+    append(log, make_batch(1))
+    assert log.confirmable_offset == 0
+
+    disk.complete_syncs()
+
+    assert (log.confirmable_offset, log.log_end_offset) == (2, 3)
 
 
 def test_flush_ms_syncs_off_the_loop_whatever_the_wall_clock_does(

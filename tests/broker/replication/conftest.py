@@ -274,9 +274,14 @@ class Broker:
 
     def config_of(self, topic: str) -> LogConfig:
         values = self.cache.topic_config(topic) if self.is_up else {}
+        config = self.log_config
         if "min.insync.replicas" in values:
-            return replace(self.log_config, min_insync_replicas=int(values["min.insync.replicas"]))
-        return self.log_config
+            config = replace(config, min_insync_replicas=int(values["min.insync.replicas"]))
+        if "ottla.acks.fsync" in values:
+            config = replace(config, ottla_acks_fsync=values["ottla.acks.fsync"] == "true")
+        if "flush.messages" in values:
+            config = replace(config, flush_messages=int(values["flush.messages"]))
+        return config
 
     def learn(self, upto: int | None = None) -> None:
         """Apply the controller's records up to a number of them, all by default."""
@@ -410,6 +415,8 @@ class Cluster:
         self.controller = Controller()
         self.lanes: dict[tuple[int, int, str], _Lane] = {}
         self.cuts: set[tuple[int, int]] = set()
+        self.slow_disks: set[int] = set()
+        """Nodes whose syncs do not end before the test says so."""
         self.answers: deque[Callable[[], object]] = deque()
         self.tamper: Callable[[int, Message], Message] = lambda to, answer: answer
         """May change what a node is answered."""
@@ -439,7 +446,8 @@ class Cluster:
         for _ in range(10_000):
             self.learn()
             for broker in self.up():
-                broker.disk.complete_syncs()
+                if broker.node_id not in self.slow_disks:
+                    broker.disk.complete_syncs()
                 broker.replicas.tick(self.clock.monotonic_ms())
             if not self.step():
                 return
@@ -449,7 +457,8 @@ class Cluster:
         """Carry at most ``count`` requests and answers; nobody hears of the controller's newest decisions thereby."""
         for _ in range(count):
             for broker in self.up():
-                broker.disk.complete_syncs()
+                if broker.node_id not in self.slow_disks:
+                    broker.disk.complete_syncs()
                 broker.replicas.tick(self.clock.monotonic_ms())
             if not self.step():
                 return

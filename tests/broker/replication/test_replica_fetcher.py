@@ -376,7 +376,7 @@ def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_
     trio.controller.create_topic("u", (2, 3))
     trio.run(600)
     real = LeaderSession.fill
-    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(TopicPartition("t", 0))]
+    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(trio[3].partition())]
 
     def fill(self: LeaderSession, *args: Any) -> None:
         if self is broken._session:

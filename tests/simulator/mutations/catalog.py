@@ -6,12 +6,14 @@ written into docs/simulator.md.
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
 from ottla.controller.elections import PartitionChange
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
+from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.handlers.api import RequestContext
 from ottla.handlers.consumer_fetch import ConsumerFetch
 from ottla.handlers.fetch_round import FetchRound
@@ -355,6 +357,31 @@ def _produce_without_permission(set_attribute: SetAttribute) -> None:
         return operation is Operation.WRITE or may(self, operation, topic)
 
     set_attribute(RequestContext, "may_on_topic", may_write)
+
+
+@mutation("with ottla.acks.fsync a follower confirms what it has not synced", seeds_max=80, seeds_from=5, seeds_step=8)
+def _confirm_unsynced(set_attribute: SetAttribute) -> None:
+    set_attribute(ReplicaFetcher, "_sync_unconfirmed", lambda self: False)
+
+
+@mutation("with ottla.acks.fsync a leader acknowledges before its sync", seeds_max=80, seeds_from=5, seeds_step=8)
+def _acknowledge_unsynced(set_attribute: SetAttribute) -> None:
+    advance = Partition.advance_high_watermark
+
+    def advance_unsynced(self: Partition, now_ms: int) -> bool:
+        config = self.log.config
+        self.log.config = replace(config, ottla_acks_fsync=False)
+        try:
+            return advance(self, now_ms)
+        finally:
+            self.log.config = config
+
+    set_attribute(Partition, "advance_high_watermark", advance_unsynced)
+
+
+@mutation("the last known leader is one that was never seen alive", seeds_max=None)
+def _believe_unseen_leaders(set_attribute: SetAttribute) -> None:
+    set_attribute(UnseenLeaders, "note_elections", lambda self, records, last_offset: None)
 
 
 if __name__ == "__main__":

@@ -188,11 +188,33 @@ def a_fetch_of_an_epoch_that_is_over_arrives_late() -> Stage:
     return a_leader_that_missed_an_epoch_leads_again(cuts_answers=True)
 
 
+def a_leader_comes_back_last_with_the_only_disk_that_lost_nothing() -> Stage:
+    """The controller does not know which brokers are gone and elects one that never leads."""
+    stage = Stage()
+    a, b, c = stage.a, stage.b, stage.c
+    stage.cluster.kill(1)
+    stage.cluster.kill(a)
+    stage.cluster.kill(b, power_loss=True)
+    stage.cluster.kill(c, power_loss=True)
+    stage.cluster.start(1)
+    stage.cluster.run_until(lambda: not stage.registration.has_leader)
+    assert stage.registration.leader_epoch == 2, "another broker was elected in between"
+
+    stage.cluster.start(b, c)
+    stage.cluster.run(10_000)
+    stage.cluster.start(a)
+    stage.cluster.run_until(lambda: len(stage.registration.isr) == 3)
+    return stage
+
+
 SCENARIOS: dict[Callable[[], Stage], str] = {
     a_follower_that_has_diverged_leads_next: "a diverged follower cuts its log at the high watermark that it knows",
     a_leader_comes_back_with_a_record_that_nobody_else_has: "followers never truncate what has diverged",
     a_leader_goes_on_from_what_it_knew: "what is known of followers outlives the leader's epoch",
     a_fetch_of_an_epoch_that_is_over_arrives_late: "fetches of every leader epoch are served",
+    a_leader_comes_back_last_with_the_only_disk_that_lost_nothing: (
+        "the last known leader is one that was never seen alive"
+    ),
 }
 
 

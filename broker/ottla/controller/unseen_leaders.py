@@ -1,0 +1,84 @@
+"""`UnseenLeaders`: leaders that were elected without a sign of life, and who led before them.
+
+A controller elects from the in-sync set as the metadata has it. After the loss of several nodes, and right after it has
+become active itself, some of these brokers may be gone without its knowledge: such a leader never leads. If it became
+the last known leader (KIP-966) when it is fenced, and no replica stayed eligible, its unclean return would elect it
+over the broker that did lead, and truncate what that one has acknowledged. So the last known leader is the last one
+that was seen alive: a broker that was not connected when it was elected counts from its first heartbeat that shows that
+it has read of its election. Brokers send one as soon as they take over.
+
+Kafka's last known leader is the one that the metadata names (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
+
+Soft state of the active controller: the next one takes the leaders that it finds for seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ottla.controller.heartbeats import BrokerHeartbeats
+from ottla.controller.partition_index import TopicIdPartition
+from ottla.controller.state import ControllerState
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER, PartitionRegistration
+from ottla.types import NodeId, Offset
+from ottla.wire.messages.metadata_log import PartitionChangeRecord
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """One broker's elections: by partition, who was seen to lead last. ``last_offset`` is that of the newest record."""
+
+    last_offset: Offset = -1
+    led_before: dict[TopicIdPartition, NodeId] = field(default_factory=dict)
+
+
+class UnseenLeaders:
+    """See the module."""
+
+    def __init__(self, state: ControllerState, heartbeats: BrokerHeartbeats) -> None:
+        self._state = state
+        self._heartbeats = heartbeats
+        self._by_leader: dict[NodeId, _Unseen] = {}
+
+    def start(self) -> None:
+        """Forget everything: this controller has just become active."""
+        self._by_leader.clear()
+
+    def note_elections(self, records: Sequence[MetadataRecord], last_offset: Offset) -> None:
+        """Note the leaders that ``records``, which are about to be replayed, elect; the last one is at the offset."""
+        for record in records:
+            message = record.message
+            if isinstance(message, PartitionChangeRecord) and message.leader >= 0:
+                topic = self._state.image.topics.by_id.get(message.topic_id)
+                before = None if topic is None else topic.partitions.get(message.partition_id)
+                if before is not None and before.leader != message.leader:
+                    partition = TopicIdPartition(message.topic_id, message.partition_id)
+                    self._note(partition, before, message.leader, last_offset)
+
+    def _note(
+        self, partition: TopicIdPartition, before: PartitionRegistration, leader: NodeId, last_offset: Offset
+    ) -> None:
+        led_before = self.last_seen(partition, before)
+        former = self._by_leader.get(before.leader)
+        if former is not None:
+            former.led_before.pop(partition, None)
+        broker = self._state.image.cluster.brokers.get(leader)
+        if broker is None or led_before in (NO_LEADER, leader):
+            return
+        if not self._heartbeats.is_connected(leader, broker.epoch):
+            unseen = self._by_leader.setdefault(leader, _Unseen())
+            unseen.last_offset = last_offset
+            unseen.led_before[partition] = led_before
+
+    def on_heartbeat(self, broker_id: NodeId, metadata_offset: Offset) -> None:
+        """Note that a broker is alive that has applied the metadata up to ``metadata_offset``."""
+        unseen = self._by_leader.get(broker_id)
+        if unseen is not None and metadata_offset >= unseen.last_offset:
+            del self._by_leader[broker_id]
+
+    def last_seen(self, partition: TopicIdPartition, registration: PartitionRegistration) -> NodeId:
+        """Return the partition's last leader that was seen alive; ``registration`` is the partition as it is now."""
+        if registration.leader == NO_LEADER:
+            return registration.last_known_elr[0] if registration.last_known_elr else NO_LEADER
+        unseen = self._by_leader.get(registration.leader)
+        return registration.leader if unseen is None else unseen.led_before.get(partition, registration.leader)
