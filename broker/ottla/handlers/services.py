@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.ports import Clock, Random
+from ottla.ports import Background, Clock, Random
 
 if TYPE_CHECKING:
     from ottla.config.node_config import NodeConfig
@@ -28,6 +28,8 @@ class Services:
 
     clock: Clock
     random: Random
+    background: Background
+    """Work off the loop; handlers wait for it with `ottla.purgatory.in_background`."""
     config: "NodeConfig"
     cluster_id: str
     metadata: "MetadataCache"

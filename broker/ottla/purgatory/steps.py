@@ -5,8 +5,8 @@ be interrupted, which must be at least once per 200 us of its work; it yields a 
 the loop, records that are not committed yet) and receives the value of that `Delayed` in return. Its return value is
 the result. The caller decides how long it runs: `server.scheduler` on a node, one event per slice in the simulator.
 
-Between two slices anything may change: leaders, configurations, logs. A generator therefore looks up what it needs after
-each yield instead of keeping it, and changes shared state only between two yields, never across one.
+Between two slices anything may change: leaders, configurations, logs. A generator therefore looks up what it needs
+after each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
 from collections.abc import Generator

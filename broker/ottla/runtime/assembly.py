@@ -19,6 +19,7 @@ from ottla.config.tls_settings import listeners_with_tls
 from ottla.errors import ConfigurationError
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
+from ottla.runtime.background import BackgroundThreads
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
@@ -132,6 +133,7 @@ class _Run:
         self._exit_code = 0
         self._signals = 0
         self._disk = OsDisk(reactor.post)
+        self._background = BackgroundThreads(reactor.post)
         self._listeners = listeners
         self._node = Node(
             config=config,
@@ -139,6 +141,7 @@ class _Run:
             disk=self._disk,
             network=reactor,
             random=SystemRandom(),
+            background=self._background,
             advertised=addresses_told(config, self._listeners),
             on_ready=self._became_ready,
             on_stopped=self._stopped,
@@ -169,6 +172,7 @@ class _Run:
                 self._admin.stop()
             if self._tls is not None:
                 self._tls.watch.stop()
+            self._background.close()
             self._disk.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)

@@ -31,7 +31,7 @@ from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, ConnectionId, Disk, KeySource, Network, Random
+from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
@@ -95,6 +95,7 @@ class Node:
         disk: Disk,
         network: Network,
         random: Random,
+        background: Background,
         advertised: tuple[Listener, ...],
         on_ready: Callable[[], None],
         on_stopped: Callable[[str | None], None],
@@ -112,6 +113,7 @@ class Node:
         self.network_metrics = network_metrics or NetworkMetrics()
         self.clock = clock
         self._random = random
+        self._background = background
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._is_stopping = False
@@ -263,6 +265,7 @@ class Node:
         self.services = Services(
             clock=self.clock,
             random=self._random,
+            background=self._background,
             config=config,
             cluster_id=self.cluster_id,
             metadata=self.metadata,
