@@ -19,6 +19,7 @@ from ottla.wire.records.varint import ZIGZAG, read_varint, read_varlong
 NULL_KEY_INDEXES_MAX: Final = 100
 HEADERS_MAX: Final = 2**31 - 1
 """A record cannot say that it has more."""
+_NULL_SIZE: Final = -1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 
@@ -33,6 +34,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class TooManyHeadersError(InvalidRecordError):
+    """A record may be sound, but has more headers than the caller wanted to look at."""
 
 
 class RecordsSummary(NamedTuple):
@@ -297,12 +302,15 @@ def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
 
 
 def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
-    """Return a field's size, negative for null, and where it ends by what its size says."""
+    """Return a field's size, -1 for null, and where it ends by what its size says."""
     byte = data[position]
     if byte < 0x80:
         size_bytes, position = ZIGZAG[byte], position + 1
     else:
         size_bytes, position = read_varint(data, position)
+    if size_bytes < _NULL_SIZE:
+        # JVM Kafka takes any negative size for null; librdkafka never returns from a consume of such a record.
+        raise InvalidRecordError(f"one of its fields says that it has {size_bytes} bytes")
     return size_bytes, position + size_bytes if size_bytes > 0 else position
 
 
@@ -310,7 +318,7 @@ def skip_headers(data: bytes, position: int, end: int, headers_max: int) -> int:
     """Return where the record's headers end, having looked at no more than ``headers_max``."""
     count, position = _read_header_count(data, position, end)
     if count > headers_max:
-        raise InvalidRecordError(f"it has {count} headers; no more than {headers_max} are looked at")
+        raise TooManyHeadersError(f"it has {count} headers; no more than {headers_max} are looked at")
     for _ in range(count):
         key_size_bytes, position = _skip_bytes(data, position)
         if key_size_bytes < 0:
