@@ -42,6 +42,7 @@ class LogConfig:
         message_timestamp_before_max_ms: how old a producer's timestamp may be.
         message_timestamp_after_max_ms: how far in the future a producer's timestamp may be.
         compression_type: "producer" keeps batches as they come; any other re-encodes batches that differ.
+        compression_gzip_level, compression_lz4_level, compression_zstd_level: for batches that are re-encoded.
         file_delete_delay_ms: a deleted file keeps its bytes for this long, for reads that are under way.
         flush_messages: fsync after this many records.
         flush_ms: fsync records at most this long after they were appended.
@@ -67,6 +68,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
     compression_type: CompressionType = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX

@@ -5,7 +5,7 @@ in size, it follows the sizes, gathers the start of each record with the end of 
 out of that.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.wire.records.newest_delta import find_newest_delta
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
@@ -32,10 +32,20 @@ NONE_ALIKE_DELTA: Final = -(2**63)
 """Below every timestamp delta: of no records."""
 
 
+class Alike(NamedTuple):
+    """Records from one on that are sound and alike; where ``record_count`` is 0, ``end`` is the place of the first."""
+
+    record_count: int
+    end: int
+    """Where the next record starts."""
+    newest_delta: int
+    headers_each: int
+
+
 def count_alike(
     data: bytes, position: int, index: int, record_count: int, rows: int, headers_each_max: int, expected: int
-) -> tuple[int, int, int]:
-    """Return how many records from ``index`` on are sound and alike, where the next one starts, and the newest delta.
+) -> Alike:
+    """Return how many records from ``index`` on are sound and alike.
 
     There are ``record_count`` in all, and record ``index``, which starts at ``position``, is not the first. ``rows``
     says how many to try where trying costs a loop; ``expected`` is what the newest timestamp delta of all is, if the
@@ -46,17 +56,17 @@ def count_alike(
         IndexError, InvalidRecordError: record ``index`` is not sound, or ends after ``data`` does.
     """
     layout = read_layout(data, position, index)
-    # A header has at least two numbers behind the one that says how many headers there are.
-    if layout is None or len(layout.headers) // 2 > headers_each_max:
-        return 0, position, NONE_ALIKE_DELTA
+    if layout is None or layout.header_count > headers_each_max:
+        return Alike(0, position, NONE_ALIKE_DELTA, 0)
     step, left = layout.size_bytes, count_rows_left(index, record_count)
     if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:
         if left < _SIMILAR_MIN or not _may_be_similar(data, position, layout):
-            return 0, position, NONE_ALIKE_DELTA
+            return Alike(0, position, NONE_ALIKE_DELTA, 0)
         return _count_similar(data, position, index, min(left, rows), layout, expected)
     count = min(left, rows * _EQUAL_ROWS_FACTOR, (len(data) - position) // step)
     count = _count_equal(data, position, index, count, layout)
-    return count, position + count * step, _newest(data, position, step, count, layout, expected)
+    newest = _newest(data, position, step, count, layout, expected)
+    return Alike(count, position + count * step, newest, layout.header_count)
 
 
 def _newest(rows: bytes, start: int, step: int, count: int, layout: RecordLayout, expected: int) -> int:
@@ -102,14 +112,12 @@ def _count_right(column: bytes, table: bytes) -> int:
     return len(marks) if marks.isascii() else len(marks) - len(marks.lstrip(b"\0"))
 
 
-def _count_similar(
-    data: bytes, position: int, index: int, count: int, layout: RecordLayout, expected: int
-) -> tuple[int, int, int]:
+def _count_similar(data: bytes, position: int, index: int, count: int, layout: RecordLayout, expected: int) -> Alike:
     """Return what `count_alike` does, of ``count`` records from ``index`` on that differ in their values only."""
     prefix = layout.value_size[-1] + 1
     suffix = layout.size_bytes - layout.headers[0]
     is_usual = prefix <= _PREFIX_SIZE_BYTES_MAX and suffix <= min(position, _SUFFIX_SIZE_BYTES_MAX)
-    nothing = 0, position, NONE_ALIKE_DELTA
+    nothing = Alike(0, position, NONE_ALIKE_DELTA, 0)
     if not is_usual or len(layout.size) > 2 or len(layout.value_size) > 2:
         return nothing
     step, wide = suffix + prefix, len(layout.size) == 2
@@ -128,7 +136,7 @@ def _count_similar(
         return nothing
     if sound < count:
         end = position - suffix + _sum_sizes(rows, suffix, step, sound, wide=wide)
-    return sound, end + suffix, _newest(rows, suffix, step, sound, layout, expected)
+    return Alike(sound, end + suffix, _newest(rows, suffix, step, sound, layout, expected), layout.header_count)
 
 
 def _may_be_similar(data: bytes, position: int, layout: RecordLayout) -> bool:

@@ -55,7 +55,7 @@ def find_newest_timestamp_delta(
     """
     try:
         if record_count < RECORD_COUNT_MIN:
-            end, index, newest = walk_plain(data, 0, 0, record_count, headers_each_max)
+            end, index, newest, _ = walk_plain(data, 0, 0, record_count, headers_each_max)
             if index == record_count:
                 return newest if end == len(data) else None
         elif (found := _forms.fit(data, record_count, expected)) is not None:

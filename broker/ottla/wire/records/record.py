@@ -129,7 +129,7 @@ def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max:
     try:
         for index in range(batch.record_count):
             position, end = read_size(data, position)
-            timestamp_delta_ms, offset_delta, key_size_bytes, position = walk_record(
+            timestamp_delta_ms, offset_delta, key_size_bytes, _, position = walk_record(
                 data, position, end, headers_each_max
             )
             if position != end:
@@ -150,27 +150,6 @@ def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max:
             f"offset delta is {batch.last_offset_delta}"
         )
     return _summarize(batch, deltas_ms, tuple(null_key_indexes))
-
-
-def count_headers(batch: RecordBatch, data: bytes) -> int:
-    """Return how many headers the records in ``data`` say that they have, without looking at those.
-
-    Raises:
-        InvalidRecordError: as `validate_plain_records`, as far as one needs to look.
-    """
-    position = index = total = 0
-    try:
-        while index < batch.record_count:
-            position, end = read_size(data, position)
-            *_, position = _walk_to_headers(data, position)
-            total += _read_header_count(data, position, end)[0]
-            position = end
-            index += 1
-    except IndexError:
-        raise _error(batch, index, "the bytes end within it") from None
-    except InvalidRecordError as error:
-        raise _error(batch, index, error.message) from None
-    return total
 
 
 def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple[int, ...]) -> RecordsSummary:
@@ -276,11 +255,14 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
     return count, position
 
 
-def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int]:
-    """Return timestamp delta, offset delta and key size of the record, and where its last field ends."""
+def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int, int]:
+    """Return the record's timestamp delta, offset delta, key size, how many headers it has, and where these end."""
     timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_to_headers(data, position)
-    position = skip_headers(data, position, end, headers_max) if data[position] else position + 1
-    return timestamp_delta_ms, offset_delta, key_size_bytes, position
+    if not data[position]:
+        return timestamp_delta_ms, offset_delta, key_size_bytes, 0, position + 1
+    header_count, _ = _read_header_count(data, position, end)
+    position = skip_headers(data, position, end, headers_max)
+    return timestamp_delta_ms, offset_delta, key_size_bytes, header_count, position
 
 
 def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:

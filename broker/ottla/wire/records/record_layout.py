@@ -36,6 +36,7 @@ class RecordLayout(NamedTuple):
     """The places of the bytes that say the record's size."""
     key_size: tuple[int, ...]
     value_size: tuple[int, ...]
+    header_count: int
     headers: tuple[int, ...]
     """The places of the bytes that say the number of headers, and the sizes of their keys and values."""
 
@@ -76,7 +77,7 @@ def read_layout(data: bytes, position: int, index: int) -> RecordLayout | None:
     if at != end:
         return None
     return RecordLayout(
-        end - position, timestamp - position, offset_delta - position, size, key_size, value_size, headers
+        end - position, timestamp - position, offset_delta - position, size, key_size, value_size, header_count, headers
     )
 
 

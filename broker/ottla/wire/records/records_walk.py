@@ -56,7 +56,7 @@ class RecordsWalk:
         record_count: how many there must be, with offset deltas 0, 1, ...
         expected_delta: see `find_newest_timestamp_delta`.
         headers_each_max: a record with more headers raises TooManyHeadersError.
-        headers_max: records with more than 256 headers each may have so many in all.
+        headers_max: all records together may have so many.
         is_thorough: whether keys and the oldest timestamp matter, which takes three times as long.
     """
 
@@ -132,7 +132,7 @@ class RecordsWalk:
         if self.index < end_index or self._is_thorough or self._record_count - self.index < _COLUMNS_MIN:
             return position
         try:
-            count, end, newest = count_alike(
+            alike = count_alike(
                 data,
                 position,
                 self.index,
@@ -143,12 +143,12 @@ class RecordsWalk:
             )
         except (IndexError, InvalidRecordError):  # the walk finds out which, and whether it is cut off
             return position
-        if end > len(data):  # the last of them is cut off
-            count = 0
+        count = alike.record_count if alike.end <= len(data) else 0  # else the last of them is cut off
         if count:
             self.index += count
-            self.newest_delta = max(self.newest_delta, newest)
-            position = end
+            self.newest_delta = max(self.newest_delta, alike.newest_delta)
+            self._count_headers(count * alike.headers_each)
+            position = alike.end
         self._patience = 1 if count >= _COLUMNS_MIN else min(self._patience * 63, _PATIENCE_MAX)
         self._rows = min(self._rows * _ROWS_GROWTH, _ROWS_MAX) if count >= self._rows else _ROWS_FIRST
         return position
@@ -157,10 +157,11 @@ class RecordsWalk:
         """Walk records up to ``end_index``, or to one that is cut off or has to be followed."""
         while self.index < end_index:
             if not self._is_thorough:
-                position, self.index, newest = walk_plain(
+                position, self.index, newest, header_count = walk_plain(
                     data, position, self.index, end_index, self._headers_in_one_go
                 )
                 self.newest_delta = max(self.newest_delta, newest)
+                self._count_headers(header_count)
                 if self.index == end_index:
                     break
             end = self._walk_unusual(data, position)
@@ -178,7 +179,9 @@ class RecordsWalk:
             return None
         start, end = read_size(data, position)
         try:
-            delta_ms, offset_delta, key_size_bytes, position = walk_record(data, start, end, self._headers_in_one_go)
+            delta_ms, offset_delta, key_size_bytes, header_count, position = walk_record(
+                data, start, end, self._headers_in_one_go
+            )
         except TooManyHeadersError:
             if self._headers_in_one_go == self._headers_each_max:
                 raise
@@ -188,8 +191,14 @@ class RecordsWalk:
             raise InvalidRecordError("the bytes end within it") from None
         if position != end:
             raise _size_error(position - end)
+        self._count_headers(header_count)
         self._note(delta_ms, offset_delta, has_key=key_size_bytes >= 0)
         return end
+
+    def _count_headers(self, header_count: int) -> None:
+        self._headers_left -= header_count
+        if self._headers_left < 0:
+            raise TooManyHeadersError("there are too many headers up to it")
 
     def _note(self, delta_ms: int, offset_delta: int, *, has_key: bool) -> None:
         """Take down what the next record says."""
@@ -237,9 +246,9 @@ class RecordsWalk:
             raise InvalidRecordError(
                 f"it says that it has {header_count} headers; {fields.left_bytes} bytes are left in it"
             )
-        self._headers_left -= header_count
-        if header_count > self._headers_each_max or self._headers_left < 0:
+        if header_count > self._headers_each_max:
             raise TooManyHeadersError(f"it has {header_count} headers")
+        self._count_headers(header_count)
         for number in range(header_count):
             if (yield from fields.skip_sized()) < 0:
                 raise InvalidRecordError("one of its headers has no key")
@@ -322,14 +331,15 @@ def _size_error(too_many_bytes: int) -> InvalidRecordError:
 
 def walk_plain(  # noqa: C901, PLR0912, PLR0915
     data: bytes, position: int, index: int, end_index: int, headers_each_max: int
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     """Walk sound records whose numbers have one or two bytes.
 
-    Return where the first other starts, or one that ``data`` cuts off, which one that is, and the newest timestamp
-    delta of those before it. One long function, because a call for each number would cost more than all of them.
+    Return where the first other starts, or one that ``data`` cuts off, which one that is, and of those before it the
+    newest timestamp delta and the number of headers. One long function, because a call for each number would cost more
+    than all of them.
     """
     most, size_bytes = 2 * NONE_ALIKE_DELTA, len(data)
-    delta, start = index, position
+    delta, start, header_count = index, position, 0
     try:
         for delta in range(index, end_index):
             start = position
@@ -382,16 +392,18 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                 position += (more << 6) + (number >> 1) - 62
                 if more >= 0x80:
                     break
-            is_wrong = number & 1 and number != 1
-            # Without headers the record ends here.
-            if is_wrong or (
-                (data[position] or position + 1 != end) and skip_headers(data, position, end, headers_each_max) != end
-            ):
+            if number & 1 and number != 1:
+                break
+            if number := data[position]:
+                if number >= 0x80 or skip_headers(data, position, end, headers_each_max) != end:
+                    break
+                header_count += number >> 1
+            elif position + 1 != end:
                 break
             position = end
             most = twice if twice > most else most
         else:
-            return position, end_index, most >> 1
+            return position, end_index, most >> 1, header_count
     except (IndexError, InvalidRecordError):
         pass
-    return start, delta, most >> 1
+    return start, delta, most >> 1, header_count
