@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.types import Endpoint, NodeId, Offset, host_address
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL, CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
@@ -28,7 +29,7 @@ class CloseConnection:
     reason: str
 
 
-Answer: TypeAlias = "Message | Delayed[Any] | CloseConnection | None"
+Answer: TypeAlias = "Message | Delayed[Any] | Steps[Any] | CloseConnection | None"
 Handler: TypeAlias = "Callable[[RequestContext, Any], Answer]"
 _CLUSTER = ResourceType.CLUSTER
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ottla.log.manager import LogManager
     from ottla.metadata.cache import MetadataCache
     from ottla.metadata.records import MetadataRecord
+    from ottla.purgatory.memory_budget import MemoryBudget
     from ottla.raft.client import RaftClient
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
@@ -30,6 +31,8 @@ class Services:
     random: Random
     background: Background
     """Work off the loop; handlers wait for it with `ottla.purgatory.in_background`."""
+    work_memory: "MemoryBudget"
+    """Bounds what such work holds, over the whole node."""
     config: "NodeConfig"
     cluster_id: str
     metadata: "MetadataCache"

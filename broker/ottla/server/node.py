@@ -33,6 +33,7 @@ from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
 from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Network, Random
 from ottla.purgatory import Delayed
+from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
@@ -266,6 +267,7 @@ class Node:
             clock=self.clock,
             random=self._random,
             background=self._background,
+            work_memory=MemoryBudget(settings.work_memory_bytes_max(config)),
             config=config,
             cluster_id=self.cluster_id,
             metadata=self.metadata,

@@ -42,6 +42,8 @@ from ottla.types import ZERO_UUID
 NEVER_MS = (1 << 62) - 1
 _TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
+_WORK_MEMORY_BYTES = 64 * 1024 * 1024
+"""A few threads work at a time: more would only wait for them."""
 """What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
 
@@ -68,6 +70,11 @@ def request_memory_bytes_max(config: NodeConfig) -> int:
     if config.queued_max_request_bytes > 0:
         return config.queued_max_request_bytes
     return max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+
+
+def work_memory_bytes_max(config: NodeConfig) -> int:
+    """Return what work off the loop may hold besides the requests: a quarter of their memory, 64 MiB at most."""
+    return min(request_memory_bytes_max(config) // 4, _WORK_MEMORY_BYTES)
 
 
 def privileged_listeners(config: NodeConfig) -> frozenset[str]:
