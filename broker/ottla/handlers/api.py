@@ -2,6 +2,12 @@
 
 A handler takes the context and the decoded request and returns the response, a `Delayed` of it, or None for "no
 response at all" (Produce with acks=0). It has no state, no clock and does no I/O.
+
+A handler that may take longer than a millisecond is a generator function (`purgatory.steps`) with the same result: it
+yields after each entry or few, and the pipeline runs it a slice at a time. A `Delayed` may have such `Steps` as its
+value, too. What yields nothing must be done within 5 ms of CPU at every limit; `tests/broker/server/test_slices.py`
+runs each handler and measures. Until it has returned, no further request of that connection is handled, and the
+request, records included, stays as it is.
 """
 
 from collections.abc import Callable

@@ -72,6 +72,8 @@ class Connection:
         "_header_filled",
         "_header_first",
         "_held_bytes",
+        "_kept_body",
+        "_kept_bytes",
         "_memory",
         "_on_frame",
         "_parked_bytes",
@@ -120,6 +122,8 @@ class Connection:
         self._pool = pool
         self._memory = memory
         self._held_bytes = 0
+        self._kept_body: memoryview | None = None
+        self._kept_bytes = 0
         self._parked_bytes = 0
         self._waiting = (0, 0, False)
         self._on_frame = on_frame
@@ -139,7 +143,7 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of the node's `RequestMemory` are taken for this connection."""
+        """How many bytes of the node's `RequestMemory` are taken for this connection, by what is on its way in."""
         return self._held_bytes + self._parked_bytes
 
     @property
@@ -212,6 +216,34 @@ class Connection:
             self._drop_carry()
             self._take_frames(carry, len(carry), is_own_turn=True)
 
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """Return ``frame``, the one that is being handled, as a view that is valid until `release_frame`.
+
+        A frame that has a buffer of its own stays there, and holds the memory that it holds; one in the node's scratch
+        buffer is copied, which takes some microseconds.
+        """
+        assert self._kept_body is None, "of one frame at a time"
+        if self._body is frame:
+            self._kept_body, self._kept_bytes = frame, self._held_bytes
+            self._held_bytes = 0
+            return frame
+        self._memory.park(len(frame))
+        self._kept_body, self._kept_bytes = memoryview(bytes(frame)), len(frame)
+        return self._kept_body
+
+    def release_frame(self) -> None:
+        """Let go of what `keep_frame` kept; no error when there is nothing."""
+        body, self._kept_body = self._kept_body, None
+        size, self._kept_bytes = self._kept_bytes, 0
+        if body is None:
+            return
+        if isinstance(body.obj, bytes):
+            self._memory.unpark(size)
+        else:
+            self._memory.give_back(size)
+            if body is not self._body:
+                self._pool.give_back(body)
+
     def memory_granted(self) -> None:
         """The frame that waited has its memory: its bytes may come."""
         self.is_waiting = False
@@ -234,6 +266,11 @@ class Connection:
         self._drop_carry()
         self._body = None
         self._give_back()
+        if self._kept_body is not None and not isinstance(self._kept_body.obj, bytes):
+            # Work off the loop may still read it: it is not used again.
+            self._memory.give_back(self._kept_bytes)
+            self._kept_body, self._kept_bytes = None, 0
+        self.release_frame()
 
     def _take_frames(self, buffer: memoryview, end: int, *, is_own_turn: bool) -> None:
         """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
@@ -323,14 +360,18 @@ class Connection:
         self._body[: len(part)] = part
 
     def _complete_body(self) -> None:
-        body, self._body = self._body, None
+        body = self._body
         assert body is not None
         self._header_first = len(body) >= _HEADER_FIRST_BYTES
         if self._header_first and self._header is _NO_HEADER:
             self._header = memoryview(bytearray(SIZE_BYTES))
         self._on_frame(self, body)
-        self._pool.give_back(body)
+        self._body = None
+        if self._kept_body is body:
+            return
         self._give_back()
+        if not self.is_closed:
+            self._pool.give_back(body)
 
 
 def _explain_size(size: int, limit: int, limit_key: str) -> str:

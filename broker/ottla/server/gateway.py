@@ -21,10 +21,12 @@ from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMappi
 from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
+from ottla.server.large_requests import LargeRequests
 from ottla.server.muting import Muting
 from ottla.server.pipeline import Pipeline, Route
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.slow_frames import SlowFrames
+from ottla.server.step_runner import StepRunner
 from ottla.types import Endpoint, NodeId, Offset
 
 logger = logging.getLogger(__name__)
@@ -272,7 +274,7 @@ class Gateway:
                 return due_ms
         for part in self._timed:
             part.tick(now_ms)
-        self._pipeline.turns.take()
+        self.take_turns()
         if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
             self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_frames)
@@ -288,21 +290,31 @@ class Gateway:
         return now_ms
 
     @property
+    def steps(self) -> StepRunner:
+        """What runs requests a slice at a time."""
+        return self._pipeline.steps
+
+    @property
+    def large_requests(self) -> LargeRequests:
+        return self._pipeline.large_requests
+
+    @property
     def has_turns(self) -> bool:
         """Whether requests wait until others have been served."""
-        return bool(self._pipeline.turns)
+        return bool(self._pipeline.turns or self._pipeline.steps)
 
     def take_turns(self) -> bool:
-        """Serve some of them; return whether there were any."""
+        """Serve some of them, and a slice of those that are under way; return whether there were any."""
+        has_run = self._pipeline.steps.run_slices()
         if not self._pipeline.turns:
-            return False
+            return has_run
         self._pipeline.turns.take()
         return True
 
     @property
     def _has_work_at_hand(self) -> bool:
         """Whether somebody waits for a turn or is to be looked at, however late the clock is by now."""
-        return bool(self._pipeline.turns or self._to_check)
+        return bool(self.has_turns or self._to_check)
 
     def next_deadline_ms(self) -> int | None:
         if self._has_work_at_hand:

@@ -3,6 +3,10 @@
 Answers leave in the order of the requests. While one is a `Delayed`, the peer does not take what was sent, or its
 client is above a quota (`security.quotas` says for how long), the connection is blocked and not read; only produces
 that wait for their followers let others be served (`due_answers`).
+
+What may take longer than a millisecond runs in time slices (`step_runner`): handlers that are generators, and the
+decoding and encoding of messages with more than `ENTRIES_IN_ONE_GO` entries, of which few are in hand at a time
+(`large_requests`).
 Whatever cannot be answered closes the connection with one log line that names the peer and the reason, and concerns
 nobody else.
 
@@ -14,6 +18,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import GeneratorType
+from typing import Any, NamedTuple, TypeAlias
 
 from ottla.controller.error_response import bare_error_response
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
@@ -23,13 +29,16 @@ from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.server.connection import Connection, Guard
-from ottla.server.due_answers import DueAnswers
+from ottla.server.due_answers import DueAnswers, Finish
+from ottla.server.large_requests import ENTRIES_IN_ONE_GO, LargeRequests
 from ottla.server.muting import Muting
+from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
 from ottla.wire.codec import Message
 from ottla.wire.codec.message import Splice, splice_chunks
-from ottla.wire.codec.primitives import skip_header_tags
+from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
 
 logger = logging.getLogger(__name__)
@@ -40,6 +49,22 @@ _RESPONSE_START = struct.Struct(">ii")  # size, correlation id
 _SIZE = struct.Struct(">i")
 # Looked up in their classes for every request they would cost as much as calls.
 _BROKER, _PRODUCE = ListenerRole.BROKER, ApiKey.PRODUCE
+
+
+class _Running(NamedTuple):
+    """What has not ended with its first slice; ``result`` delivers its answer."""
+
+    result: "Delayed[Any]"
+
+
+class _Encoded(NamedTuple):
+    """A response that was encoded in slices."""
+
+    out: bytearray
+    splices: list[Splice]
+
+
+_Outcome: TypeAlias = "Answer | _Running | _Encoded"
 
 
 @dataclass(slots=True)
@@ -70,6 +95,8 @@ class Pipeline:
         self._quotas = services.quotas
         self.muting = Muting(on_over=self._unmuted)
         self.turns = Turns(services.clock, on_turn=self._go_on_unless_held)
+        self.steps = StepRunner(services.clock)
+        self.large_requests = LargeRequests()
         self._on_close = on_close
         self._broker_routes: dict[int, Route] = {}
         self._controller_routes: dict[int, Route] = {}
@@ -118,44 +145,132 @@ class Pipeline:
         connection.last_active_ms = now_ms
         route.requests += 1
         route.request_bytes += len(frame)
-        # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
-        request, _ = route.request_type.decode_from(frame, version, position, entries_max=self._entries_max)
         context = RequestContext(api_key, version, correlation_id, client_id, info, self._services, now_ms)
-        respond = self._respond
         if self._quotas.is_enabled:
             context.charge = self._quotas.begin(api_key, info.principal, client_id, is_exempt=_is_exempt(context))
-            respond = self._respond_charged
             context.size_bytes = len(frame)
-        answer: Answer
+        answer: _Outcome
         try:
-            answer = route.served.handler(context, request)
-        except KafkaError as error:
-            answer = self._error_response(connection, route, error)
+            # Bytes behind the request are ignored, as in Kafka: librdkafka sends some with CreateTopics.
+            request, _ = route.request_type.decode_from(frame, version, position, entries_max=ENTRIES_IN_ONE_GO)
+        except TooManyEntriesError:
+            answer = self._decode_in_slices(connection, route, context, frame, position)
+        else:
+            answer = self._handle(connection, route, context, request)
+            if isinstance(answer, GeneratorType):
+                answer = self._run_handler(connection, route, context, frame, position, answer)
+        if isinstance(answer, Message) and not connection.due:
+            rest = self._respond(connection, route, context, answer)
+            if rest is None:
+                return
+            answer = _Running(rest)
+        self._answer_later(connection, route, context, answer)
+
+    def _handle(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Answer:
+        try:
+            return route.served.handler(context, request)
         except ProtocolError:
             raise
-        except Exception:
-            # A defect of ours must not take the node down, and must not leave the client waiting.
-            logger.exception("%s v%d from %s failed", route.api_name, version, connection.info.peer)
-            answer = self._error_response(connection, route, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-        if isinstance(answer, Message) and not connection.due:
-            respond(connection, route, context, answer)
-        else:
-            self._answer_later(connection, context, answer, partial(respond, connection, route, context))
+        except Exception as error:
+            return self._handler_error(connection, route, error)
 
-    def _answer_later(
-        self, connection: Connection, context: RequestContext, answer: Answer, respond: Callable[[Message], None]
-    ) -> None:
-        """Take what is no answer that may leave now."""
+    def _handler_error(self, connection: Connection, route: Route, error: Exception) -> Answer:
+        if isinstance(error, KafkaError):
+            return self._error_response(connection, route, error)
+        # A defect of ours must not take the node down, and must not leave the client waiting.
+        logger.error("%s v%d from %s failed", route.api_name, route.version, connection.info.peer, exc_info=error)
+        return self._error_response(connection, route, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    # --- in time slices --------------------------------------------------------------------------------------------
+
+    def _decode_in_slices(
+        self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
+    ) -> _Outcome:
+        """Decode a request that has many entries, and handle it."""
+
+        def steps(frame: memoryview) -> Steps[Answer]:
+            request, _ = yield from route.request_type.decode_in_steps(
+                frame, route.version, position, entries_max=self._entries_max
+            )
+            answer = self._handle(connection, route, context, request)
+            return (yield from answer) if isinstance(answer, GeneratorType) else answer
+
+        in_place = self.large_requests.in_place(steps(connection.keep_frame(frame)))
+        return self._run(connection, route, context, _with_frame(connection, in_place))
+
+    def _run_handler(
+        self,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        steps: Steps[Answer],
+    ) -> _Outcome:
+        """Run a handler that is a generator; only a Produce has views on its frame, which must then stay as it is."""
+        if context.api_key == _PRODUCE:
+            kept = connection.keep_frame(frame)
+            if kept is not frame:
+                # The generator has not started: nothing has been appended.
+                request, _ = route.request_type.decode_from(kept, route.version, position)
+                again = self._handle(connection, route, context, request)
+                if not isinstance(again, GeneratorType):
+                    connection.release_frame()
+                    return again
+                steps = again
+            steps = _with_frame(connection, steps)
+        return self._run(connection, route, context, steps)
+
+    def _run(self, connection: Connection, route: Route, context: RequestContext, steps: Steps[Any]) -> _Outcome:
+        """Run ``steps`` in slices; return their result where the first slice was enough."""
         charge = context.charge
-        if isinstance(answer, CloseConnection):
+        on_slice = None if charge is None else charge.work
+        result = self.steps.start(self._guarded(connection, route, steps), on_slice=on_slice)
+        return result.value if result.is_complete else _Running(result)
+
+    def _guarded(self, connection: Connection, route: Route, steps: Steps[Any]) -> Steps[Any]:
+        """Run ``steps``; what they raise becomes an answer, as where a handler is called."""
+        try:
+            return (yield from steps)
+        except ProtocolError as error:
+            return CloseConnection(f"sent bytes that are no request: {error}")
+        except Exception as error:
+            return self._handler_error(connection, route, error)
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def _answer_later(self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome) -> None:
+        """Take what is no answer that may leave now."""
+        if answer is None or isinstance(answer, CloseConnection):
+            self._finish(connection, route, context, answer)
+            return
+        if context.charge is not None:
+            context.charge.handled()
+        is_running = isinstance(answer, _Running)
+        if isinstance(answer, _Running):
+            delayed = answer.result
+        else:
+            delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
+        finish = partial(self._finish, connection, route, context)
+        self._await(connection, delayed, finish, holds_up=context.api_key != _PRODUCE, is_running=is_running)
+
+    def _finish(
+        self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome
+    ) -> "Delayed[Any] | None":
+        """Do what ``answer`` is; return None, or what has to complete before it can be finished with that."""
+        if isinstance(answer, Message):
+            return self._respond(connection, route, context, answer)
+        if isinstance(answer, GeneratorType):
+            return _result_of(self._run(connection, route, context, answer))
+        if isinstance(answer, Delayed):
+            return answer
+        if isinstance(answer, _Encoded):
+            self._send_response(connection, route, context, *answer)
+        elif isinstance(answer, CloseConnection):
             self._on_close(connection, answer.reason)
-        elif answer is not None:
-            if charge is not None:
-                charge.handled()
-            delayed = Delayed.of(answer) if isinstance(answer, Message) else answer
-            self._await(connection, delayed, respond, holds_up=context.api_key != _PRODUCE)
-        elif charge is not None:
-            self._mute(connection, charge.settle(produced_bytes=context.size_bytes, is_answered=False))
+        elif context.charge is not None:
+            self._mute(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
+        return None
 
     def _find_route(self, role: ListenerRole, routes: dict[int, Route], api_key: int, version: int) -> Route | None:
         served = find(api_key, version)
@@ -190,24 +305,30 @@ class Pipeline:
     def _await(
         self,
         connection: Connection,
-        answer: "Delayed[Message]",
-        send: Callable[[Message], None],
+        answer: "Delayed[Any]",
+        finish: Finish,
         *,
         holds_up: bool,
+        is_running: bool = False,
     ) -> None:
         """Send the answer when it is there and those before it have left."""
         due = connection.due
         if due is None:
             due = connection.due = DueAnswers()
-        due.add(answer, send, holds_up=holds_up)
+        due.add(answer, finish, holds_up=holds_up, is_running=is_running)
         if due.hold_up:
             connection.is_blocked = True
             self._network.pause_reading(connection.info.connection)
         answer.on_complete(lambda _: self._answer_due(connection, due))
 
     def _answer_due(self, connection: Connection, due: DueAnswers) -> None:
-        while not connection.is_closed and due.send_next():
-            pass
+        while not connection.is_closed and due.is_next_complete:
+            rest = due.finish_next()
+            if rest is not None and not rest.is_complete:
+                connection.is_blocked = True
+                self._network.pause_reading(connection.info.connection)
+                rest.on_complete(lambda _: self._answer_due(connection, due))
+                return
         if connection.is_blocked:
             self._go_on_unless_held(connection)
 
@@ -244,23 +365,6 @@ class Pipeline:
         if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 
-    def _respond_charged(
-        self, connection: Connection, route: Route, context: RequestContext, response: Message
-    ) -> None:
-        """Hold the answer against its client's quotas, tell how long it is to wait, and mute it for as long."""
-        charge = context.charge
-        assert charge is not None, "made where there are quotas"
-        by_controller_ms: int = getattr(response, "throttle_time_ms", 0)
-        produced_bytes = context.size_bytes if context.api_key == ApiKey.PRODUCE else 0
-        throttle_ms = charge.settle(produced_bytes=produced_bytes, by_controller_ms=by_controller_ms)
-        if throttle_ms > 0:
-            if "throttle_time_ms" in response.fields:
-                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-            self._mute(connection, throttle_ms)
-        began_ns = self._clock.monotonic_ns()
-        self._respond(connection, route, context, response)
-        charge.sent(began_ns)
-
     def _mute(self, connection: Connection, throttle_ms: int) -> None:
         if throttle_ms > 0 and not connection.is_closed:
             self.muting.mute(connection, self._clock.monotonic_ms() + throttle_ms)
@@ -271,18 +375,66 @@ class Pipeline:
         connection.last_active_ms = self._clock.monotonic_ms()
         self._go_on_unless_held(connection)
 
-    def _respond(self, connection: Connection, route: Route, context: RequestContext, response: Message) -> None:
-        out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
-        if route.has_flexible_response_header:
-            out.append(0)
+    def _respond(
+        self, connection: Connection, route: Route, context: RequestContext, response: Message
+    ) -> "Delayed[Any] | None":
+        """Send the response; return None, or what `_finish` takes where it has to be encoded in slices."""
+        charge = context.charge
+        began_ns = 0
+        if charge is not None:
+            self._settle(connection, context, response)
+            began_ns = self._clock.monotonic_ns()
+        out = self._response_start(route, context)
         splices: list[Splice] = []
         try:
-            response.write(route.version, out, splices)
+            response.write(route.version, out, splices, entries_max=ENTRIES_IN_ONE_GO)
+        except TooManyEntriesError:
+            steps = self.large_requests.in_place(self._encode_in_steps(route, context, response))
+            return _result_of(self._run(connection, route, context, steps))
         except ValueError:
             # A defect of ours, again: only this client may notice.
             logger.exception("%s v%d cannot be answered", route.api_name, route.version)
             self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
-            return
+            return None
+        self._send_response(connection, route, context, out, splices)
+        if charge is not None:
+            charge.sent(began_ns)
+        return None
+
+    def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
+        encoded = _Encoded(self._response_start(route, context), [])
+        try:
+            yield from response.write_in_steps(route.version, encoded.out, encoded.splices)
+        except ValueError:
+            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+            return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
+        return encoded
+
+    def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
+        """Hold the answer against its client's quotas, say in it how long it is to wait, and mute it for as long."""
+        assert context.charge is not None
+        by_controller_ms: int = getattr(response, "throttle_time_ms", 0)
+        produced_bytes = context.size_bytes if context.api_key == _PRODUCE else 0
+        throttle_ms = context.charge.settle(produced_bytes=produced_bytes, by_controller_ms=by_controller_ms)
+        if throttle_ms > 0:
+            if "throttle_time_ms" in response.fields:
+                response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+            self._mute(connection, throttle_ms)
+
+    def _response_start(self, route: Route, context: RequestContext) -> bytearray:
+        out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
+        if route.has_flexible_response_header:
+            out.append(0)
+        return out
+
+    def _send_response(
+        self,
+        connection: Connection,
+        route: Route,
+        context: RequestContext,
+        out: bytearray,
+        splices: list[Splice],
+    ) -> None:
         size = len(out) - _SIZE.size
         if splices:
             size += sum(len(data) for _, data in splices)
@@ -306,6 +458,18 @@ class Pipeline:
         if made is None:
             self._on_close(connection, f"{route.api_name} v{route.version} cannot report {error}")
         return made
+
+
+def _with_frame(connection: Connection, steps: Steps[Answer]) -> Steps[Answer]:
+    """Run ``steps`` while the frame is there that the connection keeps."""
+    try:
+        return (yield from steps)
+    finally:
+        connection.release_frame()
+
+
+def _result_of(answer: _Outcome) -> "Delayed[Any]":
+    return answer.result if isinstance(answer, _Running) else Delayed.of(answer)
 
 
 def _is_exempt(context: RequestContext) -> bool:

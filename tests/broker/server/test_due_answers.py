@@ -137,11 +137,43 @@ def test_answers_leave_in_order_and_only_one_that_must_not_be_overtaken_holds_up
     answers = [ProduceResponse(), ProduceResponse(throttle_time_ms=1), MetadataResponse()]
     for index in (2, 1):
         waiting[index].complete(answers[index])
-        assert not due.send_next()
+        assert not due.is_next_complete
     assert not due.hold_up, "what is behind may be handled: it is answered later in any case"
     waiting[0].complete(answers[0])
-    while due.send_next():
-        pass
+    while due.is_next_complete:
+        assert due.finish_next() is None
 
     assert sent == answers
     assert len(due) == 0
+
+
+def test_response_in_slices_keeps_its_place_and_no_request_is_handled_meanwhile() -> None:
+    due, finished = DueAnswers(), []
+    encoded: Delayed[str] = Delayed()
+    due.add(
+        Delayed.of("large"),
+        lambda answer: finished.append(answer) or (encoded if answer == "large" else None),
+        holds_up=False,
+    )
+    due.add(Delayed.of("next"), finished.append, holds_up=False)
+    assert due.finish_next() is encoded
+
+    assert not due.is_next_complete
+    assert due.hold_up
+    encoded.complete("encoded")
+    assert not due.hold_up
+    while due.is_next_complete:
+        due.finish_next()
+    assert finished == ["large", "encoded", "next"]
+
+
+def test_wait_of_a_handler_that_ran_in_slices_holds_up_only_what_its_api_does() -> None:
+    due = DueAnswers()
+    committed: Delayed[str] = Delayed()
+    handled: Delayed[Delayed[str]] = Delayed()
+    due.add(handled, lambda answer: answer if answer is committed else None, holds_up=False, is_running=True)
+    assert due.hold_up
+    handled.complete(committed)
+
+    assert due.finish_next() is committed
+    assert not due.hold_up

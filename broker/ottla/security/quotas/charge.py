@@ -42,6 +42,15 @@ class Charge:
         """The handler has returned: what passes until the answer is there is nobody's time."""
         self._handled_ns = self._quotas.clock.monotonic_ns() - self._began_ns
 
+    def work(self, nanoseconds: int) -> None:
+        """Count time on the loop, or off it, behind `handled`: of a slice, or of work in the background."""
+        if self._is_settled:
+            self._record_time(nanoseconds)
+        elif self._handled_ns is None:
+            self._began_ns -= nanoseconds
+        else:
+            self._handled_ns += nanoseconds
+
     def fetch_bytes_max(self) -> int | None:
         """Return how much one Fetch may bring without being too much at once; None for no limit."""
         return self._quotas.fetch_bytes_max(self.user, self.client_id)
@@ -68,6 +77,7 @@ class Charge:
         """
         if self._is_settled:
             return by_controller_ms
+        self._is_settled = True
         if self.is_exempt:
             return 0
         waits_ms = {CONTROLLER_MUTATION_RATE: by_controller_ms}
@@ -80,8 +90,11 @@ class Charge:
 
     def sent(self, began_ns: int) -> None:
         """Count the time since ``began_ns``, in which the answer was written; nobody is held back for it yet."""
+        self._record_time(self._quotas.clock.monotonic_ns() - began_ns)
+
+    def _record_time(self, nanoseconds: int) -> None:
         if not self.is_exempt:
-            percents = (self._quotas.clock.monotonic_ns() - began_ns) / _NANOSECONDS_PER_PERCENT
+            percents = nanoseconds / _NANOSECONDS_PER_PERCENT
             self._quotas.record(REQUEST_PERCENTAGE, self.user, self.client_id, percents)
 
     def _charge_time(self) -> int:

@@ -1,4 +1,4 @@
-"""Writes the decode function of one message class in one version.
+"""Writes the decode function of one message class in one version: in one go, or resumable for what has many entries.
 
 Runs of fixed-size fields become one `struct.unpack_from` straight into the slots. Every claimed length is compared
 with the bytes that are left before anything is allocated for it, and all entries of arrays are counted: as objects
@@ -6,7 +6,7 @@ they take up to a hundred times their bytes. Running off the end raises IndexErr
 `Message.decode_from` turns into a ProtocolError.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.wire.codec import primitives
 from ottla.wire.codec.fields import FIXED_KINDS, Field
@@ -14,12 +14,24 @@ from ottla.wire.codec.message import fresh_maker
 from ottla.wire.codec.source import FunctionSource
 
 if TYPE_CHECKING:
-    from ottla.wire.codec.message import Decoder, Message, Struct
+    from ottla.wire.codec.message import Decoder, Message, ResumableDecoder, Struct
 
 
 def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
     """Return ``decode(buffer, position, end, room) -> (message, position)``; ``room`` is for entries of arrays."""
-    source = FunctionSource(f"decode_{message_type.__name__}_v{version}", "buffer, position, end, room")
+    made: Decoder = _make(message_type, version, is_resumable=False)
+    return made
+
+
+def make_resumable_decoder(message_type: "type[Message]", version: int) -> "ResumableDecoder":
+    """Return the same as a generator function, whose result that of `make_decoder`'s is."""
+    made: ResumableDecoder = _make(message_type, version, is_resumable=True)
+    return made
+
+
+def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) -> Any:
+    name = f"decode_{message_type.__name__}_v{version}"
+    source = FunctionSource(name, "buffer, position, end, room", is_resumable=is_resumable)
     source.scope.update(
         new=object.__new__,
         read_uvarint=primitives.read_uvarint,
@@ -32,13 +44,16 @@ def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
         refuse_tag_size=primitives.refuse_tag_size,
         keep_unknown_tag=primitives.keep_unknown_tag,
         read_unknown_tags=primitives.read_unknown_tags,
+        read_unknown_tags_in_steps=primitives.read_unknown_tags_in_steps,
+        unpack_many_in_steps=primitives.unpack_many_in_steps,
     )
     reader = _StructReader(source, version, flexible=version in message_type.flexible)
     source.line(f"message = new({source.constant('type', message_type)})")
     reader.struct("message", message_type)
+    if is_resumable:
+        source.line("yield")  # a generator also where the version has no array
     source.line("return message, position")
-    made: Decoder = source.compile()
-    return made
+    return source.compile()
 
 
 class _StructReader:
@@ -187,12 +202,14 @@ class _StructReader:
             self._count(size, target.split(".", 1)[-1])
             if field.element in FIXED_KINDS:
                 form = FIXED_KINDS[field.element][0]
-                self.source.line(f"{target} = unpack_many({form!r}, {unit}, {size}, buffer, position)")
+                unpack = "yield from unpack_many_in_steps" if self.source.is_resumable else "unpack_many"
+                self.source.line(f"{target} = {unpack}({form!r}, {unit}, {size}, buffer, position)")
                 self.source.line(f"position += {size} * {unit}")
                 return
             items, item = self.source.local("a"), self.source.local("m")
             self.source.line(f"{target} = {items} = []")
             with self.source.block(f"for _ in range({size}):"):
+                self.source.slice_point()
                 if field.struct_type is not None:
                     self.source.line(f"{item} = new({self.source.constant('type', field.struct_type)})")
                     self.struct(item, field.struct_type)
@@ -215,10 +232,10 @@ class _StructReader:
     def _tagged_section(self, owner: str, tagged: list[tuple[str, Field]], other_versions_tags: dict[int, str]) -> None:
         others = self.source.constant("other_tags", other_versions_tags)
         if not tagged:
+            read = "yield from read_unknown_tags_in_steps" if self.source.is_resumable else "read_unknown_tags"
             with self.source.block("if buffer[position]:"):
                 self.source.line(
-                    "position, room = "
-                    f"read_unknown_tags({owner}, buffer, position, end, {self.version}, {others}, room)"
+                    f"position, room = {read}({owner}, buffer, position, end, {self.version}, {others}, room)"
                 )
             with self.source.block("else:"):
                 self.source.line("position += 1")
@@ -230,6 +247,7 @@ class _StructReader:
             self._uvarint(count)
             self._count(count, "the tagged section")
             with self.source.block(f"for _ in range({count}):"):
+                self.source.slice_point()
                 self._uvarint(tag)
                 self._uvarint(size)
                 self.source.line(f"{stop} = position + {size}")

@@ -1,4 +1,4 @@
-"""Writes the encode function of one message class in one version.
+"""Writes the encode function of one message class in one version: in one go, or resumable for what has many entries.
 
 Runs of fixed-size fields become one `struct.pack`; lengths of non-flexible strings and arrays join the run before them.
 Nested structs are written in line. Record bytes never enter ``out``: they are noted as splices, and so are long arrays
@@ -6,29 +6,42 @@ that are encoded already, whose bytes all answers share.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.wire.codec import primitives
 from ottla.wire.codec.fields import FIXED_KINDS, Field
 from ottla.wire.codec.source import FunctionSource
 
 if TYPE_CHECKING:
-    from ottla.wire.codec.message import Encoder, Message, Struct
+    from ottla.wire.codec.message import Encoder, Message, ResumableEncoder, Struct
 
 
 def make_encoder(message_type: "type[Message]", version: int) -> "Encoder":
-    """Return ``encode(message, out, splices)`` for ``version``."""
-    source = _start(f"encode_{message_type.__name__}_v{version}", "message, out, splices")
-    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
-    writer.struct("message", message_type)
-    source.line("return None")
-    made: Encoder = source.compile()
+    """Return ``encode(message, out, splices, room)`` for ``version``; ``room`` is for entries of arrays."""
+    made: Encoder = _make(message_type, version, is_resumable=False)
     return made
 
 
+def make_resumable_encoder(message_type: "type[Message]", version: int) -> "ResumableEncoder":
+    """Return the same as a generator function, without a bound for entries."""
+    made: ResumableEncoder = _make(message_type, version, is_resumable=True)
+    return made
+
+
+def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) -> Any:
+    name = f"encode_{message_type.__name__}_v{version}"
+    source = _start(name, "message, out, splices, room", is_resumable=is_resumable)
+    writer = _StructWriter(source, version, flexible=version in message_type.flexible)
+    writer.struct("message", message_type)
+    if is_resumable:
+        source.line("yield")  # a generator also where the version has no array
+    source.line("return None")
+    return source.compile()
+
+
 def make_array_encoder(message_type: "type[Message]", field: Field, version: int) -> "Encoder":
-    """Return ``encode(items, out, splices)`` for an array somewhere in ``version`` of the message."""
-    source = _start(f"encode_array_of_{message_type.__name__}_v{version}", "items, out, splices")
+    """Return ``encode(items, out, splices, room)`` for an array somewhere in ``version`` of the message."""
+    source = _start(f"encode_array_of_{message_type.__name__}_v{version}", "items, out, splices, room")
     writer = _StructWriter(source, version, flexible=version in message_type.flexible)
     writer.array("items", field)
     source.line("return None")
@@ -36,13 +49,16 @@ def make_array_encoder(message_type: "type[Message]", field: Field, version: int
     return made
 
 
-def _start(name: str, parameters: str) -> FunctionSource:
-    source = FunctionSource(name, parameters)
+def _start(name: str, parameters: str, *, is_resumable: bool = False) -> FunctionSource:
+    source = FunctionSource(name, parameters, is_resumable=is_resumable)
     source.scope.update(
         UV=primitives.UVARINT_BYTES,
         uvarint=primitives.uvarint,
         string_length=primitives.string_length,
         pack_many=primitives.pack_many,
+        pack_many_in_steps=primitives.pack_many_in_steps,
+        reject_entries=primitives.reject_entries,
+        items_in_steps=primitives.items_in_steps,
         refuse_field=primitives.refuse_field,
         write_tags=primitives.write_tags,
         EncodedArray=primitives.EncodedArray,
@@ -197,17 +213,29 @@ class _StructWriter:
         with self._or_null(items, "i", flexible=flexible, nullable=nullable):
             self._length(f"len({items})", "i", flexible=flexible)
             if field.element in FIXED_KINDS:
-                with self.source.block(f"if {items}:"):
-                    self.source.line(f"out += pack_many({FIXED_KINDS[field.element][0]!r}, {items})")
+                self._fixed_items(items, FIXED_KINDS[field.element][0])
                 return
+            if not self.source.is_resumable:
+                self.source.line(f"room -= len({items})")
+                with self.source.block("if room < 0:"):
+                    self.source.line("reject_entries()")
             item = self.source.local("m")
-            with self.source.block(f"for {item} in {items}:"):
+            each = f"items_in_steps({items})" if self.source.is_resumable else items
+            with self.source.block(f"for {item} in {each}:"):
+                self.source.slice_point()
                 if field.struct_type is not None:
                     self.struct(item, field.struct_type)
                     self._flush()
                     self.source.line("pass")  # for a struct that has nothing in this version
                 else:
                     self._string(item, flexible=flexible, nullable=False)
+
+    def _fixed_items(self, items: str, form: str) -> None:
+        with self.source.block(f"if {items}:"):
+            if self.source.is_resumable:
+                self.source.line(f"yield from pack_many_in_steps({form!r}, {items}, out)")
+            else:
+                self.source.line(f"out += pack_many({form!r}, {items})")
 
     def _encodable(self, value: str, field: Field, *, flexible: bool, nullable: bool) -> None:
         self._flush()

@@ -6,7 +6,7 @@ lacks at theirs.
 """
 
 import struct as struct_module
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_transform
 
@@ -24,10 +24,15 @@ Splice: TypeAlias = tuple[int, Records]
 
 _ARRAY_LENGTH = struct_module.Struct(">i")
 
-Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice]], None]
-Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
-
 NO_ENTRIES_LIMIT = 2**62
+
+Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice], int], None]
+Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
+ResumableEncoder: TypeAlias = Callable[[Any, bytearray, list[Splice], int], Generator[None, None, None]]
+ResumableDecoder: TypeAlias = Callable[[Buffer, int, int, int], Generator[None, None, tuple[Any, int]]]
+
+_NOT_ENCODABLE = (struct_module.error, TypeError, AttributeError, OverflowError)
+_NOT_DECODABLE = (IndexError, struct_module.error, UnicodeDecodeError, ProtocolError)
 
 
 @dataclass_transform(kw_only_default=True)
@@ -141,6 +146,8 @@ class Message(Struct):
     latest_version_unstable: ClassVar[bool] = False
     _encoders: ClassVar[dict[int, Encoder]]
     _decoders: ClassVar[dict[int, Decoder]]
+    _resumable_encoders: ClassVar[dict[int, ResumableEncoder]]
+    _resumable_decoders: ClassVar[dict[int, ResumableDecoder]]
     _array_encoders: ClassVar[dict[tuple[int, str], Encoder]]
 
     def __init_subclass__(
@@ -160,22 +167,39 @@ class Message(Struct):
         cls.latest_version_unstable = latest_version_unstable
         cls._encoders = {}
         cls._decoders = {}
+        cls._resumable_encoders = {}
+        cls._resumable_decoders = {}
         cls._array_encoders = {}
 
-    def write(self, version: int, out: bytearray, splices: list[Splice]) -> None:
+    def write(
+        self, version: int, out: bytearray, splices: list[Splice], *, entries_max: int = NO_ENTRIES_LIMIT
+    ) -> None:
         """Append this message to ``out``; record bytes go to ``splices`` instead, each with its position in ``out``.
 
         So does an `EncodedArray` of `SHARED_BYTES_MIN` bytes and more.
 
         Raises:
             FieldNotInVersionError: a field that the version lacks has a value.
+            TooManyEntriesError: its arrays have more than ``entries_max`` entries together; `write_in_steps` has no
+                such bound. What was appended to ``out`` and ``splices`` is of no use.
             ValueError: any other value that the version cannot carry: a null, a number out of range.
         """
         encode = self._encoders.get(version) or self._make_encoder(version)
         try:
-            encode(self, out, splices)
-        except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}") from error
+            encode(self, out, splices, entries_max)
+        except _NOT_ENCODABLE as error:
+            raise self._encode_error(version, error) from error
+
+    def write_in_steps(self, version: int, out: bytearray, splices: list[Splice]) -> Generator[None, None, None]:
+        """Do as `write` does, without a bound for entries, yielding after a few entries each."""
+        encode = self._resumable_encoders.get(version) or self._make_resumable_encoder(version)
+        try:
+            yield from encode(self, out, splices, NO_ENTRIES_LIMIT)
+        except _NOT_ENCODABLE as error:
+            raise self._encode_error(version, error) from error
+
+    def _encode_error(self, version: int, error: Exception) -> ValueError:
+        return ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}")
 
     def encode(self, version: int) -> bytes:
         """Return this message's bytes, records included; raises ValueError as `write` does."""
@@ -204,8 +228,8 @@ class Message(Struct):
         encode = encode or cls._make_array_encoder(version, owner, key)
         out = bytearray()
         try:
-            encode(items, out, [])
-        except (struct_module.error, TypeError, AttributeError, OverflowError) as error:
+            encode(items, out, [], NO_ENTRIES_LIMIT)
+        except _NOT_ENCODABLE as error:
             raise ValueError(f"{owner.__name__}.{key} v{version} cannot be encoded: {error}") from error
         return EncodedArray(version, bytes(out))
 
@@ -229,21 +253,37 @@ class Message(Struct):
         """Read a message at ``position``; return it and the position behind it.
 
         ``entries_max`` is the most that its arrays (and tagged fields) may have together: to be given for what comes
-        from anybody.
+        from clients.
 
         Raises:
-            ProtocolError: the bytes are not such a message; nothing was allocated for a length that they do not have,
-                nor for more than ``entries_max``.
+            TooManyEntriesError: there are more entries; nothing was allocated for those above ``entries_max``.
+            ProtocolError: the bytes are not such a message; nothing was allocated for a length that they do not have.
         """
         decode = cls._decoders.get(version) or cls._make_decoder(version)
         try:
             return decode(buffer, position, len(buffer), entries_max)
-        except (IndexError, struct_module.error) as error:
-            raise ProtocolError(f"{cls.__name__} v{version} ends too early: {error}") from error
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}") from error
-        except ProtocolError as error:
-            raise ProtocolError(f"{cls.__name__} v{version}: {error}") from error
+        except _NOT_DECODABLE as error:
+            raise cls._decode_error(version, error) from error
+
+    @classmethod
+    def decode_in_steps(
+        cls, buffer: Buffer, version: int, position: int = 0, *, entries_max: int = NO_ENTRIES_LIMIT
+    ) -> Generator[None, None, tuple[Self, int]]:
+        """Do as `decode_from` does, yielding after a few entries each; ``buffer`` must stay as it is meanwhile."""
+        decode = cls._resumable_decoders.get(version) or cls._make_resumable_decoder(version)
+        try:
+            return (yield from decode(buffer, position, len(buffer), entries_max))
+        except _NOT_DECODABLE as error:
+            raise cls._decode_error(version, error) from error
+
+    @classmethod
+    def _decode_error(cls, version: int, error: Exception) -> ProtocolError:
+        name = f"{cls.__name__} v{version}"
+        if isinstance(error, UnicodeDecodeError):
+            return ProtocolError(f"{name} has a string that is not UTF-8: {error.reason}")
+        if isinstance(error, ProtocolError):
+            return type(error)(f"{name}: {error}")
+        return ProtocolError(f"{name} ends too early: {error}")
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
@@ -266,6 +306,14 @@ class Message(Struct):
         return made
 
     @classmethod
+    def _make_resumable_encoder(cls, version: int) -> ResumableEncoder:
+        from ottla.wire.codec.generate_encoder import make_resumable_encoder
+
+        cls._require(version)
+        made = cls._resumable_encoders[version] = make_resumable_encoder(cls, version)
+        return made
+
+    @classmethod
     def _make_array_encoder(cls, version: int, owner: type[Struct], key: str) -> Encoder:
         from ottla.wire.codec.generate_encoder import make_array_encoder
 
@@ -280,6 +328,14 @@ class Message(Struct):
 
         cls._require(version)
         made = cls._decoders[version] = make_decoder(cls, version)
+        return made
+
+    @classmethod
+    def _make_resumable_decoder(cls, version: int) -> ResumableDecoder:
+        from ottla.wire.codec.generate_decoder import make_resumable_decoder
+
+        cls._require(version)
+        made = cls._resumable_decoders[version] = make_resumable_decoder(cls, version)
         return made
 
     @classmethod

@@ -1,13 +1,53 @@
 """What the generated functions call where a line of their own would not do: varints, compact lengths, errors."""
 
 import struct
-from typing import Any, NamedTuple, NoReturn, Protocol
+from collections.abc import Generator, Iterator
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from ottla.errors import ProtocolError
 from ottla.ports import Buffer
 
 _UVARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 2**15 - 1
+_HEADER_TAGS_MAX: Final = 1_000
+"""Tagged fields of a request's header: Kafka defines none yet, and each one costs time before the request is known."""
+_PIECE_ITEMS: Final = 2_048
+"""Fixed-size items that are packed or unpacked in one step: about 50 us."""
+
+T = TypeVar("T")
+
+
+class TooManyEntriesError(ProtocolError):
+    """A message has more entries, over all of its arrays, than the caller takes in one go."""
+
+
+class LazyArray:
+    """An array whose items are created while it is encoded in steps, one at a time: to save their memory.
+
+    ``items`` is read once, and has exactly ``count`` items. `Message.write` rejects it as too many entries.
+    """
+
+    __slots__ = ("_count", "items")
+
+    def __init__(self, count: int, items: Iterator[Any]) -> None:
+        self._count = count
+        self.items = items
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TooManyEntriesError("the items of a lazy array are created while it is encoded in steps")
+
+    @property
+    def as_list(self) -> list[Any]:
+        """This very object, typed as what it stands in for: only to be encoded, once."""
+        return self  # type: ignore[return-value]
+
+
+def items_in_steps(items: "list[Any] | LazyArray") -> Iterator[Any]:
+    """Return the items of an array that is encoded in steps."""
+    return items.items if isinstance(items, LazyArray) else iter(items)
 
 
 class FieldNotInVersionError(ValueError):
@@ -79,12 +119,14 @@ def skip_header_tags(frame: memoryview, position: int) -> int:
     """Pass over the tagged fields of a request's or a response's header: none is known.
 
     Raises:
-        ProtocolError: the frame ends within them.
+        ProtocolError: the frame ends within them, or they are more than a thousand.
     """
     try:
         if frame[position] == 0:
             return position + 1
         count, position = read_uvarint(frame, position)
+        if count > _HEADER_TAGS_MAX:
+            raise ProtocolError(f"the header has {count} tagged fields; {_HEADER_TAGS_MAX} is the most")
         for _ in range(count):
             _, position = read_uvarint(frame, position)
             size, position = read_uvarint(frame, position)
@@ -123,9 +165,14 @@ def refuse_length(field: str, size: int, left: int) -> NoReturn:
 
 def refuse_entries(field: str, size: int, room: int) -> NoReturn:
     """Raise for more entries, over all arrays, than the message may have; ``room`` is by how much, below 0."""
-    raise ProtocolError(
+    raise TooManyEntriesError(
         f"{field} has {size} entries, with which the message has {-room} more than ottla.request.entries.max"
     )
+
+
+def reject_entries() -> NoReturn:
+    """Raise for a message that has more entries than are to be encoded in one go."""
+    raise TooManyEntriesError("the message has too many entries to be encoded in one go")
 
 
 def refuse_tag(field: str, tag: int, version: int) -> NoReturn:
@@ -156,10 +203,23 @@ def read_unknown_tags(
     other_versions_tags: dict[int, str],
     room: int,
 ) -> tuple[int, int]:
+    """Do at once what `read_unknown_tags_in_steps` does in steps: few peers send such tags, and then a few."""
+    return run_steps(read_unknown_tags_in_steps(owner, buffer, position, end, version, other_versions_tags, room))
+
+
+def read_unknown_tags_in_steps(
+    owner: "TagOwner",
+    buffer: Buffer,
+    position: int,
+    end: int,
+    version: int,
+    other_versions_tags: dict[int, str],
+    room: int,
+) -> Generator[None, None, tuple[int, int]]:
     """Keep the tagged section at ``position`` on ``owner``; return the position behind it and the room left.
 
     For structs that have no tag in this version: whatever is here is unknown, or, when listed in
-    ``other_versions_tags``, refused.
+    ``other_versions_tags``, rejected.
     """
     count, position = read_uvarint(buffer, position)
     if count > end - position:
@@ -167,13 +227,24 @@ def read_unknown_tags(
     room -= count
     if room < 0:
         refuse_entries("the tagged section", count, room)
-    for _ in range(count):
+    for done in range(count):
+        if done % 32 == 31:
+            yield
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         if tag in other_versions_tags:
             refuse_tag(other_versions_tags[tag], tag, version)
         position = keep_unknown_tag(owner, buffer, tag, position, size, end)
     return position, room
+
+
+def run_steps(steps: Generator[None, None, T]) -> T:
+    """Run ``steps`` to their end and return their result."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
 def keep_unknown_tag(owner: "TagOwner", buffer: Buffer, tag: int, position: int, size: int, end: int) -> int:
@@ -214,6 +285,26 @@ def pack_many(form: str, values: "list[int] | list[bytes]") -> bytes:
     if count <= 16:
         return packer(form * count).pack(*values)
     return struct.pack(">" + form * count, *values) if form == "16s" else struct.pack(f">{count}{form}", *values)
+
+
+def pack_many_in_steps(form: str, values: "list[int] | list[bytes]", out: bytearray) -> Generator[None, None, None]:
+    """Append what `pack_many` returns to ``out``, piece by piece."""
+    for start in range(0, len(values), _PIECE_ITEMS):
+        if start:
+            yield
+        out += pack_many(form, values[start : start + _PIECE_ITEMS])
+
+
+def unpack_many_in_steps(
+    form: str, size: int, count: int, buffer: Buffer, position: int
+) -> Generator[None, None, list[object]]:
+    """Return what `unpack_many` returns, piece by piece."""
+    values: list[object] = []
+    for start in range(0, count, _PIECE_ITEMS):
+        if start:
+            yield
+        values += unpack_many(form, size, min(_PIECE_ITEMS, count - start), buffer, position + start * size)
+    return values
 
 
 def unpack_many(form: str, size: int, count: int, buffer: Buffer, position: int) -> list[object]:

@@ -2,20 +2,37 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from ottla.wire.codec.primitives import packer
 
+_ENTRIES_PER_STEP: Final = 32
+"""Entries of arrays between two slice points: 0.3 to 2 us each, so a step stays well below 200 us."""
+
 
 class FunctionSource:
-    """Collects the body of one generated function and compiles it."""
+    """Collects the body of one generated function and compiles it.
 
-    def __init__(self, name: str, parameters: str) -> None:
+    ``is_resumable`` makes it a generator, which yields None at its slice points; without it they cost nothing.
+    """
+
+    def __init__(self, name: str, parameters: str, *, is_resumable: bool = False) -> None:
         self.name = name
+        self.is_resumable = is_resumable
         self.scope: dict[str, Any] = {}
         self._lines = [f"def {name}({parameters}):"]
         self._depth = 1
         self._names = 0
+        if is_resumable:
+            self.line(f"until_yield = {_ENTRIES_PER_STEP}")
+
+    def slice_point(self) -> None:
+        """Let a resumable function be interrupted here, once in `_ENTRIES_PER_STEP` times; at the head of a loop."""
+        if self.is_resumable:
+            self.line("until_yield -= 1")
+            with self.block("if not until_yield:"):
+                self.line(f"until_yield = {_ENTRIES_PER_STEP}")
+                self.line("yield")
 
     def line(self, text: str) -> None:
         self._lines.append("    " * self._depth + text)
