@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.handlers.api import Answer, CloseConnection, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
-from ottla.log.batch_check import CheckedBatch, WorkOffLoop, check_at_once, check_in_steps
+from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_steps
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
 from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
@@ -70,12 +70,13 @@ def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps
     """Do the same for batches that take long to check."""
     produce = _Produce(context, request)
     services = context.services
-    off_loop = WorkOffLoop(services.background, services.work_memory, services.clock.wall_ms)
+    off_loop = context.off_loop()
+    now_ms = services.clock.wall_ms()
     for entry in produce.entries():
         try:
             partition, records = produce.admit(entry)
             config, topic_partition = partition.log.config, partition.topic_partition
-            entry.checked = yield from check_in_steps(records, config, topic_partition, off_loop)
+            entry.checked = yield from check_in_steps(records, config, topic_partition, now_ms, off_loop)
             if not services.replicas.holds(partition):
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             entry.partition = partition

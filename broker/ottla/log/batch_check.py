@@ -13,9 +13,8 @@ Source: LogValidator of Kafka. Recompression there writes every record again; he
 are, because their deltas have been found to be right.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.log.config import LogConfig
@@ -31,8 +30,8 @@ from ottla.log.validation import (
     require_keys,
     target_compression,
 )
-from ottla.ports import Background, Buffer
-from ottla.purgatory.memory_budget import HeldMemory, MemoryBudget
+from ottla.ports import Buffer, Clock
+from ottla.purgatory.off_loop import HeldMemory, OffLoop, in_place
 from ottla.purgatory.steps import Steps, run_to_end
 from ottla.types import TopicPartition
 from ottla.wire.records import (
@@ -54,8 +53,6 @@ from ottla.wire.records import (
 from ottla.wire.records.compression import BUFFER_SIZE_BYTES_MAX, open_compressor, open_decompressor, too_large
 from ottla.wire.records.decompression import BufferLimitError
 
-T = TypeVar("T")
-
 SIZE_BYTES_AT_ONCE_MAX: Final = 2 * 1024 * 1024
 """The CRC of so many bytes takes 0.1 ms, a copy of them as long."""
 RECORDS_AT_ONCE_MAX: Final = 1_000
@@ -74,14 +71,6 @@ _HIGH_ZSTD_LEVEL: Final = 10
 _COMPRESSOR_SIZE_BYTES: Final = 4 * 1024 * 1024
 _LARGE_COMPRESSOR_SIZE_BYTES: Final = 64 * 1024 * 1024
 """What zstd takes from level 10 on."""
-
-
-class WorkOffLoop(NamedTuple):
-    """What checks of large batches need: threads, a bound of their memory, and the time."""
-
-    background: Background
-    memory: MemoryBudget
-    wall_ms: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +155,7 @@ def _plain_at_once(batch: RecordBatch) -> bytes | None:
 
 
 def check_in_steps(
-    records: Buffer, config: LogConfig, topic_partition: TopicPartition, off_loop: WorkOffLoop
+    records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int, off_loop: OffLoop
 ) -> Steps[CheckedBatch]:
     """Check any batch; ``records`` must stay as they are until the steps have ended.
 
@@ -181,7 +170,7 @@ def check_in_steps(
     batch = parse_batch(records)
     check_client_size(batch, config, topic_partition)
     for buffer_bytes_max in (_BUFFER_SIZE_BYTES, BUFFER_SIZE_BYTES_MAX):
-        check = _Check(batch, config, topic_partition, off_loop, buffer_bytes_max)
+        check = _Check(batch, config, topic_partition, now_ms, off_loop, buffer_bytes_max)
         try:
             return (yield from check.run())
         except BufferLimitError:
@@ -211,26 +200,15 @@ def check_coordinator_batch(records: Buffer, config: LogConfig, topic_partition:
     return CheckedBatch(batch, batch.max_timestamp_ms)
 
 
-def check_in_one_go(records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int) -> CheckedBatch:
+def check_in_one_go(
+    records: Buffer, config: LogConfig, topic_partition: TopicPartition, now_ms: int, clock: Clock
+) -> CheckedBatch:
     """Do what `check_in_steps` does at once, for callers that do not mind the time.
 
     Raises:
         KafkaError: as there.
     """
-    off_loop = WorkOffLoop(_InPlace(), MemoryBudget(2 * RECORDS_SIZE_BYTES_MAX), lambda: now_ms)
-    return run_to_end(check_in_steps(records, config, topic_partition, off_loop))
-
-
-class _InPlace:
-    """Performs "background" work where it is asked for."""
-
-    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
-        outcome: T | Exception
-        try:
-            outcome = work()
-        except Exception as error:  # as on threads, the caller decides about it
-            outcome = error
-        done(outcome)
+    return run_to_end(check_in_steps(records, config, topic_partition, now_ms, in_place(clock)))
 
 
 class _Check:
@@ -241,12 +219,14 @@ class _Check:
         batch: RecordBatch,
         config: LogConfig,
         topic_partition: TopicPartition,
-        off_loop: WorkOffLoop,
+        now_ms: int,
+        off_loop: OffLoop,
         buffer_bytes_max: int,
     ) -> None:
         self._batch = batch
         self._config = config
         self._topic_partition = topic_partition
+        self._now_ms = now_ms
         self._off_loop = off_loop
         self._buffer_bytes_max = buffer_bytes_max
         self._is_recompressed = must_recompress(batch, config) if batch.attributes & 0x07 <= Compression.ZSTD else False
@@ -259,7 +239,7 @@ class _Check:
         self._output: list[bytes] = []
 
     def run(self) -> Steps[CheckedBatch]:
-        memory = HeldMemory(self._off_loop.memory, self._size_bytes(), self._off_loop.background)
+        memory = self._off_loop.hold(self._size_bytes())
         try:
             yield from memory.acquire()
             return (yield from self._check(memory))
@@ -294,7 +274,7 @@ class _Check:
             raise self._error("its timestamp is more than 64 bits")
         if config.is_compacted:
             require_keys(walk.null_key_indexes, self._topic_partition)
-        check_timestamps(batch, oldest_ms, newest_ms, config, self._off_loop.wall_ms())
+        check_timestamps(batch, oldest_ms, newest_ms, config, self._now_ms)
         newest_ms = max(newest_ms, NO_TIMESTAMP)
         if self._is_recompressed or batch.size_bytes > SIZE_BYTES_AT_ONCE_MAX:
             batch = yield from memory.work(lambda: self._finish(newest_ms))

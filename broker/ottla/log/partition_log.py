@@ -19,7 +19,7 @@ from ottla.log.checkpoint import read_partition_metadata, write_partition_metada
 from ottla.log.config import LogConfig
 from ottla.log.local_log import Closing, LocalLog
 from ottla.log.log_reader import LogSlice
-from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
+from ottla.log.offset_lookup import OffsetLookup, TimestampAndOffset
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
@@ -32,6 +32,8 @@ from ottla.log.validation import (
     check_assigned_batches,
 )
 from ottla.ports import Buffer, Clock, Disk
+from ottla.purgatory.off_loop import OffLoop
+from ottla.purgatory.steps import Steps
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType
 
@@ -261,20 +263,19 @@ class PartitionLog:
         if not isinstance(records, CheckedBatch):
             if origin is AppendOrigin.RAFT_LEADER:
                 return self._append_assigned(records, now_ms)
-            if origin is AppendOrigin.CLIENT:
-                records = self._check_client(records, now_ms)
+            config, topic_partition = self.config, self.topic_partition
+            if origin is not AppendOrigin.CLIENT:
+                records = check_coordinator_batch(records, config, topic_partition)
+            elif (checked := check_at_once(records, config, topic_partition, now_ms)) is not None:
+                records = checked
             else:
-                records = check_coordinator_batch(records, self.config, self.topic_partition)
+                records = check_in_one_go(records, config, topic_partition, now_ms, self._clock)
         batch = records.batch
         if batch.producer_id >= 0:
             duplicate = self._check_producer(batch, origin, transaction_version)
             if duplicate is not None:
                 return duplicate
         return self._append_checked(records, leader_epoch, now_ms)
-
-    def _check_client(self, records: Buffer, now_ms: int) -> CheckedBatch:
-        found = check_at_once(records, self.config, self.topic_partition, now_ms)
-        return found or check_in_one_go(records, self.config, self.topic_partition, now_ms)
 
     def _check_producer(
         self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
@@ -398,13 +399,15 @@ class PartitionLog:
 
     # --- offsets by time and by epoch
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int, off_loop: OffLoop) -> Steps[TimestampAndOffset | None]:
         """Return the first record stamped ``timestamp_ms`` or later, or None. The caller bounds it by HW or LSO."""
-        return self._guarded(lambda: find_timestamp(self._local.segments, timestamp_ms, self.log_start_offset))
+        lookup = OffsetLookup(self._local.segments, lambda: self.log_start_offset, off_loop)
+        return self._guarded_steps(lookup.find_timestamp(timestamp_ms))
 
-    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+    def offset_of_max_timestamp(self, off_loop: OffLoop) -> Steps[TimestampAndOffset | None]:
         """Return the first record with the newest timestamp (KIP-734), or None when the log is empty."""
-        return self._guarded(lambda: find_max_timestamp(self._local.segments, self.log_start_offset))
+        lookup = OffsetLookup(self._local.segments, lambda: self.log_start_offset, off_loop)
+        return self._guarded_steps(lookup.find_max_timestamp())
 
     def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return the largest epoch <= ``leader_epoch`` that the log knows, and where it ends (KIP-101, KIP-279).
@@ -571,6 +574,14 @@ class PartitionLog:
             raise self.failure
         try:
             return action()
+        except StorageError as error:
+            self._fail(error)
+
+    def _guarded_steps(self, steps: Steps[_Result]) -> Steps[_Result]:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return (yield from steps)
         except StorageError as error:
             self._fail(error)
 

@@ -5,15 +5,11 @@ come.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Final
 
-from ottla.ports import Background
 from ottla.purgatory.delayed import Delayed
-from ottla.purgatory.in_background import in_background
-from ottla.purgatory.steps import Steps
 
-T = TypeVar("T")
+NO_LIMIT_BYTES: Final = 2**63 - 1
 
 
 class MemoryBudget:
@@ -65,56 +61,3 @@ class MemoryBudget:
             size_bytes, granted = self._waiting.popleft()
             self.held_bytes += size_bytes
             granted.complete(None)
-
-
-class HeldMemory:
-    """Bytes of a `MemoryBudget` that steps and their work off the loop hold; given back when both have ended.
-
-    Steps that are closed while a thread works for them leave the bytes to that thread.
-    """
-
-    def __init__(self, budget: MemoryBudget, size_bytes: int, background: Background) -> None:
-        self._budget = budget
-        self._size_bytes = size_bytes
-        self._background = background
-        self._granted: Delayed[None] | None = None
-        self._is_working = False
-        self._is_over = False
-
-    def acquire(self) -> Steps[None]:
-        """Wait for the bytes."""
-        self._granted = self._budget.take(self._size_bytes)
-        if not self._granted.is_complete:
-            yield self._granted
-
-    def work(self, work: Callable[[], T]) -> Steps[T]:
-        """Perform ``work`` off the loop, as `in_background`; where no thread can be created, on the loop after all."""
-        has_begun = False
-
-        def begin() -> T:
-            nonlocal has_begun
-            has_begun = True
-            return work()
-
-        self._is_working = True
-        try:
-            return (yield from in_background(self._background, begin, on_end=self._on_work_ended))
-        except RuntimeError:
-            if has_begun:
-                raise
-            return work()
-
-    def _on_work_ended(self) -> None:
-        self._is_working = False
-        if self._is_over:
-            self._budget.give_back(self._size_bytes)
-
-    def release(self) -> None:
-        """Give the bytes back, now or when the thread has done with them; no error when they were never granted."""
-        if self._granted is None or self._is_over:
-            return
-        self._is_over = True
-        if not self._granted.is_complete:
-            self._granted.abandon()
-        elif not self._is_working:
-            self._budget.give_back(self._size_bytes)

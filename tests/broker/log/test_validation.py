@@ -10,6 +10,7 @@ from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, Kafk
 from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_one_go
 from ottla.log.config import LogConfig
 from ottla.log.validation import RecordValidationError, check_assigned_batches
+from ottla.simulator.clock import SimulatedClock
 from ottla.types import TopicPartition
 from ottla.wire.records import Compression, Record, RecordBatch, TimestampType, build_batch, crc32c, parse_batch
 
@@ -42,8 +43,8 @@ def check_all(batch: RecordBatch, config: LogConfig) -> None:
         return found and (bytes(found.batch.data), found.newest_timestamp_ms)
 
     at_once = outcome(check_at_once)
-    assert at_once in (None, outcome(check_in_one_go))
-    check_in_one_go(bytes(batch.buffer), config, TOPIC_PARTITION, NOW_MS)
+    assert at_once in (None, outcome(lambda *given: check_in_one_go(*given, SimulatedClock())))
+    check_in_one_go(bytes(batch.buffer), config, TOPIC_PARTITION, NOW_MS, SimulatedClock())
 
 
 def test_a_sound_batch_passes(make_batch: MakeBatch) -> None:
