@@ -32,6 +32,7 @@ from ottla.wire.messages.produce import (
 from ottla.wire.records import LOG_OVERHEAD_BYTES, Compression
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_CURRENT_LEADER = 10
 _TRANSACTIONAL_BIT = 0x10
 _ATTRIBUTES_LOW_BYTE = 22
 
@@ -169,7 +170,8 @@ class _Produce:
             ]
         except KafkaError as error:
             _refuse(answer, error)
-            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
+            has_moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if has_moved and name is not None and context.api_version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
                 endpoints = self._response.node_endpoints
                 add_moved_leader(context, answer.current_leader, endpoints, name, entry.data.index)
         # A name that no topic has leaves nothing behind: there are as many as clients care to invent.
