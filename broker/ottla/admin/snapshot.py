@@ -59,6 +59,9 @@ class RequestMemorySample(NamedTuple):
     connections_waiting: int
     waits: int
     connections_closed: int
+    work_bytes: int
+    """Held by work off the loop."""
+    work_waits: int
 
 
 class TlsSample(NamedTuple):
@@ -209,6 +212,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.memory.waiter_count,
             gateway.memory.waits,
             gateway.closed_for_slow_frames,
+            node.services.work_memory.held_bytes,
+            node.services.work_memory.waits,
         ),
         tls=_sample_tls(node),
         logins=_sample_logins(node.gateway),

@@ -329,17 +329,31 @@ def _size_error(too_many_bytes: int) -> InvalidRecordError:
     return InvalidRecordError(f"its fields end {abs(too_many_bytes)} bytes {side} its size says")
 
 
+def _read_raw(data: bytes, position: int) -> tuple[int, int]:
+    """Return the varint at ``position`` with its sign in bit 0, and where it ends.
+
+    Raises:
+        InvalidRecordError: it might be beyond 2^62.
+    """
+    number = shift = 0
+    while (byte := data[position]) >= 0x80:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        position += 1
+    if shift > 7 * (_TIMESTAMP_SIZE_BYTES_MAX - 1):
+        raise InvalidRecordError("its timestamp is too unusual")
+    return number | byte << shift, position + 1
+
+
 def walk_plain(  # noqa: C901, PLR0912, PLR0915
     data: bytes, position: int, index: int, end_index: int, headers_each_max: int
 ) -> tuple[int, int, int, int]:
     """Walk sound records whose numbers have one or two bytes.
 
     Return where the first other starts, or one that ``data`` cuts off, which one that is, and of those before it the
-    newest timestamp delta and the number of headers. One long function, because a call for each number would cost more
-    than all of them.
+    newest timestamp delta and the number of headers. A call for each number would cost more than all of them.
     """
-    most, size_bytes = 2 * NONE_ALIKE_DELTA, len(data)
-    delta, start, header_count = index, position, 0
+    most, delta, start, header_count = 2 * NONE_ALIKE_DELTA, index, position, 0
     try:
         for delta in range(index, end_index):
             start = position
@@ -354,21 +368,16 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                 position += 3
                 if more >= 0x80:
                     break
-            if end > size_bytes:
+            if end > len(data):
                 break
-            number = data[position]
+            number, more = data[position], data[position + 1]
             position += 1
             if number >= 0x80:
-                number &= 0x7F
-                shift = 7
-                while (more := data[position]) >= 0x80:
-                    number |= (more & 0x7F) << shift
-                    shift += 7
+                if more >= 0x80:
+                    number, position = _read_raw(data, position - 1)
+                else:
+                    number += (more << 7) - 0x80
                     position += 1
-                number |= more << shift
-                position += 1
-                if shift > 7 * (_TIMESTAMP_SIZE_BYTES_MAX - 1):
-                    break
             twice = -number - 1 if number & 1 else number
             number, more = data[position], data[position + 1]
             if number >= 0x80:
@@ -392,18 +401,16 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                 position += (more << 6) + (number >> 1) - 62
                 if more >= 0x80:
                     break
-            if number & 1 and number != 1:
+            count = data[position]
+            if (number & 1 and number != 1) or count >= 0x80:
                 break
-            if number := data[position]:
-                if number >= 0x80 or skip_headers(data, position, end, headers_each_max) != end:
-                    break
-                header_count += number >> 1
-            elif position + 1 != end:
+            if (skip_headers(data, position, end, headers_each_max) if count else position + 1) != end:
                 break
+            header_count += count >> 1
             position = end
             most = twice if twice > most else most
         else:
-            return position, end_index, most >> 1, header_count
+            start, delta = position, end_index
     except (IndexError, InvalidRecordError):
         pass
     return start, delta, most >> 1, header_count
