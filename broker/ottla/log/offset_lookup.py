@@ -177,18 +177,31 @@ class OffsetLookup:
 
 
 class _TimestampSearch(RecordsWalk):
-    """Walks records in search of the first with a timestamp delta and an offset delta of at least these."""
+    """Walks records in search of the first with a timestamp delta and an offset delta of at least these.
+
+    Records are walked as quickly as they can be until some of a slice may be meant; from there on one by one.
+    """
 
     def __init__(self, record_count: int, *, delta_min: int | None, offset_delta_min: int) -> None:
-        super().__init__(record_count, is_thorough=True)
+        super().__init__(record_count, is_thorough=delta_min is None)
         self.found: tuple[int, int] | None = None
         """Its timestamp delta and offset delta."""
         self._delta_min = delta_min
         self._offset_delta_min = offset_delta_min
 
+    def _walk_some(self, data: bytes, position: int) -> int:
+        before = self.index
+        end = super()._walk_some(data, position)
+        if self._is_thorough or self._delta_min is None or self.newest_delta < self._delta_min:
+            return end
+        self.index, self.found, self._large = before, None, None
+        self._is_thorough = True
+        return super()._walk_some(data, position)
+
     def _note(self, delta_ms: int, offset_delta: int, *, has_key: bool) -> None:
         """Offset deltas may have gaps here: compaction removes records."""
         self.index += 1
+        self.newest_delta = max(self.newest_delta, delta_ms)
         is_late_enough = self._delta_min is None or delta_ms >= self._delta_min
         if self.found is None and is_late_enough and offset_delta >= self._offset_delta_min:
             self.found = (delta_ms, offset_delta)

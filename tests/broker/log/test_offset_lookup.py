@@ -114,13 +114,13 @@ def test_records_of_a_lying_batch_are_walked_in_slices_and_read_off_the_loop(ope
     background, memory = SimulatedBackground(), MemoryBudget(1)
     off_loop = OffLoop(background, memory, SimulatedClock())
     log = open_log()
-    records = [Record(index, NOW_MS, None, b"") for index in range(20_000)]
+    records = [Record(index, NOW_MS, b"k" * (index % 3), b"") for index in range(20_000)]
     log.append_as_follower(with_lying_header(build_batch(records, compression=Compression.ZSTD), 0))
 
     found, slices = drive(log.offset_for_timestamp(NOW_MS + 1, off_loop), background)
 
     assert found is None
-    assert slices >= 200
+    assert slices >= 20_000 / 256
     assert background.run_count >= 2
     assert memory.held_bytes == 0
 
@@ -153,3 +153,35 @@ def test_corrupt_batch_is_an_error_of_the_look_up_alone(open_log: OpenLog) -> No
     with pytest.raises(CorruptRecordError):
         run_to_end(log.offset_for_timestamp(NOW_MS + 1, OFF_LOOP))
     assert log.failure is None
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 63, 64, 500, 2_999])
+@pytest.mark.parametrize("sizes", ["equal", "different"])
+@pytest.mark.parametrize("log_start", [0, 700])
+def test_first_record_of_many_is_found_wherever_it_is(
+    open_log: OpenLog, wanted: int, sizes: str, log_start: int
+) -> None:
+    log = open_log()
+    records = [
+        Record(index, NOW_MS + (index >= wanted) * 10, b"k" * (index % 3 if sizes == "different" else 1), b"v")
+        for index in range(3_000)
+    ]
+    append(log, build_batch(records))
+    log.update_high_watermark(3_000)
+    log.delete_records_before(log_start)
+
+    found = run_to_end(log.offset_for_timestamp(NOW_MS + 10, OFF_LOOP))
+
+    assert found is not None
+    assert found.offset == max(wanted, log_start)
+
+
+def test_records_are_found_where_compaction_has_left_gaps(open_log: OpenLog) -> None:
+    log = open_log()
+    records = [Record(3 * index, NOW_MS + index, b"k", b"v") for index in range(200)]
+    log.append_as_follower(build_batch(records, leader_epoch=0))
+
+    found = run_to_end(log.offset_for_timestamp(NOW_MS + 150, OFF_LOOP))
+
+    assert found is not None
+    assert found.offset == 450
