@@ -105,7 +105,8 @@ class GzipReader:
                 raise _damaged("gzip", error) from error
             if self._member.eof:
                 self.is_at_end = not self._input.end_member(self._member.unused_data).startswith(_GZIP_MAGIC)
-                self._member = self._zlib.decompressobj(GZIP_WINDOW_BITS)
+                if not self.is_at_end:
+                    self._member = self._zlib.decompressobj(GZIP_WINDOW_BITS)
             if piece or self.is_at_end:
                 return piece
         return b""
@@ -117,8 +118,9 @@ class ZstdReader:
     def __init__(self, data: Buffer, buffer_bytes_max: int) -> None:
         self._zstd = zstd_module()
         window_log = min(max(buffer_bytes_max.bit_length() - 1, _ZSTD_WINDOW_LOG_MIN), _ZSTD_WINDOW_LOG_MAX)
-        self._options = {self._zstd.DecompressionParameter.window_log_max: window_log}
         self._may_need_more = window_log < _ZSTD_WINDOW_LOG_MAX
+        parameter = self._zstd.DecompressionParameter.window_log_max
+        self._options = {parameter: window_log} if self._may_need_more else None
         self._input = _Input(data, "zstd")
         self._frame = self._zstd.ZstdDecompressor(options=self._options)
         self.is_at_end = False
@@ -134,7 +136,8 @@ class ZstdReader:
                 raise _damaged("zstd", error) from error
             if self._frame.eof:
                 self.is_at_end = not self._input.end_member(self._frame.unused_data)
-                self._frame = self._zstd.ZstdDecompressor(options=self._options)
+                if not self.is_at_end:
+                    self._frame = self._zstd.ZstdDecompressor(options=self._options)
             if piece or self.is_at_end:
                 return piece
         return b""
