@@ -9,7 +9,6 @@ Source: ProduceRequest.json; KafkaApis.handleProduceRequest, ReplicaManager.appe
 """
 
 import struct
-from dataclasses import dataclass
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.handlers.api import Answer, CloseConnection, RequestContext, serves
@@ -55,13 +54,14 @@ def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     for entry in entries:
         try:
             partition, records = produce.admit(entry)
-            entry.checked = check_at_once(records, partition.log.config, partition.topic_partition, now_ms)
+            log = partition.log
+            checked = check_at_once(records, log.config, log.topic_partition, now_ms)
         except KafkaError as error:
             entry.error = error
             continue
-        if entry.checked is None:
+        if checked is None:
             return _produce_in_steps(context, request)
-        entry.partition = partition
+        entry.partition, entry.checked = partition, checked
     for entry in entries:
         produce.append(entry)
     return produce.answer()
@@ -89,18 +89,21 @@ def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps
     return produce.answer()
 
 
-@dataclass(slots=True)
 class _Entry:
-    """One partition's part of a request, and what became of it."""
+    """One partition's part of a request, and what became of it; ``name`` is None where the topic's id is unknown."""
 
-    name: str | None
-    """The topic's; None where its id is unknown."""
-    is_allowed: bool
-    data: PartitionProduceData
-    answer: PartitionProduceResponse
-    partition: Partition | None = None
-    checked: CheckedBatch | None = None
-    error: KafkaError | None = None
+    __slots__ = ("answer", "checked", "data", "error", "is_allowed", "name", "partition")
+
+    def __init__(
+        self, name: str | None, is_allowed: bool, data: PartitionProduceData, answer: PartitionProduceResponse
+    ) -> None:
+        self.name = name
+        self.is_allowed = is_allowed
+        self.data = data
+        self.answer = answer
+        self.partition: Partition | None = None
+        self.checked: CheckedBatch | None = None
+        self.error: KafkaError | None = None
 
 
 class _Produce:
@@ -124,12 +127,14 @@ class _Produce:
         if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
             name = context.services.metadata.topic_name(topic.topic_id)
         is_allowed = name is None or context.may_on_topic(Operation.WRITE, name)
-        answers = [PartitionProduceResponse(index=data.index) for data in topic.partition_data]
+        entries = [
+            _Entry(name, is_allowed, data, PartitionProduceResponse(index=data.index)) for data in topic.partition_data
+        ]
+        answers = [entry.answer for entry in entries]
         self._response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-        parts = zip(topic.partition_data, answers, strict=True)
-        return [_Entry(name, is_allowed, data, answer) for data, answer in parts]
+        return entries
 
     def admit(self, entry: _Entry) -> tuple[Partition, memoryview]:
         """Return the partition that a batch is to be appended to, and the batch, before it has been checked.

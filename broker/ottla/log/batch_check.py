@@ -13,7 +13,6 @@ Source: LogValidator of Kafka. Recompression there writes every record again; he
 are, because their deltas have been found to be right.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
@@ -73,7 +72,6 @@ _LARGE_COMPRESSOR_SIZE_BYTES: Final = 64 * 1024 * 1024
 """What zstd takes from level 10 on."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckedBatch:
     """A producer's batch that may be appended, but for what the log knows of its producer.
 
@@ -81,8 +79,11 @@ class CheckedBatch:
     producer's timestamps count.
     """
 
-    batch: RecordBatch
-    newest_timestamp_ms: int
+    __slots__ = ("batch", "newest_timestamp_ms")
+
+    def __init__(self, batch: RecordBatch, newest_timestamp_ms: int) -> None:
+        self.batch = batch
+        self.newest_timestamp_ms = newest_timestamp_ms
 
 
 def writable(records: Buffer) -> Buffer:
@@ -103,8 +104,7 @@ def check_at_once(
     if len(records) > SIZE_BYTES_AT_ONCE_MAX:
         return None
     batch = parse_batch(writable(records))
-    count = batch.record_count
-    if count > RECORDS_AT_ONCE_MAX:
+    if batch.record_count > RECORDS_AT_ONCE_MAX:
         return None
     check_client_size(batch, config, topic_partition)
     batch.check_crc()
@@ -112,6 +112,26 @@ def check_at_once(
     data = _plain_at_once(batch)
     if data is None:
         return None
+    newest_ms = _newest_at_once(batch, data, config, topic_partition, now_ms)
+    if newest_ms is None:
+        return None
+    if config.compression_type != "producer" and must_recompress(batch, config):
+        if len(data) > RECOMPRESSED_SIZE_BYTES_AT_ONCE_MAX:
+            return None
+        kind, level = target_compression(config)
+        batch = replace_records(batch, kind, compress(kind, data, level=level))
+        check_size(batch.size_bytes, config, topic_partition)
+    return CheckedBatch(batch, max(newest_ms, NO_TIMESTAMP))
+
+
+def _newest_at_once(
+    batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition, now_ms: int
+) -> int | None:
+    """Return the newest timestamp of the records, which are right; None where that cannot be said at once.
+
+    Raises:
+        RecordValidationError: INVALID_RECORD, INVALID_TIMESTAMP.
+    """
     base_ms = batch.base_timestamp_ms
     if config.minds_records:
         try:
@@ -120,25 +140,18 @@ def check_at_once(
             return None
         if config.is_compacted:
             require_keys(summary.null_key_indexes, topic_partition)
-        oldest_ms, newest_ms = summary.min_timestamp_ms, summary.max_timestamp_ms
-    else:
-        delta = find_newest_timestamp_delta(
-            data,
-            count,
-            expected=batch.max_timestamp_ms - base_ms,
-            headers_each_max=_HEADERS_EACH_AT_ONCE_MAX,
-        )
-        if delta is None or not -_PLAIN_TIMESTAMP_MAX <= base_ms <= _PLAIN_TIMESTAMP_MAX:
-            return None
-        oldest_ms = newest_ms = base_ms + delta
-    check_timestamps(batch, oldest_ms, newest_ms, config, now_ms)
-    if config.compression_type != "producer" and must_recompress(batch, config):
-        if len(data) > RECOMPRESSED_SIZE_BYTES_AT_ONCE_MAX:
-            return None
-        kind, level = target_compression(config)
-        batch = replace_records(batch, kind, compress(kind, data, level=level))
-        check_size(batch.size_bytes, config, topic_partition)
-    return CheckedBatch(batch, max(newest_ms, NO_TIMESTAMP))
+        check_timestamps(batch, summary.min_timestamp_ms, summary.max_timestamp_ms, config, now_ms)
+        return summary.max_timestamp_ms
+    expected = batch.max_timestamp_ms - base_ms
+    delta = find_newest_timestamp_delta(
+        data, batch.record_count, expected=expected, headers_each_max=_HEADERS_EACH_AT_ONCE_MAX
+    )
+    if delta is None or not -_PLAIN_TIMESTAMP_MAX <= base_ms <= _PLAIN_TIMESTAMP_MAX:
+        return None
+    newest_ms = base_ms + delta
+    if config.message_timestamp_type != "CreateTime" or newest_ms - now_ms > config.message_timestamp_after_max_ms:
+        check_timestamps(batch, newest_ms, newest_ms, config, now_ms)
+    return newest_ms
 
 
 def _plain_at_once(batch: RecordBatch) -> bytes | None:

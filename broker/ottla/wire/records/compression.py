@@ -97,6 +97,9 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
     """
     if kind is Compression.LZ4 and magic == 0:
         data = with_correct_checksum(data)
+    piece = _decompress_single(kind, data, size_bytes_max)
+    if piece is not None:
+        return piece
     # What comes out of snappy comes a block at a time; a larger one is too much by itself.
     buffer_bytes_max = (
         min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if kind is Compression.SNAPPY else BUFFER_SIZE_BYTES_MAX
@@ -111,6 +114,25 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
     if len(piece) > size_bytes_max:
         raise too_large(kind, len(data), size_bytes_max)
     return piece
+
+
+def _decompress_single(kind: Compression, data: Buffer, size_bytes_max: int) -> bytes | None:
+    """Return what ``data`` holds where it is one member of gzip or zstd, as it nearly always is; else None."""
+    try:
+        if kind is Compression.GZIP:
+            import zlib
+
+            member = zlib.decompressobj(GZIP_WINDOW_BITS)
+            piece = member.decompress(data, size_bytes_max + 1)
+        elif kind is Compression.ZSTD:
+            member = zstd_module().ZstdDecompressor()
+            piece = member.decompress(data, max_length=size_bytes_max + 1)
+        else:
+            return None
+    except Exception:  # zlib.error, ZstdError: the reader finds the words for it
+        return None
+    is_whole = member.eof and not member.unused_data and len(piece) <= size_bytes_max
+    return piece if is_whole else None
 
 
 def _read_rest(reader: Decompressor, first: bytes, size_bytes_max: int) -> bytes:

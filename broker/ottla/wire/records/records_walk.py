@@ -378,7 +378,7 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                 else:
                     number += (more << 7) - 0x80
                     position += 1
-            twice = -number - 1 if number & 1 else number
+            delta_number = number
             number, more = data[position], data[position + 1]
             if number >= 0x80:
                 number += (more << 7) - 0x80
@@ -408,7 +408,8 @@ def walk_plain(  # noqa: C901, PLR0912, PLR0915
                 break
             header_count += count >> 1
             position = end
-            most = twice if twice > most else most
+            if delta_number > most:  # a negative one, which is odd, counts where there is no other
+                most = delta_number if not delta_number & 1 else max(most, -delta_number - 1) if most < 0 else most
         else:
             start, delta = position, end_index
     except (IndexError, InvalidRecordError):
