@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage, Listener
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
@@ -58,9 +59,18 @@ def serve(services: Any, request: Message, version: int, *, client_id: str | Non
         received_at_ms=services.clock.monotonic_ms(),
     )
     decoded = request_type(api_key).decode(memoryview(bytearray(request.encode(version))), version)
-    answer = served.handler(context, decoded)
-    delayed: Delayed[Any] = answer if isinstance(answer, Delayed) else Delayed.of(answer)
-    return delayed.then(lambda response: _over_the_wire(api_key, response, version))
+    return _answered(served.handler(context, decoded)).then(lambda response: _over_the_wire(api_key, response, version))
+
+
+def _answered(answer: Any) -> Delayed[Any]:
+    """Return what becomes of a handler's answer: steps are run to their end, also those that come later."""
+    while isinstance(answer, Generator):
+        answer = run_to_end(answer)
+    if not isinstance(answer, Delayed):
+        return Delayed.of(answer)
+    answered: Delayed[Any] = Delayed()
+    answer.on_complete(lambda value: _answered(value).on_complete(answered.complete))
+    return answered
 
 
 def _over_the_wire(api_key: ApiKey, response: object, version: int) -> object:
