@@ -5,13 +5,17 @@ Whose fault it is decides the class:
 - `ProtocolError`: the peer sent bytes that are not a message. The connection is closed; no code can be answered.
 - `KafkaError`: the request was understood and refused; ``code`` goes into the response.
 - `StorageError`: this node's disk failed; ``code`` is KAFKA_STORAGE_ERROR and the log directory goes offline.
+- `ShortageError`: the node is out of descriptors or memory for now; the same code, which clients retry.
 
 Source: org.apache.kafka.common.protocol.Errors of Kafka 4.3 (names, codes and which are retriable).
 """
 
+import errno
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
+
+from ottla.quoting import cut_message, one_line
 
 
 class ErrorCode(IntEnum):
@@ -224,13 +228,14 @@ class ProtocolError(OttlaError):
 class KafkaError(OttlaError):
     """A request that was understood and refused.
 
-    ``code`` is what the response carries; ``message`` (may be None) is the response's error_message.
+    ``code`` is what the response carries; ``message`` (may be None) is the response's error_message, cut to what each
+    response can carry. ``str()`` is for the log: on one line, whatever the client sent.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(f"{code.name}: {message}" if message else code.name)
+        super().__init__(f"{code.name}: {one_line(message)}" if message else code.name)
         self.code = code
-        self.message = message
+        self.message = None if message is None else cut_message(message)
 
 
 class InvalidRequestError(KafkaError):
@@ -269,6 +274,21 @@ class StorageError(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class ShortageError(KafkaError):
+    """The system is out of descriptors or memory for now: nothing is wrong with the disk, and the client may retry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+_SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+def disk_error(message: str, error: OSError) -> KafkaError:
+    """Return what an OSError of the disk means: a ShortageError where another resource is short."""
+    return (ShortageError if error.errno in _SHORTAGES else StorageError)(f"{message}: {error}")
 
 
 class ConfigurationError(OttlaError):

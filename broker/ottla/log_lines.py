@@ -1,10 +1,6 @@
-"""Lines of the node's own log about what clients do: not more of them than somebody can read, and none forged."""
-
-from typing import Final
+"""Lines of the node's own log about what clients do: at most so many in an interval."""
 
 from ottla.ports import Clock
-
-_QUOTED_CHARACTERS_MAX: Final = 100
 
 
 class LineLimit:
@@ -27,8 +23,3 @@ class LineLimit:
             return False
         self._silent_until_ms = now_ms + self._interval_ms
         return True
-
-
-def quoted(text: str) -> str:
-    """Return what a client sent as a line may show it: in quotes, in ASCII without line breaks, and cut short."""
-    return ascii(text if len(text) <= _QUOTED_CHARACTERS_MAX else f"{text[:_QUOTED_CHARACTERS_MAX]}...")

@@ -1,4 +1,4 @@
-"""The five ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`, `Background`.
+"""The ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`, `Background`, `Memory`.
 
 Everything from `server` down reaches the outside only through these, so that the real runtime and the simulator can
 drive the very same objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
@@ -199,6 +199,29 @@ class Background(Protocol):
         several run at a time and may end in any order. ``work`` must touch nothing that the loop changes meanwhile.
         Where no thread can be created, ``done`` gets the RuntimeError.
         """
+
+
+class MemoryUse(NamedTuple):
+    """What the system cannot take back from this process and those that share its limit, and that limit."""
+
+    used_bytes: int
+    limit_bytes: int
+
+
+class Memory(Protocol):
+    """The memory that this process may use, and what the network holds of it for single connections."""
+
+    def use(self) -> MemoryUse | None:
+        """Return how much is used now; None where there is no limit."""
+
+    def release(self) -> None:
+        """Give back to the system what the process has freed."""
+
+    def unsent_bytes(self, connection: ConnectionId) -> int:
+        """Return how many bytes in memory wait for the peer of ``connection``."""
+
+    def abort_connection(self, connection: ConnectionId) -> None:
+        """Close a connection at once, without what is queued for it; `Node.closed` reports that."""
 
 
 class KeyFetch(NamedTuple):

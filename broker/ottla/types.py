@@ -8,6 +8,8 @@ import binascii
 from ipaddress import IPv6Address
 from typing import NamedTuple, NewType, TypeAlias
 
+from ottla.quoting import cut_name, escape_unprintable
+
 Offset: TypeAlias = int
 """A record's position in a partition's log, from 0; -1 where there is none."""
 
@@ -93,5 +95,6 @@ class Endpoint(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        """Return ``host:port``, with brackets around an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """Return ``host:port``, with brackets around an IPv6 address; a host that a peer sent forges no log line."""
+        host = escape_unprintable(cut_name(self.host))
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"

@@ -1,8 +1,8 @@
-"""One line an interval, and what clients send stays on its line."""
+"""One line an interval."""
 
 import pytest
 
-from ottla.log_lines import LineLimit, quoted
+from ottla.log_lines import LineLimit
 from ottla.simulator.clock import SimulatedClock
 
 
@@ -27,16 +27,3 @@ def test_what_was_not_written_does_not_put_off_the_next_line() -> None:
     clock.advance(1)
 
     assert limit.take()
-
-
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [("orders", "'orders'"), ("a\nb", "'a\\nb'"), ("\u202e", "'\\u202e'"), ("x" * 100, f"'{'x' * 100}'")],
-    ids=["plain", "line-break", "turned-around", "as-long-as-may-be"],
-)
-def test_what_a_client_sent_is_shown_in_ascii_on_one_line(sent: str, expected: str) -> None:
-    assert quoted(sent) == expected
-
-
-def test_what_is_longer_is_cut() -> None:
-    assert quoted("x" * 101) == f"'{'x' * 100}...'"

@@ -15,6 +15,7 @@ from ottla.admin.snapshot import (
     PartitionSample,
     RequestMemorySample,
     RequestSample,
+    SliceSample,
     TlsSample,
 )
 from ottla.controller.metrics import ControllerMetrics
@@ -48,6 +49,7 @@ def node_metrics(snapshot: NodeSnapshot, *, loop_delay_s: float) -> Iterator[Met
     yield _gauge("ottla_loop_delay_seconds", "How long the node's loop took to turn to this page.", loop_delay_s)
     yield from _server(snapshot)
     yield from _request_memory(snapshot.request_memory)
+    yield from _slices(snapshot.slices)
     yield from _tls(snapshot.tls)
     yield from _logins(snapshot.logins)
     yield from _quorum(snapshot)
@@ -115,6 +117,14 @@ def _server(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "Fetch sessions that made room for others.",
         snapshot.fetch_session_evictions,
     )
+    yield _gauge(
+        "ottla_fetch_session_bytes", "Bytes that fetch sessions take, estimated.", snapshot.fetch_session_bytes
+    )
+    yield _counter(
+        "ottla_fetch_sessions_rejected_total",
+        "Fetch sessions that clients did not get, or lost as they grew, for want of capacity.",
+        snapshot.fetch_session_rejections,
+    )
 
 
 def _network(network: NetworkMetrics) -> Iterator[Metric]:
@@ -132,6 +142,16 @@ def _network(network: NetworkMetrics) -> Iterator[Metric]:
         "Times that nobody was let in for a moment, for want of descriptors or of room for TLS handshakes.",
         "counter",
         (({"listener": name}, count) for name, count in sorted(network.doors_held.items())),
+    )
+    yield _counter(
+        "ottla_connections_closed_for_memory_total",
+        "Connections of clients closed because the node came near its limit of memory.",
+        network.closed_for_memory,
+    )
+    yield _counter(
+        "ottla_unexpected_errors_total",
+        "Exceptions that no code expected; each cost a connection, or a turn of a part of the node.",
+        network.unexpected_errors,
     )
 
 
@@ -184,6 +204,17 @@ def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
     yield _counter(
         "ottla_waits_for_work_memory_total", "Work off the loop that had to wait for memory.", memory.work_waits
     )
+
+
+def _slices(slices: SliceSample) -> Iterator[Metric]:
+    yield _gauge("ottla_requests_in_slices", "Requests that are handled a slice at a time.", slices.under_way)
+    yield _counter("ottla_request_slices_total", "Slices of requests that were run between others.", slices.slices)
+    yield _gauge(
+        "ottla_large_requests_waiting",
+        "Requests and responses with more than 1,000 entries that wait until others of their kind are done.",
+        slices.large_waiting,
+    )
+    yield _counter("ottla_large_request_waits_total", "Requests and responses that had to wait so.", slices.large_waits)
 
 
 def _logins(logins: LoginSample) -> Iterator[Metric]:
@@ -374,6 +405,11 @@ def _replication(snapshot: NodeSnapshot) -> Iterator[Metric]:
         "kafka_server_replicafetchermanager_maxlag",
         "Records by which the slowest follower here is behind its leader.",
         sample.fetchers_max_lag,
+    )
+    yield _gauge(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Partitions that are not copied any more until their leadership changes.",
+        sample.failed_partitions,
     )
 
 

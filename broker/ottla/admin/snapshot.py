@@ -14,6 +14,7 @@ from ottla.controller.metrics import ControllerMetrics
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic
+from ottla.purgatory.steps import run_to_end
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.gateway import Gateway
@@ -64,6 +65,15 @@ class RequestMemorySample(NamedTuple):
     work_waits: int
 
 
+class SliceSample(NamedTuple):
+    """Requests that are run a slice at a time, and those with very many entries among them."""
+
+    under_way: int
+    slices: int
+    large_waiting: int
+    large_waits: int
+
+
 class TlsSample(NamedTuple):
     """What came of TLS, by listener where it is a dictionary."""
 
@@ -107,6 +117,7 @@ class ReplicationSample(NamedTuple):
     isr_shrinks: int
     failed_isr_updates: int
     fetchers_max_lag: int
+    failed_partitions: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,11 +150,14 @@ class NodeSnapshot:
     muted_connections: int
     quota_measurements: dict[str, int]
     request_memory: RequestMemorySample
+    slices: SliceSample
     tls: TlsSample
     logins: LoginSample
     fetch_sessions: int
     fetch_session_partitions: int
     fetch_session_evictions: int
+    fetch_session_bytes: int
+    fetch_session_rejections: int
     groups_by_state: Counter[str]
     partitions: list[PartitionSample] = field(default_factory=list)
 
@@ -215,11 +229,16 @@ def _whole_node(node: Node) -> NodeSnapshot:
             node.services.work_memory.held_bytes,
             node.services.work_memory.waits,
         ),
+        slices=SliceSample(
+            len(gateway.steps), gateway.steps.slices, len(gateway.large_requests), gateway.large_requests.waits
+        ),
         tls=_sample_tls(node),
         logins=_sample_logins(node.gateway),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
+        fetch_session_bytes=sessions.size_bytes,
+        fetch_session_rejections=sessions.rejections,
         groups_by_state=_count_groups(node),
     )
 
@@ -287,9 +306,9 @@ def _state_of(node: Node) -> str:
 
 def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
     isr = replicas.isr
-    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, replicas.fetchers.max_lag)
+    fetchers = replicas.fetchers
+    return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, fetchers.max_lag, fetchers.failed_count)
 
 
 def _count_groups(node: Node) -> Counter[str]:
-    listed = node.groups.list_groups(ListGroupsRequest())
-    return Counter(group.group_state for group in listed.value.groups) if listed.is_complete else Counter()
+    return Counter(group.group_state for group in run_to_end(node.groups.list_groups(ListGroupsRequest())).groups)

@@ -46,10 +46,9 @@ def run(file: Path, overrides: tuple[str, ...], log_level: str) -> int:
 def set_up_logging(level: str) -> None:
     """Log to stderr, one line per event, times in UTC."""
     import logging
-    import time
 
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
+    from ottla.runtime.log_format import LogFormatter
+
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter)
+    handler.setFormatter(LogFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

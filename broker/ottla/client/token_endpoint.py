@@ -30,7 +30,7 @@ from ottla.client.errors import NoTokenError
 from ottla.config.oauth_settings import TOKEN_URL
 from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
 from ottla.errors import ConfigurationError
-from ottla.log_lines import quoted
+from ottla.quoting import quoted
 from ottla.sasl.client_login import TokenLogin
 from ottla.sasl.exchange import AuthenticationFailedError
 

@@ -17,6 +17,7 @@ from ottla.config.layers import BrokerLayers, find_broker_key, topic_values
 from ottla.config.resource_type import ConfigResourceType
 from ottla.config.topic_keys import SYNONYMS, TOPIC_KEYS
 from ottla.errors import InvalidRequestError
+from ottla.quoting import cut_name
 
 
 class AlterOperation(IntEnum):
@@ -91,7 +92,9 @@ def _alter_list(
     key = _KEYS.get(resource_type, {}).get(name)
     if key is None or key.type is not ConfigType.LIST:
         preposition = "to" if operation is AlterOperation.APPEND else "from"
-        raise InvalidConfigError(f"Can't {operation.name} {preposition} key {name} because its type is not LIST.")
+        raise InvalidConfigError(
+            f"Can't {operation.name} {preposition} key {cut_name(name)} because its type is not LIST."
+        )
     if current is None:
         current = _inherited_list(resource_type, key, layers)
     entries = [entry for entry in current.split(",") if entry]
@@ -133,7 +136,7 @@ def validate_topic_config(layers: BrokerLayers, overrides: Mapping[str, str | No
     texts = {name: value for name, value in overrides.items() if value is not None}
     for name in texts:
         if name not in TOPIC_KEYS:
-            raise InvalidConfigError(f"Unknown topic config name: {name}")
+            raise InvalidConfigError(f"Unknown topic config name: {cut_name(name)}")
     for name, text in texts.items():
         parse_value(TOPIC_KEYS[name], text)
     values = topic_values(layers, texts)
@@ -183,7 +186,7 @@ def validate_broker_config(values: Mapping[str, str], *, per_broker: bool) -> No
         except InvalidConfigError as error:
             raise InvalidRequestError(error.message or "") from error
         if key.standing is Standing.REFUSED and text != (key.default or ""):
-            raise InvalidRequestError(f"{name}={text} is refused: {key.reason}")
+            raise InvalidRequestError(f"{name}={cut_name(text)} is refused: {key.reason}")
 
 
 ONLY_FOR_A_LISTENER = frozenset(
@@ -272,7 +275,7 @@ def validate_group_config(values: Mapping[str, str]) -> None:
     """
     for name, text in values.items():
         if name not in GROUP_KEYS:
-            raise InvalidConfigError(f"Unknown group config name: {name}")
+            raise InvalidConfigError(f"Unknown group config name: {cut_name(name)}")
         parse_value(GROUP_KEYS[name], text)
 
 
@@ -284,7 +287,7 @@ def validate_client_metrics_config(values: Mapping[str, str]) -> None:
     """
     for name, text in values.items():
         if name not in CLIENT_METRICS_KEYS:
-            raise InvalidRequestError(f"Unknown client metrics configuration: {name}")
+            raise InvalidRequestError(f"Unknown client metrics configuration: {cut_name(name)}")
         value = parse_value(CLIENT_METRICS_KEYS[name], text)
         if name == "interval.ms" and isinstance(value, int) and not INTERVAL_MS_MIN <= value <= INTERVAL_MS_MAX:
             raise InvalidRequestError(
@@ -302,4 +305,4 @@ def _check_match(pattern: str) -> None:
     except re.error:
         equals = ""
     if not equals or parameter.strip() not in _MATCHABLE:
-        raise InvalidConfigError(f"Illegal client matching pattern: {pattern}")
+        raise InvalidConfigError(f"Illegal client matching pattern: {cut_name(pattern)}")

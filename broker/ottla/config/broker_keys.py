@@ -28,6 +28,8 @@ ottla.advertised.host STRING "" - - read-only acted-on unlisted
     Whom clients are told to dial by listeners that have no host in advertised.listeners; the machine's name when empty.
 ottla.advertise.dialled.address BOOLEAN false - - read-only acted-on unlisted
     Tell each client to dial the address that it has dialled; for one node that is reached by several names.
+ottla.fetch.session.cache.bytes LONG 33554432 0.. bytes read-only acted-on unlisted
+    Bytes that the partitions of all fetch sessions may take, some 400 for each; consumers beyond it have no sessions.
 ottla.oauthbearer.private.addresses.allow BOOLEAN false - - read-only acted-on unlisted
     Fetch the keys of tokens also from addresses that are not public: loopback, private, link-local.
 ottla.request.entries.max INT 100000 1000.. - read-only acted-on unlisted

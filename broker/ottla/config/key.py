@@ -23,9 +23,11 @@ from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.quoting import cut_name, escape_unprintable
 
 ConfigValue: TypeAlias = "bool | int | float | str | tuple[str, ...] | None"
 
+_PATH_ENDINGS = (".location", ".dir", ".dirs", ".file", ".path")
 INTEGER_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 
 
@@ -97,13 +99,16 @@ def parse_value(key: ConfigKey, text: str | None) -> ConfigValue:
     if text is None:
         return None
     value = _parse_type(key, text)
+    if "\0" in text and key.name.endswith(_PATH_ENDINGS):
+        # No system call takes it, and Python's `open` raises a ValueError, which is no OSError.
+        raise _invalid(key, escape_unprintable(text), "A path cannot contain a NUL character")
     _check_bounds(key, value)
     return value
 
 
 def _invalid(key: ConfigKey, value: object, why: str) -> InvalidConfigError:
     shown = "[hidden]" if key.is_sensitive else _java_double(value) if isinstance(value, float) else value
-    return InvalidConfigError(f"Invalid value {shown} for configuration {key.name}: {why}")
+    return InvalidConfigError(f"Invalid value {cut_name(str(shown))} for configuration {cut_name(key.name)}: {why}")
 
 
 def _parse_type(key: ConfigKey, text: str) -> ConfigValue:
@@ -236,8 +241,8 @@ def _check_offset_reset(key: ConfigKey, value: ConfigValue) -> None:
     if value in ("earliest", "latest") or (strategy == "by_duration" and re.fullmatch(_DURATION, duration)):
         return
     why = (
-        f"Invalid value `{value}` for configuration {key.name}. The value must be either 'earliest', 'latest' or of "
-        "the format 'by_duration:<PnDTnHnMn.nS>'."
+        f"Invalid value `{cut_name(value)}` for configuration {key.name}. The value must be either 'earliest', "
+        "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     )
     raise _invalid(key, value, why)
 

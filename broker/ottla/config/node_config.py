@@ -61,6 +61,7 @@ class NodeConfig:
     """Where the admin HTTP server listens; None turns it off."""
     ottla_advertise_dialled_address: bool
     ottla_advertised_host: str
+    ottla_fetch_session_cache_bytes: int
     ottla_request_entries_max: int
 
     # Who may do what.

@@ -131,6 +131,8 @@ def _require_allowed(originals: Mapping[str, str], key: str, listener: str, text
         raise ConfigurationError(
             f"{key} for listener {listener} is {text}, which is not in {ALLOWED_URLS}; add it there to allow it"
         )
+    if "%00" in parts.path or "\0" in parts.path:
+        raise ConfigurationError(f"{key} for listener {listener} has a NUL in its path")
     if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
         raise ConfigurationError(f"{key} for listener {listener} is {text}; a file is file:///absolute/path")
 

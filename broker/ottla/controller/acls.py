@@ -9,6 +9,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.acls import AclsImage, acl_record
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Random
+from ottla.quoting import cut_name
 from ottla.types import Uuid
 from ottla.wire.acl_codes import (
     CLUSTER_NAME,
@@ -131,7 +132,7 @@ def _problem(acl: Acl) -> str | None:
         return f"Invalid permissionType {acl.permission_type.name}"
     if ":" not in acl.principal:
         return (
-            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from "
-            "the principal name)"
+            f"Could not parse principal from `{cut_name(acl.principal)}` (no colon is present separating the principal "
+            "type from the principal name)"
         )
     return None

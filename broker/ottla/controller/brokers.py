@@ -13,6 +13,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.cluster import RESERVED_DIRECTORIES_END, BrokerRegistration, read_features, read_listeners
 from ottla.metadata.metadata_version import METADATA_VERSION
 from ottla.metadata.records import MetadataRecord
+from ottla.quoting import cut_name
 from ottla.types import Offset, Uuid, format_uuid
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -100,7 +101,7 @@ class BrokerControl:
         if request.cluster_id != self._cluster_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
-                f"Expected cluster ID {self._cluster_id}, but got cluster ID {request.cluster_id}",
+                f"Expected cluster ID {self._cluster_id}, but got cluster ID {cut_name(request.cluster_id)}",
             )
         versions = self._state.image.features.record_versions
         if versions.supports_directories:

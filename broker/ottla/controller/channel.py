@@ -26,6 +26,7 @@ from ottla.raft.records import LeaderAndEpoch
 from ottla.security.quotas.mutations import Mutations
 from ottla.types import NEVER_MS, Endpoint, NodeId
 from ottla.wire.codec import Message, Struct
+from ottla.wire.codec.primitives import TooManyEntriesError
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -38,6 +39,8 @@ RETRY_BACKOFF_MS: Final = 50
 
 PRINCIPAL_VERSION: Final = 0
 
+_ENTRIES_MAX: Final = 10_000
+"""Of a request that is passed on whole: as many partitions, say, as one request may create."""
 _LOOKED_THROUGH_PER_MS: Final = 100
 """Requests that wait are looked through at most once in a millisecond for so many: some 3% of the node's time."""
 
@@ -302,7 +305,11 @@ class NodeToControllerChannel:
 
 
 def wrap(request: Message, origin: Origin) -> EnvelopeRequest:
-    """Return the envelope that carries a client's request to the controller."""
+    """Return the envelope that carries a client's request to the controller.
+
+    Raises:
+        KafkaError: INVALID_REQUEST: it has more entries than are passed on at once, and cannot be passed on in parts.
+    """
     key = ApiKey(request.api_key)
     header = RequestHeader(
         request_api_key=key,
@@ -312,9 +319,15 @@ def wrap(request: Message, origin: Origin) -> EnvelopeRequest:
     )
     kind, _, name = origin.principal.partition(":")
     principal = DefaultPrincipalData(type=kind, name=name)
+    data = bytearray(header.encode(request_header_version(key, origin.api_version)))
+    try:
+        request.write(origin.api_version, data, [], entries_max=_ENTRIES_MAX)
+    except TooManyEntriesError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"The request has more than {_ENTRIES_MAX} entries; send fewer at a time."
+        ) from None
     return EnvelopeRequest(
-        request_data=header.encode(request_header_version(key, origin.api_version))
-        + request.encode(origin.api_version),
+        request_data=bytes(data),
         request_principal=PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(PRINCIPAL_VERSION),
         client_host_address=ip_address(origin.client_host.partition("%")[0]).packed,
     )

@@ -23,6 +23,7 @@ from ottla.metadata.client_quotas import (
     quota_record,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.quoting import cut_name
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -83,10 +84,10 @@ class ClientQuotaControl:
         for operation in operations:
             if operation.key in wanted:
                 raise InvalidRequestError(
-                    f"Duplicate quota key {operation.key} not updating quota for this entity {_shown(entity)}"
+                    f"Duplicate quota key {cut_name(operation.key)} not updating quota for this entity {_shown(entity)}"
                 )
             if operation.key not in kinds:
-                raise InvalidRequestError(f"Invalid configuration key {operation.key}")
+                raise InvalidRequestError(f"Invalid configuration key {cut_name(operation.key)}")
             if not operation.remove:
                 _check_value(operation.key, operation.value, kinds[operation.key])
             wanted[operation.key] = None if operation.remove else operation.value
@@ -104,11 +105,13 @@ def _checked_entity(entry: AlterClientQuotasRequestEntryData) -> QuotaEntity:
     names: dict[str, str | None] = {}
     for each in entry.entity:
         if each.entity_type in names:
-            raise InvalidRequestError(f"Invalid client quota entity, duplicate entity entry {each.entity_type}")
+            raise InvalidRequestError(
+                f"Invalid client quota entity, duplicate entity entry {cut_name(each.entity_type)}"
+            )
         if each.entity_type not in _TYPES:
-            raise InvalidRequestError(f"Unhandled client quota entity type: {each.entity_type}")
+            raise InvalidRequestError(f"Unhandled client quota entity type: {cut_name(each.entity_type)}")
         if each.entity_name == "":
-            raise InvalidRequestError(f"Empty {each.entity_type} not supported")
+            raise InvalidRequestError(f"Empty {cut_name(each.entity_type)} not supported")
         names[each.entity_type] = each.entity_name
     if IP in names:
         if len(names) > 1:
@@ -116,7 +119,7 @@ def _checked_entity(entry: AlterClientQuotasRequestEntryData) -> QuotaEntity:
                 "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
             )
         if not _is_address(names[IP]):
-            raise InvalidRequestError(f"{names[IP]} is not a valid IP or resolvable host.")
+            raise InvalidRequestError(f"{cut_name(names[IP] or '')} is not a valid IP or resolvable host.")
     return frozenset(names.items())
 
 
@@ -140,5 +143,7 @@ def _check_value(key: str, value: float, kind: str | None) -> None:
 
 
 def _shown(entity: QuotaEntity) -> str:
-    pairs = ", ".join(f"{kind}={name}" for kind, name in sorted(entity, key=lambda pair: pair[0]))
+    pairs = ", ".join(
+        f"{kind}={None if name is None else cut_name(name)}" for kind, name in sorted(entity, key=lambda pair: pair[0])
+    )
     return f"ClientQuotaEntity(entries={{{pairs}}})"

@@ -27,7 +27,9 @@ from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
+from ottla.quoting import cut_name
 from ottla.types import NodeId
+from ottla.wire.codec.primitives import STRING_BYTES_MAX
 from ottla.wire.messages import alter_configs as full
 from ottla.wire.messages import incremental_alter_configs as incremental
 from ottla.wire.messages.metadata_log import ClearElrRecord, ConfigRecord, PartitionChangeRecord
@@ -158,6 +160,7 @@ class ConfigControl:
         if len({each.name for each in alterations}) < len(alterations):
             raise InvalidRequestError("Error due to duplicate config keys")
         after = apply_alterations(resource.type, current, alterations, self.layers())
+        _check_sizes(after)
         self._validate(resource, current, after)
         changed = [
             _record(resource, each.name, after.get(each.name))
@@ -203,7 +206,9 @@ class ConfigControl:
         if not resource.name and resource.type is not ConfigResourceType.BROKER:
             raise InvalidRequestError(_NO_DEFAULT[resource.type])
         if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics.by_name:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{cut_name(resource.name)}' does not exist."
+            )
         if resource.type is ConfigResourceType.BROKER and resource.name:
             broker_id = _broker_id(resource.name)
             if broker_id not in image.cluster.brokers and broker_id not in image.cluster.controllers:
@@ -241,11 +246,24 @@ def _check_min_isr_under_elr(resource: ConfigResource, before: Mapping[str, str]
         )
 
 
+def _check_sizes(values: Mapping[str, str]) -> None:
+    """Reject a value that no record can carry: what is appended to a list is small, and the list grows.
+
+    Raises:
+        InvalidConfigError: in the words of Kafka, which counts UTF-16 units and fails with fewer characters than bytes.
+    """
+    if any(len(value.encode()) > STRING_BYTES_MAX for value in values.values()):
+        raise InvalidConfigError(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{STRING_BYTES_MAX} bytes."
+        )
+
+
 def _broker_id(name: str) -> NodeId:
     try:
         return int(name)
     except ValueError:
-        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {cut_name(name)}") from None
 
 
 def _resource(resource_type: int, name: str) -> ConfigResource:

@@ -47,6 +47,7 @@ from ottla.metadata.metadata_version import (
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
@@ -285,15 +286,24 @@ class Controller:
                 self._resign(error)
                 return _not_controller()
             # Nothing was appended, and this controller goes on from where it was.
-            self._uncommitted.pop()
-            self.state.reset(before)
+            self._revert_last(before)
             return error
+        except ValueError as error:
+            # A record that cannot be encoded. The decision should have rejected it; the node must not fail by it.
+            logger.error("%d metadata records cannot be appended: %s", len(records), one_line(str(error)))
+            self._revert_last(before)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         except StorageError as error:
             # The state is ahead of the log: it must not be used again.
             self._resign(error)
             return _not_controller()
         assert appended_at == offset, "the quorum appended elsewhere than at its end"
         return offset
+
+    def _revert_last(self, before: Position) -> None:
+        """Forget the records that were replayed and not appended."""
+        self._uncommitted.pop()
+        self.state.reset(before)
 
     # --- the quorum
 

@@ -21,6 +21,7 @@ from ottla.metadata.metadata_version import (
     SUPPORTED_FEATURES,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.quoting import cut_name
 from ottla.types import NodeId
 from ottla.wire.messages.metadata_log import ConfigRecord, FeatureLevelRecord, NoOpRecord
 from ottla.wire.messages.update_features import (
@@ -78,7 +79,7 @@ class FeatureControl:
         for update in request.feature_updates:
             if names.count(update.feature) > 1:
                 raise _failure(
-                    f"Invalid update version {update.max_version_level} for feature {update.feature}. "
+                    f"Invalid update version {update.max_version_level} for feature {cut_name(update.feature)}. "
                     "The feature is named more than once."
                 )
             current = kraft_version if update.feature == KRAFT_VERSION else None
@@ -118,7 +119,7 @@ class FeatureControl:
         name, level = update.feature, update.max_version_level
         current = self._state.image.features.levels.get(name, 0) if kraft_version is None else kraft_version
         upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
-        prefix = f"Invalid update version {level} for feature {name}."
+        prefix = f"Invalid update version {level} for feature {cut_name(name)}."
         if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
             raise _failure(f"{prefix} The controller does not support the given upgrade type.")
         if level < 0:
@@ -134,7 +135,7 @@ class FeatureControl:
         if level > current and upgrade_type != UPGRADE:
             raise _failure(f"{prefix} Can't downgrade to a newer version.")
         if name not in SUPPORTED_FEATURES:
-            raise _failure(f"{prefix} Feature {name} not found.")
+            raise _failure(f"{prefix} Feature {cut_name(name)} not found.")
         if level < current:
             _check_downgrade(name, level, current, upgrade_type, prefix)
         needed = _DEPENDENCIES.get((name, level))

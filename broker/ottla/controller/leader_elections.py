@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.metadata_version import RecordVersions
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import PartitionRegistration
+from ottla.quoting import cut_name
 from ottla.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -62,10 +63,12 @@ class ElectionControl:
     def _elect(self, topic_name: str, partition_id: int, election: Election) -> MetadataRecord:
         topic = self._state.image.topics.by_name.get(topic_name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {cut_name(topic_name)}")
         partition = topic.partitions.get(partition_id)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic_name}-{partition_id}")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {cut_name(topic_name)}-{partition_id}"
+            )
         if not _is_needed(partition, election):
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         change = self._leadership.change(topic, partition_id)

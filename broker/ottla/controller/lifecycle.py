@@ -21,6 +21,7 @@ from ottla.metadata.cluster import Listener, write_features, write_listeners
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.peers.denials import PeerDenials
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
 from ottla.raft.replica import other_cluster
@@ -55,11 +56,19 @@ class BrokerState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLifecycleConfig:
-    """Attributes: broker.heartbeat.interval.ms, broker.session.timeout.ms, initial.broker.registration.timeout.ms."""
+    """Settings of the life cycle.
+
+    Attributes:
+        heartbeat_interval_ms: broker.heartbeat.interval.ms.
+        session_timeout_ms: broker.session.timeout.ms.
+        initial_registration_timeout_ms: initial.broker.registration.timeout.ms.
+        own_principal: what this node authenticates as at the controllers, for the log.
+    """
 
     heartbeat_interval_ms: int = 2_000
     session_timeout_ms: int = 9_000
     initial_registration_timeout_ms: int = 60_000
+    own_principal: str = "of an unknown principal"
 
 
 class BrokerLifecycle:
@@ -115,6 +124,7 @@ class BrokerLifecycle:
         """What the metadata shows as cordoned; None while it cannot show any, or does not show this broker."""
         self._previous_broker_epoch = previous_broker_epoch
         self._config = config or BrokerLifecycleConfig()
+        self._denials = PeerDenials(clock, self._config.own_principal)
         self._on_state = on_state
         self._on_failure = on_failure
         self.incarnation_id = random.uuid()
@@ -240,7 +250,9 @@ class BrokerLifecycle:
         error, before = ErrorCode(response.error_code), self.registration_error
         self.registration_error = error
         if error is not ErrorCode.NONE:
-            if error is not before:
+            if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                self._denials.note("of the active controller", "the registration as a broker")
+            elif error is not before:
                 logger.info("broker %d could not register: %s", self._node_id, self._explain(error))
             if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
                 self._fail(f"cannot enter the cluster: {self._explain(error)}")
@@ -265,6 +277,11 @@ class BrokerLifecycle:
             return (
                 f"a broker with node.id={self._node_id} is registered and its session has not ended: it is another "
                 "process, to be given another node.id, or this broker's last run, whose session ends by itself"
+            )
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return (
+                f"the controller denies it to this node, which is {self._config.own_principal} there: add the "
+                "principal to super.users on every node"
             )
         if error is ErrorCode.NOT_CONTROLLER:
             return "no active controller could be reached (controller.quorum.bootstrap.servers says where they are)"

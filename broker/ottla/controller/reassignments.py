@@ -20,6 +20,7 @@ from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import PartitionRegistration, TopicImage
+from ottla.quoting import cut_name
 from ottla.types import NodeId
 from ottla.wire.messages import alter_partition_reassignments as alter_api
 from ottla.wire.messages import list_partition_reassignments as list_api
@@ -67,7 +68,7 @@ class ReassignmentControl:
     ) -> MetadataRecord | None:
         topic = self._state.image.topics.by_name.get(topic_name)
         if topic is None:
-            raise _unknown(f"Unable to find a topic named {topic_name}.")
+            raise _unknown(f"Unable to find a topic named {cut_name(topic_name)}.")
         partition = topic.partitions.get(wanted.partition_index)
         if partition is None:
             raise _unknown(f"Unable to find partition {topic_name}:{wanted.partition_index}.")

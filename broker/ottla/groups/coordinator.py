@@ -27,7 +27,7 @@ from ottla.groups.shard import GroupShard, ShardState
 from ottla.groups.timers import Timers
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.types import LeaderEpoch
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
@@ -42,7 +42,11 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.records import RecordBatch
 
@@ -219,7 +223,7 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Delayed[OffsetFetchResponseGroup]:
-        """Return a group's offsets: of the topics asked for, or of all when ``request.topics`` is None."""
+        """Return a group's offsets of the topics that ``request`` names."""
 
         def refused(error: ErrorCode) -> OffsetFetchResponseGroup:
             if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -234,6 +238,17 @@ class GroupCoordinator:
         answer = fetch_offsets(shard.offsets, request, require_stable=require_stable)
         return _when_committed(shard, None, answer, refused)
 
+    def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """Return what a group has offsets of; nothing where this node does not serve it."""
+        try:
+            shard = self._shard_of(group_id, may_be_empty=True)
+        except KafkaError:
+            return []
+        return [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in shard.offsets.of_group(group_id).items()
+        ]
+
     def delete_offsets(self, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
         try:
             shard = self._shard_of(request.group_id)
@@ -245,31 +260,26 @@ class GroupCoordinator:
 
     # Administration
 
-    def list_groups(self, request: ListGroupsRequest) -> Delayed[ListGroupsResponse]:
+    def list_groups(self, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
         """Return the groups of all partitions that this node leads; none at all while one of them is being loaded."""
         if self._loading:
             error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            return Delayed.of(ListGroupsResponse(error_code=error))
-        states = {state.lower() for state in request.states_filter}
-        types = {kind.lower() for kind in request.types_filter}
+            return ListGroupsResponse(error_code=error)
+        states = set((yield from map_in_steps(str.lower, request.states_filter, per_step=256)))
+        types = set((yield from map_in_steps(str.lower, request.types_filter, per_step=256)))
         response = ListGroupsResponse()
         if types and GROUP_TYPE not in types:
-            return Delayed.of(response)
+            return response
         for shard in self._active():
-            for group in shard.rebalancer.groups.values():
+            for number, group in enumerate(list(shard.rebalancer.groups.values()), 1):
                 if not states or group.state.lower() in states:
                     response.groups.append(list_entry(group))
-        return Delayed.of(response)
+                if number % 32 == 0:
+                    yield None
+        return response
 
-    def describe_groups(self, group_ids: list[str]) -> Delayed[list[DescribedGroup]]:
-        """Return each group; one that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
-        return Delayed.of([self._describe(group_id) for group_id in group_ids])
-
-    def delete_groups(self, group_ids: list[str]) -> Delayed[list[DeletableGroupResult]]:
-        """Delete groups without members, and their offsets."""
-        return when_all([self._delete(group_id) for group_id in dict.fromkeys(group_ids)])
-
-    def _describe(self, group_id: str) -> DescribedGroup:
+    def describe_group(self, group_id: str) -> DescribedGroup:
+        """Return a group; one that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
         try:
             shard = self._shard_of(group_id, may_be_empty=True)
             group = shard.rebalancer.groups.get(group_id)
@@ -282,7 +292,9 @@ class GroupCoordinator:
             )
         return describe(group)
 
-    def _delete(self, group_id: str) -> Delayed[DeletableGroupResult]:
+    def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
+        """Delete a group without members, and its offsets."""
+
         def refused(error: ErrorCode) -> DeletableGroupResult:
             return DeletableGroupResult(group_id=group_id, error_code=int(error))
 

@@ -6,13 +6,19 @@ Source: AlterClientQuotasRequest.json; ControllerApis.handleAlterClientQuotas of
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 
+_ENTRIES = Entries("entries", "entries", key="")
+
 
 @serves(api_key=49, versions=range(0, 2))
-def alter_client_quotas(context: RequestContext, request: AlterClientQuotasRequest) -> Delayed[Message]:
+def alter_client_quotas(
+    context: RequestContext, request: AlterClientQuotasRequest
+) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.ALTER_CONFIGS)
+    return ask_in_parts(request, _ENTRIES, lambda part: ask_controller(context, part, requires=Operation.ALTER_CONFIGS))

@@ -6,10 +6,13 @@ Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -18,10 +21,16 @@ from ottla.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
+_RESOURCES = Entries("resources", "responses", key="resource_type resource_name")
+
 
 @serves(api_key=33, versions=range(0, 3))
-def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Delayed[AlterConfigsResponse]:
-    """Refuse what this broker must not pass on; pass the rest on to the active controller."""
+def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Delayed[Message] | Steps[Message]:
+    """Reject what this broker must not pass on; pass the rest on to the active controller."""
+    return ask_in_parts(request, _RESOURCES, partial(_alter, context))
+
+
+def _alter(context: RequestContext, request: AlterConfigsRequest) -> Delayed[Message]:
     answered = pass_on_alterable(
         context,
         request.resources,

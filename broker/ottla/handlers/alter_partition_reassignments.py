@@ -6,15 +6,19 @@ Source: AlterPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+
+_PARTITIONS = Entries("topics", "responses", key="name", nested=("partitions", "partitions"))
 
 
 @serves(api_key=45, versions=range(0, 2))
 def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> Delayed[Message]:
+) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.ALTER)
+    return ask_in_parts(request, _PARTITIONS, lambda part: ask_controller(context, part, requires=Operation.ALTER))

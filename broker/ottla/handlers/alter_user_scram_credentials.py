@@ -3,17 +3,35 @@
 Decided by `ottla.controller.scram`. Source: AlterUserScramCredentialsRequest.json of Apache Kafka 4.3.
 """
 
+from types import SimpleNamespace
+
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
-from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from ottla.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+_CHANGES = Entries("changes", "results", key="name")
 
 
 @serves(api_key=51, versions=range(0, 1))
 def alter_user_scram_credentials(
     context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> Delayed[Message]:
-    """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.ALTER)
+) -> Delayed[Message] | Steps[Message]:
+    """Pass the request on to the active controller; both lists are one, in which no user may come twice."""
+
+    def ask(part: SimpleNamespace) -> Delayed[Message]:
+        changes = AlterUserScramCredentialsRequest(
+            deletions=[each for each in part.changes if isinstance(each, ScramCredentialDeletion)],
+            upsertions=[each for each in part.changes if isinstance(each, ScramCredentialUpsertion)],
+        )
+        return ask_controller(context, changes, requires=Operation.ALTER)
+
+    return ask_in_parts(SimpleNamespace(changes=[*request.deletions, *request.upsertions]), _CHANGES, ask)

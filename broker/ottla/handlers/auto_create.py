@@ -13,9 +13,11 @@ from dataclasses import replace
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext
-from ottla.handlers.create_topics import create_topics
+from ottla.handlers.create_topics import create_at_once
+from ottla.handlers.in_parts import ENTRIES_PER_PART
 from ottla.handlers.services import Services
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line, quoted
 from ottla.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import (
@@ -33,12 +35,13 @@ _BROKER_DEFAULT = -1
 def create_missing_topics(context: RequestContext, names: list[str]) -> None:
     """Ask the controller, in the client's name, for topics of these (legal) names, with the broker's defaults.
 
+    Of very many only some, which the controller decides in one go: clients ask again for those that are still missing.
     ``__transaction_state`` belongs to a coordinator that this release does not have.
     """
     creation = replace(context, api_key=CreateTopicsRequest.api_key, api_version=CreateTopicsRequest.versions.last)
     config = context.services.config
-    topics = [_topic(config, name) for name in names if name != TRANSACTION_STATE_TOPIC]
-    _ask_once(context.services, topics, lambda request: create_topics(creation, request))
+    topics = [_topic(config, name) for name in names[:ENTRIES_PER_PART] if name != TRANSACTION_STATE_TOPIC]
+    _ask_once(context.services, topics, lambda request: create_at_once(creation, request))
 
 
 def create_consumer_offsets(services: Services) -> None:
@@ -85,7 +88,12 @@ def _report(response: CreateTopicsResponse) -> None:
     for topic in response.topics:
         error = ErrorCode(topic.error_code)
         if topic.name != CONSUMER_OFFSETS_TOPIC:
-            log.debug("topic %s, which a client asked about: %s %s", topic.name, error.name, topic.error_message)
+            log.debug(
+                "topic %s, which a client named: %s %s",
+                quoted(topic.name),
+                error.name,
+                one_line(topic.error_message or ""),
+            )
         elif error is ErrorCode.INVALID_REPLICATION_FACTOR:
             log.warning(
                 "%s cannot be created, so no group can be served: %s. Start more brokers, or set "

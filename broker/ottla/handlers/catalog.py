@@ -1,9 +1,11 @@
 """The APIs that this release serves: one row per API key. A handler's module is imported when its first request comes.
 
+An idle node imports the others as soon as it is ready: out of descriptors it could not.
 The versions stand here as well as at the handler so that ApiVersions can answer without importing sixty modules;
 `find` refuses to serve when the two differ, and a test walks every row.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import NamedTuple
 
@@ -137,6 +139,13 @@ CONTROLLER_APIS = CONTROLLER_ONLY_APIS | {
 def is_served_to(role: ListenerRole, api_key: ApiKey) -> bool:
     """Return whether a listener of ``role`` answers ``api_key`` (if this release does at all)."""
     return api_key in CONTROLLER_APIS if role is ListenerRole.CONTROLLER else api_key not in CONTROLLER_ONLY_APIS
+
+
+def import_handlers() -> Iterator[None]:
+    """Import the module of every handler, and what it answers with, one at a time: 80 ms of CPU, in a few ms each."""
+    for row in CATALOG.values():
+        import_module(f"ottla.handlers.{row.module}")
+        yield
 
 
 def find(api_key: int, api_version: int) -> Served | None:

@@ -16,6 +16,7 @@ from ottla.handlers.api import ListenerRole, RequestContext
 from ottla.handlers.ask_controller import ask_controller
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.purgatory import Delayed
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 
@@ -93,10 +94,12 @@ def check_alterable(context: RequestContext, resource_type: int, name: str) -> N
         try:
             wanted = int(name)
         except ValueError:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {cut_name(name)}"
+            ) from None
         if wanted != node_id:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {cut_name(name)}"
             )
 
 

@@ -8,12 +8,20 @@ from functools import partial
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_acls
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_acls import CreateAclsRequest
 
+_ENTRIES = Entries("creations", "results", key="")
+
 
 @serves(api_key=30, versions=range(1, 4))
-def create_acls(context: RequestContext, request: CreateAclsRequest) -> Delayed[Message]:
+def create_acls(context: RequestContext, request: CreateAclsRequest) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, partial(decide_acls, context))
+
+    def ask(part: CreateAclsRequest) -> Delayed[Message]:
+        return ask_controller(context, part, partial(decide_acls, context))
+
+    return ask_in_parts(request, _ENTRIES, ask)

@@ -9,8 +9,10 @@ from functools import partial
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_partitions import (
@@ -20,12 +22,17 @@ from ottla.wire.messages.create_partitions import (
 )
 
 _FIRST_STRICT_VERSION = 3
+_TOPICS = Entries("topics", "results", key="name")
 
 
 @serves(api_key=37, versions=range(0, 4))
-def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> Delayed[Message]:
+def create_partitions(context: RequestContext, request: CreatePartitionsRequest) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, partial(_decide, context))
+
+    def ask(part: CreatePartitionsRequest) -> Delayed[Message]:
+        return ask_controller(context, part, partial(_decide, context))
+
+    return ask_in_parts(request, _TOPICS, ask)
 
 
 def _decide(context: RequestContext, request: CreatePartitionsRequest) -> Delayed[Message]:

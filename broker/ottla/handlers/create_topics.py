@@ -10,18 +10,26 @@ from functools import partial
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.handlers.permissions import split
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 _FIRST_STRICT_VERSION = 6
+_TOPICS = Entries("topics", "topics", key="name")
 
 
 @serves(api_key=19, versions=range(2, 8))
-def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message]:
+def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
+    return ask_in_parts(request, _TOPICS, partial(create_at_once, context))
+
+
+def create_at_once(context: RequestContext, request: CreateTopicsRequest) -> Delayed[Message]:
+    """Pass on a request of few topics."""
     return ask_controller(context, request, partial(_decide, context))
 
 

@@ -6,16 +6,20 @@ Source: DeleteGroupsRequest.json; GroupCoordinatorService.deleteGroups of Apache
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.permissions import split
-from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps, unique_in_steps, values_in_steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 @serves(api_key=42, versions=range(0, 3))
-def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Delayed[DeleteGroupsResponse]:
-    """Have those deleted that the client may delete."""
-    allowed, kept = split(request.groups_names, lambda group: context.may_on_group(Operation.DELETE, group))
-    refused = [DeletableGroupResult(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for group in kept]
-    deleted = context.services.groups.delete_groups(allowed)
-    return deleted.then(lambda results: DeleteGroupsResponse(results=[*results, *refused]))
+def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
+    """Have those deleted that the client may delete, each once."""
+    names = yield from unique_in_steps(request.groups_names)
+    allowed, kept = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DELETE, group))
+    refused = yield from map_in_steps(_refused, kept)
+    deleted = yield from map_in_steps(context.services.groups.delete_group, allowed)
+    return DeleteGroupsResponse(results=[*(yield from values_in_steps(deleted)), *refused])
+
+
+def _refused(group_id: str) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -6,6 +6,8 @@ Source: DeleteRecordsRequest.json; DelayedDeleteRecords and ReplicaManager.delet
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.replication.partition import Partition
 from ottla.types import INTERNAL_TOPICS, Offset
 from ottla.wire.acl_codes import Operation
@@ -18,34 +20,40 @@ from ottla.wire.messages.delete_records import (
 )
 
 _TO_HIGH_WATERMARK = -1
-
-
-_Waiting = list[tuple[Partition, Offset, DeleteRecordsPartitionResult]]
+_PARTITIONS_PER_STEP = 256
 
 
 @serves(api_key=21, versions=range(0, 3))
-def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Answer:
+def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Steps[Answer]:
     """Delete in each partition on its own; internal topics are never touched."""
-    response = DeleteRecordsResponse()
-    waiting: _Waiting = []
+    deadline_ms = context.received_at_ms + request.timeout_ms
+    results: dict[str, list[Delayed[DeleteRecordsPartitionResult]]] = {}
     for topic in request.topics:
-        results = []
-        for wanted in topic.partitions:
-            result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
-            results.append(result)
+        of_topic = results.setdefault(topic.name, [])
+        # Of a partition that is named again the last offset counts, as in Kafka.
+        latest: dict[int, DeleteRecordsPartition] = {}
+        for number, each in enumerate(topic.partitions, 1):
+            latest[each.partition_index] = each
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield None
+        for wanted in latest.values():
             try:
                 partition, offset = _delete(context, topic.name, wanted)
             except KafkaError as error:
-                result.error_code = error.code
+                of_topic.append(Delayed.of(_result(wanted.partition_index, error=error.code)))
             else:
-                waiting.append((partition, offset, result))
-        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    return context.services.replicas.delete_purgatory.watch(
-        [partition.topic_partition for partition, _, _ in waiting],
-        deadline_ms=context.received_at_ms + request.timeout_ms,
-        try_complete=lambda: response if _settle(waiting) else None,
-        on_deadline=lambda: _time_out(response, waiting),
-    )
+                of_topic.append(_when_deleted(context, partition, offset, deadline_ms))
+            yield None
+    response = DeleteRecordsResponse()
+    if sum(map(len, results.values())) == 1:
+        name, (only,) = next(each for each in results.items() if each[1])
+        return only.then(
+            lambda result: DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=name, partitions=[result])])
+        )
+    for name, of_topic in results.items():
+        partitions = yield from values_in_steps(of_topic)
+        response.topics.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
+    return response
 
 
 def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition) -> tuple[Partition, Offset]:
@@ -67,22 +75,27 @@ def _delete(context: RequestContext, topic: str, wanted: DeleteRecordsPartition)
     return partition, offset
 
 
-def _settle(waiting: _Waiting) -> bool:
-    """Settle where every replica has deleted, or another node leads; return whether nothing waits any more."""
-    still = []
-    for partition, offset, result in waiting:
+def _when_deleted(
+    context: RequestContext, partition: Partition, offset: Offset, deadline_ms: int
+) -> Delayed[DeleteRecordsPartitionResult]:
+    """Return what says how it went, once every replica has deleted, another node leads, or time is up."""
+    index = partition.topic_partition.partition
+
+    def try_complete() -> DeleteRecordsPartitionResult | None:
         if not partition.is_leader:
-            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif partition.low_watermark >= offset:
-            result.low_watermark = partition.low_watermark
-        else:
-            still.append((partition, offset, result))
-    waiting[:] = still
-    return not still
+            return _result(index, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        low_watermark = partition.low_watermark
+        return _result(index, low_watermark=low_watermark) if low_watermark >= offset else None
+
+    return context.services.replicas.delete_purgatory.watch(
+        [partition.topic_partition],
+        deadline_ms=deadline_ms,
+        try_complete=try_complete,
+        on_deadline=lambda: _result(index, error=ErrorCode.REQUEST_TIMED_OUT, low_watermark=partition.low_watermark),
+    )
 
 
-def _time_out(response: DeleteRecordsResponse, waiting: _Waiting) -> DeleteRecordsResponse:
-    for partition, _, result in waiting:
-        result.error_code = ErrorCode.REQUEST_TIMED_OUT
-        result.low_watermark = partition.low_watermark
-    return response
+def _result(
+    index: int, *, error: ErrorCode = ErrorCode.NONE, low_watermark: Offset = -1
+) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error)

@@ -10,7 +10,9 @@ from ottla.controller.error_response import error_response
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
@@ -23,13 +25,21 @@ from ottla.wire.messages.delete_topics import (
 
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
 _FIRST_STRICT_VERSION = 5
+_FIRST_VERSION_WITH_IDS = 6
+_TOPICS = Entries("topics", "responses", key="name topic_id")
+_TOPIC_NAMES = Entries("topic_names", "responses", key="")
 
 
 @serves(api_key=20, versions=range(1, 7))
-def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Message | Delayed[Message]:
+def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Message | Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller where deletion is allowed."""
     if context.services.config.delete_topic_enable:
-        return ask_controller(context, request, partial(_decide, context))
+        by_name = context.api_version < _FIRST_VERSION_WITH_IDS
+
+        def ask(part: DeleteTopicsRequest) -> Delayed[Message]:
+            return ask_controller(context, part, partial(_decide, context))
+
+        return ask_in_parts(request, _TOPIC_NAMES if by_name else _TOPICS, ask)
     knows_code = context.api_version >= _FIRST_VERSION_WITH_DELETION_DISABLED
     code = ErrorCode.TOPIC_DELETION_DISABLED if knows_code else ErrorCode.INVALID_REQUEST
     return error_response(request, KafkaError(code, "Topic deletion is disabled."))

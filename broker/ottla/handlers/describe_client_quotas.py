@@ -4,11 +4,14 @@ v1 flexible. Answered from this node's metadata.
 Source: DescribeClientQuotasRequest.json; ClientQuotasImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from ottla.errors import ErrorCode, InvalidRequestError, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaEntity
+from ottla.purgatory.steps import Steps, map_in_steps, split_in_steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
@@ -31,7 +34,7 @@ class _Match(IntEnum):
 @serves(api_key=48, versions=range(0, 2))
 def describe_client_quotas(
     context: RequestContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+) -> Steps[DescribeClientQuotasResponse]:
     """List what matches every component; ``strict`` leaves out entities that have more types than the filter."""
     if not context.may_on_cluster(Operation.DESCRIBE_CONFIGS):
         return _refuse(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -39,15 +42,21 @@ def describe_client_quotas(
         components = _checked(request.components)
     except KafkaError as error:
         return _refuse(error)
-    found = [
-        EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=_type_of)],
-            values=[ValueData(key=key, value=value) for key, value in sorted(limits.items())],
-        )
-        for entity, limits in context.services.metadata.image.client_quotas.entities.items()
-        if _matches(entity, components) and (not request.strict or len(entity) == len(components))
-    ]
-    return DescribeClientQuotasResponse(entries=found)
+    entities = context.services.metadata.image.client_quotas.entities
+    found, _ = yield from split_in_steps(
+        entities,
+        lambda entity: _matches(entity, components) and (not request.strict or len(entity) == len(components)),
+    )
+    return DescribeClientQuotasResponse(
+        entries=(yield from map_in_steps(lambda entity: _entry(entity, entities[entity]), found))
+    )
+
+
+def _entry(entity: QuotaEntity, limits: Mapping[str, float]) -> EntryData:
+    return EntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=_type_of)],
+        values=[ValueData(key=key, value=value) for key, value in sorted(limits.items())],
+    )
 
 
 def _refuse(error: KafkaError) -> DescribeClientQuotasResponse:
@@ -66,9 +75,9 @@ def _checked(components: list[ComponentData]) -> dict[str, ComponentData]:
         if not kind:
             raise InvalidRequestError("Invalid empty entity type.")
         if kind in by_type:
-            raise InvalidRequestError(f"Entity type {kind} cannot appear more than once in the filter.")
+            raise InvalidRequestError(f"Entity type {cut_name(kind)} cannot appear more than once in the filter.")
         if kind not in (USER, CLIENT_ID, IP):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {cut_name(kind)}")
         _check_match(component)
         by_type[kind] = component
     if IP in by_type and len(by_type) > 1:

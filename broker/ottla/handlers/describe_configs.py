@@ -5,6 +5,8 @@ v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value com
 Not done: levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
 """
 
+from typing import TypeAlias
+
 from ottla.config.layers import (
     ConfigSynonym,
     DescribedConfig,
@@ -20,7 +22,10 @@ from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import broker_layers, require_on_resource
 from ottla.metadata.configs import EVERY_BROKER, ConfigResource
 from ottla.metadata.topic_name import invalid_topic_name_reason
+from ottla.purgatory.steps import Steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
+from ottla.wire.codec.primitives import LazyArray
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -30,6 +35,11 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+_Resource: TypeAlias = "tuple[int, str]"
+"""Its type and its name."""
+
+_KEYS_PER_STEP = 512
+_NO_KEYS: set[str] = set()
 _NAME_MISSING = {
     int(ConfigResourceType.GROUP): "Group name must not be empty",
     int(ConfigResourceType.CLIENT_METRICS): "Client metrics subscription name must not be empty",
@@ -37,25 +47,43 @@ _NAME_MISSING = {
 
 
 @serves(api_key=32, versions=range(1, 5))
-def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe each resource; one that cannot be gets an error of its own."""
-    return DescribeConfigsResponse(results=[_describe(context, request, each) for each in request.resources])
+def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    """Describe each resource, once however often it is named; one that cannot be gets an error of its own."""
+    wanted: dict[_Resource, set[str] | None] = {}
+    for resource in request.resources:
+        yield from _note_keys(wanted, resource)
+    # Taken out one by one: to free them all at once would take longer than a slice.
+    results = LazyArray(
+        len(wanted), (_describe(context, request, *resource, wanted.pop(resource)) for resource in list(wanted))
+    )
+    return DescribeConfigsResponse(results=results.as_list)
+
+
+def _note_keys(wanted: dict[_Resource, set[str] | None], resource: DescribeConfigsResource) -> Steps[None]:
+    """Add the keys that are wanted of ``resource``, None for all, to those of an earlier entry for the same one."""
+    place = (resource.resource_type, resource.resource_name)
+    keys = wanted.get(place, _NO_KEYS)
+    if not resource.configuration_keys or keys is None:
+        wanted[place] = None
+    else:
+        keys = wanted[place] = keys or set()
+        for start in range(0, len(resource.configuration_keys), _KEYS_PER_STEP):
+            keys.update(resource.configuration_keys[start : start + _KEYS_PER_STEP])
+            yield None
+    yield None
 
 
 def _describe(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext, request: DescribeConfigsRequest, resource_type: int, name: str, wanted: set[str] | None
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
+    result = DescribeConfigsResult(error_message="", resource_type=resource_type, resource_name=name)
     try:
-        require_on_resource(context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
-        described = _values(context, resource.resource_type, resource.resource_name)
+        require_on_resource(context, Operation.DESCRIBE_CONFIGS, resource_type, name)
+        described = _values(context, resource_type, name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""
         return result
-    wanted = frozenset(resource.configuration_keys or ())
-    result.configs = [_entry(each, request) for each in described if not wanted or each.name in wanted]
+    result.configs = [_entry(each, request) for each in described if wanted is None or each.name in wanted]
     return result
 
 
@@ -89,9 +117,11 @@ def _check_broker_id(context: RequestContext, name: str) -> None:
     try:
         wanted = int(name)
     except ValueError:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {cut_name(name)}") from None
     if wanted != node_id:
-        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+        raise InvalidRequestError(
+            f"Unexpected broker id, expected {node_id} or empty string, but received {cut_name(name)}"
+        )
 
 
 def _entry(described: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -5,32 +5,43 @@ message (KIP-1043), where older versions just see a Dead group.
 Source: DescribeGroupsRequest.json; KafkaApis.handleDescribeGroupsRequest of Apache Kafka 4.3.
 """
 
+from collections.abc import Iterator
+from itertools import chain
+
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.permissions import authorized_operations, split
-from ottla.purgatory import Delayed
+from ottla.handlers.permissions import authorized_operations
+from ottla.purgatory.steps import Steps, split_in_steps, unique_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
+from ottla.wire.codec.primitives import LazyArray
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 _FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
 @serves(api_key=15, versions=range(0, 7))
-def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> Delayed[DescribeGroupsResponse]:
-    """Ask for each group; hide from old clients the error that they do not know."""
+def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+    """Describe each group, once however often it is named; those that are hidden come last, as in Kafka."""
+    names = yield from unique_in_steps(request.groups)
+    allowed, hidden = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DESCRIBE, group))
+    groups = LazyArray(len(names), chain(_describe_each(context, request, allowed), map(_hidden, hidden)))
+    return DescribeGroupsResponse(groups=groups.as_list)
 
-    def answer(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
+
+def _describe_each(
+    context: RequestContext, request: DescribeGroupsRequest, names: list[str]
+) -> Iterator[DescribedGroup]:
+    """Describe each group when its turn comes; hide from old clients the error that they do not know."""
+    for name in names:
+        group = context.services.groups.describe_group(name)
         if context.api_version < _FIRST_VERSION_WITH_NOT_FOUND:
-            for group in groups:
-                group.error_message = None
-                if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                    group.error_code = 0
-        if request.include_authorized_operations:
-            for group in groups:
-                if not group.error_code:
-                    group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group.group_id)
-        return DescribeGroupsResponse(groups=[*groups, *refused])
+            group.error_message = None
+            if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                group.error_code = 0
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = authorized_operations(context, ResourceType.GROUP, name)
+        yield group
 
-    allowed, hidden = split(request.groups, lambda group: context.may_on_group(Operation.DESCRIBE, group))
-    refused = [DescribedGroup(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for group in hidden]
-    return context.services.groups.describe_groups(allowed).then(answer)
+
+def _hidden(name: str) -> DescribedGroup:
+    return DescribedGroup(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -7,6 +7,7 @@ Source: DescribeLogDirsRequest.json; ReplicaManager.describeLogDirs of Apache Ka
 from ottla.errors import ErrorCode, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import PartitionLog
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -16,21 +17,17 @@ from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+_PARTITIONS_PER_STEP = 32
+
 
 @serves(api_key=35, versions=range(1, 6))
-def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
     """List every directory; of the wanted topics' logs (all when none is named) their size and lag."""
     if not context.may_on_cluster(Operation.DESCRIBE):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = context.services.logs
-    wanted = None
-    if request.topics is not None:
-        wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    by_directory = yield from _wanted_logs(context, request)
     response = DescribeLogDirsResponse()
-    by_directory: dict[str, list[PartitionLog]] = {}
-    for log in logs.logs():
-        if wanted is None or log.topic_partition in wanted:
-            by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
     for path in logs.directory_ids():
         try:
             space = logs.space_of(path)
@@ -42,21 +39,46 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
             usable_bytes=space.usable_bytes,
             is_cordoned=logs.is_cordoned(path),
         )
-        topics: dict[str, DescribeLogDirsTopic] = {}
-        for log in by_directory.get(path, []):
-            topic, partition = log.topic_partition
-            described = topics.get(topic)
-            if described is None:
-                described = topics[topic] = DescribeLogDirsTopic(name=topic)
-            described.partitions.append(
-                DescribeLogDirsPartition(
-                    partition_index=partition,
-                    partition_size=log.size_bytes,
-                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
-                )
-            )
-        result.topics = list(topics.values())
+        result.topics = yield from _describe(by_directory.get(path, []))
         response.results.append(result)
     for path in logs.offline_directories():
         response.results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path))
     return response
+
+
+def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[dict[str, list[PartitionLog]]]:
+    """Return the logs that the request names, all where it names none, by directory."""
+    wanted: set[tuple[str, int]] | None = None
+    if request.topics is not None:
+        wanted = set()
+        for asked in request.topics:
+            yield None
+            for start in range(0, len(asked.partitions), _PARTITIONS_PER_STEP):
+                wanted.update((asked.topic, index) for index in asked.partitions[start : start + _PARTITIONS_PER_STEP])
+                yield None
+    by_directory: dict[str, list[PartitionLog]] = {}
+    for number, log in enumerate(context.services.logs.logs(), 1):
+        if wanted is None or log.topic_partition in wanted:
+            by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
+        if number % _PARTITIONS_PER_STEP == 0:
+            yield None
+    return by_directory
+
+
+def _describe(logs: list[PartitionLog]) -> Steps[list[DescribeLogDirsTopic]]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for number, log in enumerate(logs, 1):
+        topic, partition = log.topic_partition
+        described = topics.get(topic)
+        if described is None:
+            described = topics[topic] = DescribeLogDirsTopic(name=topic)
+        described.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition,
+                partition_size=log.size_bytes,
+                offset_lag=max(0, log.high_watermark - log.log_end_offset),
+            )
+        )
+        if number % _PARTITIONS_PER_STEP == 0:
+            yield None
+    return list(topics.values())

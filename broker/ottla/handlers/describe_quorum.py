@@ -7,27 +7,33 @@ Source: DescribeQuorumRequest.json of Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.raft.describe_quorum import describe_quorum as describe
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 
 _FIRST_VERSION_WITH_DIRECTORIES = 2
+_PARTITIONS = Entries("topics", "topics", key="topic_name", nested=("partitions", "partitions"))
 
 
 @serves(api_key=55, versions=range(0, 3))
-def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> Delayed[Message]:
+def describe_quorum(context: RequestContext, request: DescribeQuorumRequest) -> Delayed[Message] | Steps[Message]:
     """Ask the leader's replica of the quorum, wherever it is."""
     services = context.services
 
-    def describe_here(_: Message) -> Delayed[Message]:
-        described = describe(
-            services.raft,
-            request,
-            clock=services.clock,
-            with_directories=context.api_version >= _FIRST_VERSION_WITH_DIRECTORIES,
-        )
-        return Delayed.of(described)
+    def ask(part: DescribeQuorumRequest) -> Delayed[Message]:
+        def describe_here(_: Message) -> Delayed[Message]:
+            described = describe(
+                services.raft,
+                part,
+                clock=services.clock,
+                with_directories=context.api_version >= _FIRST_VERSION_WITH_DIRECTORIES,
+            )
+            return Delayed.of(described)
 
-    return ask_controller(context, request, describe_here, requires=Operation.DESCRIBE)
+        return ask_controller(context, part, describe_here, requires=Operation.DESCRIBE)
+
+    return ask_in_parts(request, _PARTITIONS, ask)

@@ -6,14 +6,17 @@ the next one starts. Without topics in the request, all that there are.
 Source: DescribeTopicPartitionsRequestHandler and KRaftMetadataCache of Apache Kafka 4.3.
 """
 
-from collections.abc import Set
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Set
+from functools import partial
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.permissions import authorized_operations, split
+from ottla.handlers.permissions import authorized_operations
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import PartitionRegistration
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, sorted_in_steps, split_in_steps, unique_in_steps
 from ottla.types import INTERNAL_TOPICS, NodeId
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.describe_topic_partitions import (
@@ -28,36 +31,40 @@ from ottla.wire.messages.describe_topic_partitions import (
 @serves(api_key=75, versions=range(0, 1))
 def describe_topic_partitions(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """Fill one page."""
     image = context.services.metadata.image
-    wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
-    names, hidden = split(
-        sorted(wanted), lambda name: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    asked = yield from unique_in_steps(topic.name for topic in request.topics)
+    wanted: Collection[str] = asked or image.topics.by_name.keys()
+    names, hidden = yield from split_in_steps(
+        (yield from sorted_in_steps(list(wanted))),
+        lambda name: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name),
     )
     first_partition = 0
     if request.cursor is not None:
         cursor = request.cursor
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in wanted):
-            return _refused([topic.name for topic in request.topics])
-        names = [name for name in names if name >= cursor.topic_name]
-        hidden = [name for name in hidden if name >= cursor.topic_name]
+            return DescribeTopicPartitionsResponse(topics=(yield from map_in_steps(_refused, asked)))
+        names = names[bisect_left(names, cursor.topic_name) :]
+        hidden = hidden[bisect_left(hidden, cursor.topic_name) :]
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     limit = min(context.services.config.max_request_partition_size_limit, max(request.response_partition_limit, 1))
-    response = _page(context, image, names, first_partition, limit)
+    response = yield from _page(context, image, names, first_partition, limit)
     if request.topics:
-        response.topics += [_hidden(name) for name in hidden]
+        response.topics += yield from map_in_steps(_hidden, hidden)
     return response
 
 
 def _page(
     context: RequestContext, image: MetadataImage, names: list[str], first_partition: int, limit: int
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse()
     online = {broker_id for broker_id, broker in image.cluster.brokers.items() if not broker.is_fenced}
     left = limit
-    for name in names:
+    for number, name in enumerate(names, 1):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
         topic = image.topics.by_name.get(name)
         if topic is None:
             response.topics.append(_missing(context, name))
@@ -72,7 +79,9 @@ def _page(
                 name=name,
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
-                partitions=[_partition(online, number, topic.partitions[number]) for number in numbers[:left]],
+                partitions=(
+                    yield from map_in_steps(partial(_partition, online, topic.partitions), numbers[:left], per_step=32)
+                ),
                 topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
             )
         )
@@ -85,8 +94,9 @@ def _page(
 
 
 def _partition(
-    online: Set[NodeId], number: int, partition: PartitionRegistration
+    online: Set[NodeId], partitions: Mapping[int, PartitionRegistration], number: int
 ) -> DescribeTopicPartitionsResponsePartition:
+    partition = partitions[number]
     has_leader = partition.leader in online
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -115,7 +125,5 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
-def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        topics=[DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name) for name in names]
-    )
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)

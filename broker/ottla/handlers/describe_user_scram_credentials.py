@@ -3,10 +3,12 @@
 Source: ScramImage.describe of Apache Kafka 4.3, whose error texts these are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
+from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -15,37 +17,40 @@ from ottla.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
+_USERS_PER_STEP = 64
+
 
 @serves(api_key=50, versions=range(0, 1))
 def describe_user_scram_credentials(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Steps[DescribeUserScramCredentialsResponse]:
     """List the credentials of the users that are asked for, of all when none is."""
     if not context.may_on_cluster(Operation.DESCRIBE):
-        return _refuse(request)
+        return (yield from _refuse(request))
     infos: dict[str, list[CredentialInfo]] = {}
     for user, credential in sorted(context.services.metadata.image.scram.credentials.items(), key=lambda each: each[0]):
         info = CredentialInfo(mechanism=user.mechanism, iterations=credential.iterations)
         infos.setdefault(user.name, []).append(info)
+        yield None
     counts: dict[str, int] = {}
-    for asked in request.users or ():
+    for number, asked in enumerate(request.users or (), 1):
         counts[asked.name] = counts.get(asked.name, 0) + 1
-    return DescribeUserScramCredentialsResponse(results=_results(counts or dict.fromkeys(infos, 1), infos))
+        if number % _USERS_PER_STEP == 0:
+            yield None
+    counts = counts or dict.fromkeys(infos, 1)
+    results = yield from map_in_steps(lambda name: _result(name, counts[name], infos.get(name)), sorted(counts))
+    return DescribeUserScramCredentialsResponse(results=results)
 
 
-def _refuse(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+def _refuse(request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
     """Refuse each user, whom Kafka does not name then."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    refused = [
-        DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None) for _ in request.users or ()
-    ]
+    refused = yield from map_in_steps(
+        lambda _: DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None),
+        request.users or (),
+        per_step=_USERS_PER_STEP,
+    )
     return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=refused)
-
-
-def _results(
-    counts: Mapping[str, int], infos: Mapping[str, Iterable[CredentialInfo]]
-) -> list[DescribeUserScramCredentialsResult]:
-    return [_result(name, counts[name], infos.get(name)) for name in sorted(counts)]
 
 
 def _result(name: str, count: int, infos: Iterable[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
@@ -53,12 +58,13 @@ def _result(name: str, count: int, infos: Iterable[CredentialInfo] | None) -> De
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
-            error_message=f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
+            error_message="Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{cut_name(name)}",
         )
     if infos is None:
         return DescribeUserScramCredentialsResult(
             user=name,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
-            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+            error_message=f"Attempt to describe a user credential that does not exist: {cut_name(name)}",
         )
     return DescribeUserScramCredentialsResult(user=name, credential_infos=list(infos))

@@ -6,14 +6,20 @@ v0 only preferred ones, and no top-level error; v1 election_type; v2 flexible. D
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
+_PARTITIONS = Entries(
+    "topic_partitions", "replica_election_results", key="topic", nested=("partitions", "partition_result")
+)
+
 
 @serves(api_key=43, versions=range(0, 3))
-def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Delayed[Message]:
+def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
 
     def fit(response: Message) -> Message:
@@ -23,4 +29,7 @@ def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Dela
             response.error_code = 0
         return response
 
-    return ask_controller(context, request, requires=Operation.ALTER).then(fit)
+    def ask(part: ElectLeadersRequest) -> Delayed[Message]:
+        return ask_controller(context, part, requires=Operation.ALTER).then(fit)
+
+    return ask_in_parts(request, _PARTITIONS, ask)

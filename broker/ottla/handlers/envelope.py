@@ -6,15 +6,19 @@ the active controller.
 Source: EnvelopeRequest.json; EnvelopeUtils, RequestContext and RequestChannel of Apache Kafka 4.3.
 """
 
+import logging
 from dataclasses import replace
 from ipaddress import ip_address
+from types import GeneratorType
 from typing import Final
 
 from ottla.controller.channel import PRINCIPAL_VERSION, is_not_controller
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line
 from ottla.types import Endpoint
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
@@ -22,6 +26,8 @@ from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.headers import RequestHeader, ResponseHeader
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
 from ottla.wire.messages.stored_data import DefaultPrincipalData
+
+logger = logging.getLogger(__name__)
 
 FORWARDABLE: Final = frozenset(
     {
@@ -51,7 +57,7 @@ FORWARDABLE: Final = frozenset(
 
 
 @serves(api_key=58, versions=range(0, 1))
-def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse | Delayed[EnvelopeResponse]:
+def envelope(context: RequestContext, request: EnvelopeRequest) -> Steps[Answer]:
     """Open the envelope, serve the request in it, and put the response into another."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)
     try:
@@ -62,6 +68,8 @@ def envelope(context: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     if served is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     answer = served.handler(inner, inner_request)
+    if isinstance(answer, GeneratorType):
+        answer = yield from answer
     if isinstance(answer, Message):
         return _close(inner, answer)
     if isinstance(answer, Delayed):
@@ -116,5 +124,12 @@ def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
     if is_not_controller(response):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     header = ResponseHeader(correlation_id=inner.correlation_id)
-    header_version = response_header_version(ApiKey(inner.api_key), inner.api_version)
-    return EnvelopeResponse(response_data=header.encode(header_version) + response.encode(inner.api_version))
+    api_key = ApiKey(inner.api_key)
+    header_version = response_header_version(api_key, inner.api_version)
+    try:
+        data = header.encode(header_version) + response.encode(inner.api_version)
+    except ValueError as error:
+        # A defect, which must not reach the controller: it completes this response among others.
+        logger.error("%s v%d cannot be answered: %s", api_key.name, inner.api_version, one_line(str(error)))
+        return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return EnvelopeResponse(response_data=data)

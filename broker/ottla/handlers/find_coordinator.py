@@ -7,10 +7,13 @@ transaction coordinator, and a share partition with INVALID_REQUEST, as by a Kaf
 Source: FindCoordinatorRequest.json; KafkaApis.getCoordinator of Apache Kafka 4.3.
 """
 
+from functools import partial
+
 from ottla.errors import MESSAGES, ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.auto_create import create_consumer_offsets
+from ottla.purgatory.steps import Steps, map_in_steps
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint, NodeId, TopicPartition
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -28,11 +31,12 @@ _MESSAGES = {
 
 
 @serves(api_key=10, versions=range(0, 7))
-def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def find_coordinator(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
     """Look up the leader of the partition that holds each key."""
     if context.api_version >= _FIRST_VERSION_WITH_KEYS:
-        coordinators = [_find(context, request.key_type, key) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=coordinators)
+        return _find_each(context, request)
     found = _find(context, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
@@ -41,6 +45,11 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
         host=found.host,
         port=found.port,
     )
+
+
+def _find_each(context: RequestContext, request: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
+    find = partial(_find, context, request.key_type)
+    return FindCoordinatorResponse(coordinators=(yield from map_in_steps(find, request.coordinator_keys)))
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> Coordinator:

@@ -6,12 +6,15 @@ Source: ConfigAdminManager of Apache Kafka 4.3.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from ottla.config.alter import Alteration, AlterOperation, apply_alterations
 from ottla.config.resource_type import ConfigResourceType
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.config_resources import pass_on_alterable
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.codec import Message
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -20,12 +23,18 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+_RESOURCES = Entries("resources", "responses", key="resource_type resource_name")
+
 
 @serves(api_key=44, versions=range(0, 2))
 def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Delayed[IncrementalAlterConfigsResponse]:
-    """Refuse what this broker must not pass on; pass the rest on to the active controller."""
+) -> Delayed[Message] | Steps[Message]:
+    """Reject what this broker must not pass on; pass the rest on to the active controller."""
+    return ask_in_parts(request, _RESOURCES, partial(_alter, context))
+
+
+def _alter(context: RequestContext, request: IncrementalAlterConfigsRequest) -> Delayed[Message]:
     answered = pass_on_alterable(
         context,
         request.resources,

@@ -6,19 +6,44 @@ Source: LeaveGroupRequest.json; LeaveGroupResponse of Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 _FIRST_VERSION_WITH_MEMBERS = 3
+_MEMBERS_PER_STEP = 32
 
 
 @serves(api_key=13, versions=range(0, 6))
-def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Delayed[LeaveGroupResponse]:
+def leave_group(
+    context: RequestContext, request: LeaveGroupRequest
+) -> Delayed[LeaveGroupResponse] | Steps[LeaveGroupResponse]:
+    """Remove the members that the request names; very many of them some at a time."""
     context.require_on_group(Operation.READ, request.group_id)
-    if context.api_version >= _FIRST_VERSION_WITH_MEMBERS:
+    if context.api_version < _FIRST_VERSION_WITH_MEMBERS:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+        return context.services.groups.leave_group(request).then(_of_one_member)
+    if len(request.members) <= _MEMBERS_PER_STEP:
         return context.services.groups.leave_group(request)
-    request.members = [MemberIdentity(member_id=request.member_id)]
-    return context.services.groups.leave_group(request).then(_of_one_member)
+    return _leave_in_steps(context, request)
+
+
+def _leave_in_steps(context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
+    left: list[Delayed[LeaveGroupResponse]] = []
+    for start in range(0, len(request.members), _MEMBERS_PER_STEP):
+        some = request.members[start : start + _MEMBERS_PER_STEP]
+        left.append(context.services.groups.leave_group(LeaveGroupRequest(group_id=request.group_id, members=some)))
+        yield None
+    merged = LeaveGroupResponse()
+    responses: list[LeaveGroupResponse] = yield when_all(left)
+    for response in responses:
+        yield None
+        if response.error_code:
+            # It lists no member, and is the error of the whole.
+            return response
+        merged.members += response.members
+    return merged
 
 
 def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:

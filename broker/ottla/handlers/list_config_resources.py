@@ -7,6 +7,7 @@ Source: KafkaApis.handleListConfigResources of Apache Kafka 4.3.
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
@@ -14,6 +15,7 @@ from ottla.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
+_RESOURCES_PER_STEP = 64
 _TYPES = (
     ConfigResourceType.GROUP,
     ConfigResourceType.CLIENT_METRICS,
@@ -24,22 +26,24 @@ _KNOWN_TYPES = frozenset((*_TYPES, ConfigResourceType.BROKER_LOGGER))
 
 
 @serves(api_key=74, versions=range(0, 2))
-def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def list_config_resources(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> Steps[ListConfigResourcesResponse]:
     """List brokers and topics that there are, and groups and subscriptions that have settings."""
     context.require_on_cluster(Operation.DESCRIBE_CONFIGS)
     if context.api_version == 0:
         wanted: tuple[int, ...] = (ConfigResourceType.CLIENT_METRICS,)
     else:
-        wanted = tuple(request.resource_types) or _TYPES
+        wanted = tuple(dict.fromkeys(request.resource_types)) or _TYPES
     if not _KNOWN_TYPES.issuperset(wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=resource_type)
-            for resource_type in wanted
-            for name in _names(context, resource_type)
-        ]
-    )
+    resources: list[ConfigResource] = []
+    for resource_type in wanted:
+        for name in _names(context, resource_type):
+            resources.append(ConfigResource(resource_name=name, resource_type=resource_type))
+            if len(resources) % _RESOURCES_PER_STEP == 0:
+                yield None
+    return ListConfigResourcesResponse(config_resources=resources)
 
 
 def _names(context: RequestContext, resource_type: int) -> list[str]:

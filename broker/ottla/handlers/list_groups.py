@@ -6,24 +6,18 @@ Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
-from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps, split_in_steps
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 @serves(api_key=16, versions=range(0, 6))
-def list_groups(context: RequestContext, request: ListGroupsRequest) -> Delayed[ListGroupsResponse]:
-    """List all to who may describe the cluster, to others those that they may describe."""
-    listed = context.services.groups.list_groups(request)
-    if context.would_be_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        return listed
-
-    def without_secrets(response: ListGroupsResponse) -> ListGroupsResponse:
-        response.groups = [
-            each
-            for each in response.groups
-            if context.would_be_allowed(Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
-        ]
-        return response
-
-    return listed.then(without_secrets)
+def list_groups(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
+    """List all groups to clients that may describe the cluster, to others those that they may describe."""
+    response = yield from context.services.groups.list_groups(request)
+    if not context.would_be_allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        response.groups, _ = yield from split_in_steps(
+            response.groups,
+            lambda group: context.would_be_allowed(Operation.DESCRIBE, ResourceType.GROUP, group.group_id),
+        )
+    return response

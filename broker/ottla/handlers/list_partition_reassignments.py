@@ -6,15 +6,19 @@ Source: ListPartitionReassignmentsRequest.json of Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+_PARTITIONS = Entries("topics", "topics", key="name", nested=("partition_indexes", "partitions"))
 
 
 @serves(api_key=46, versions=range(0, 1))
 def list_partition_reassignments(
     context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> Delayed[Message]:
+) -> Delayed[Message] | Steps[Message]:
     """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.DESCRIBE)
+    return ask_in_parts(request, _PARTITIONS, lambda part: ask_controller(context, part, requires=Operation.DESCRIBE))

@@ -10,7 +10,8 @@ Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadat
 """
 
 import struct
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
+from typing import TypeVar
 
 from ottla.errors import ErrorCode
 from ottla.handlers.advertised import advertised_endpoint
@@ -19,6 +20,7 @@ from ottla.handlers.auto_create import create_missing_topics
 from ottla.handlers.permissions import NOT_ASKED, authorized_on_cluster, authorized_operations
 from ottla.metadata.topic_name import invalid_topic_name_reason
 from ottla.metadata.topics import NO_LEADER, PartitionRegistration, TopicImage
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, split_in_steps, unique_in_steps
 from ottla.types import INTERNAL_TOPICS, ZERO_UUID, Endpoint, NodeId, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import EncodedArray
@@ -31,6 +33,8 @@ from ottla.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+KeyT = TypeVar("KeyT")
+
 _FIRST_VERSION_WITH_IDS_ASKED = 12
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 _HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -38,18 +42,20 @@ _HIDDEN = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID)
 _INDEX_START = 2
 """A partition begins with its error code, then its index, in every version."""
 _INDEX = struct.Struct(">i")
+_TOPICS_PER_STEP = 256
+_PARTITIONS_PER_STEP = 64
 _FEWEST_PARTITIONS_KEPT = 16
 """Below this, keeping the bytes saves less than it costs."""
 
 
 @serves(api_key=3, versions=range(0, 14))
-def metadata(context: RequestContext, request: MetadataRequest) -> Answer:
+def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]:
     """List the alive brokers and the wanted topics; wait a moment where a leader was lost just now."""
-    if request.topics is not None and _is_malformed(context, request.topics):
-        return _refuse(context, request.topics)
+    if request.topics is not None and (yield from _is_malformed(context, request.topics)):
+        return (yield from _refuse(context, request.topics))
     lost_leaders = context.services.replicas.lost_leaders
     if not lost_leaders.now():
-        return _answer(context, request)
+        return (yield from _answer(context, request))
     return lost_leaders.answer_without(
         lambda lost: _names_leader(context, request, lost), lambda: _answer(context, request)
     )
@@ -57,14 +63,14 @@ def metadata(context: RequestContext, request: MetadataRequest) -> Answer:
 
 def _names_leader(context: RequestContext, request: MetadataRequest, leaders: Set[NodeId]) -> bool:
     """Whether the answer would give some partition one of ``leaders``."""
-    topics = context.services.metadata.image.topics
-    if _wants_every_topic(context, request):
-        wanted: Iterable[TopicImage | None] = topics.by_id.values()
-    else:
-        asked = request.topics or []
-        wanted = [topics.by_id.get(each.topic_id) or topics.by_name.get(each.name or "") for each in asked]
+    metadata = context.services.metadata
+    led = metadata.topics_led_by(leaders)
+    if not led or _wants_every_topic(context, request):
+        return bool(led)
+    by_name = metadata.image.topics.by_name
     return any(
-        partition.leader in leaders for topic in wanted if topic is not None for partition in topic.partitions.values()
+        each.topic_id in led or ((topic := by_name.get(each.name or "")) is not None and topic.topic_id in led)
+        for each in request.topics or ()
     )
 
 
@@ -72,21 +78,23 @@ def _wants_every_topic(context: RequestContext, request: MetadataRequest) -> boo
     return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
-def _answer(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Answer from the newest image; start to create topics that are missing."""
+def _answer(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+    """Answer from the newest image, each topic once; start to create topics that are missing."""
     described = _Described(context)
     wanted = request.topics
     if wanted is None or _wants_every_topic(context, request):
-        topics = described.every_topic()
+        topics = yield from described.every_topic()
     elif any(topic.topic_id != ZERO_UUID for topic in wanted):
-        topics = [described.topic_by_id(topic.topic_id) for topic in wanted if topic.topic_id != ZERO_UUID]
+        ids = yield from unique_in_steps(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        topics = yield from described.topics_of(described.topic_by_id, ids)
     else:
-        names = list(dict.fromkeys(topic.name or "" for topic in wanted))
-        topics = [described.topic_by_name(name) for name in names]
+        names = yield from unique_in_steps(topic.name or "" for topic in wanted)
+        topics = yield from described.topics_of(described.topic_by_name, names)
         if context.services.config.auto_create_topics_enable and request.allow_auto_topic_creation:
-            _create_missing(context, topics)
+            yield from _create_missing(context, topics)
     if request.include_topic_authorized_operations:
         for topic in topics:
+            yield None
             if topic.error_code not in _HIDDEN:
                 operations = authorized_operations(context, ResourceType.TOPIC, topic.name or "")
                 topic.topic_authorized_operations = operations
@@ -101,26 +109,33 @@ def _answer(context: RequestContext, request: MetadataRequest) -> MetadataRespon
     )
 
 
-def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> bool:
+def _is_malformed(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[bool]:
     """Whether a topic has neither name nor id, or is asked for by id in a version that only promised to."""
-    if context.api_version < _FIRST_VERSION_WITH_IDS_ASKED:
-        return any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics)
-    return any(topic.name is None and topic.topic_id == ZERO_UUID for topic in topics)
+    has_ids = context.api_version >= _FIRST_VERSION_WITH_IDS_ASKED
+    for number, topic in enumerate(topics, 1):
+        if (topic.name is None) if topic.topic_id == ZERO_UUID else not has_ids:
+            return True
+        if not has_ids and topic.name is None:
+            return True
+        if number % _TOPICS_PER_STEP == 0:
+            yield None
+    return False
 
 
-def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> MetadataResponse:
+def _refuse(context: RequestContext, topics: list[MetadataRequestTopic]) -> Steps[MetadataResponse]:
     too_early = context.api_version < _FIRST_VERSION_WITH_IDS_ASKED
     error = ErrorCode.INVALID_REQUEST if too_early else ErrorCode.UNKNOWN_SERVER_ERROR
-    return MetadataResponse(
-        topics=[
-            MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id) for topic in topics
-        ]
+    refused = yield from map_in_steps(
+        lambda topic: MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id), topics
     )
+    return MetadataResponse(topics=refused)
 
 
-def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> None:
+def _create_missing(context: RequestContext, topics: list[MetadataResponseTopic]) -> Steps[None]:
     missing = []
-    for topic in topics:
+    for number, topic in enumerate(topics, 1):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
         if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
             continue
         may_create_any = context.would_be_allowed(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -172,19 +187,28 @@ class _Described:
                 )
         return described
 
-    def every_topic(self) -> list[MetadataResponseTopic]:
-        return [
-            self._topic(topic)
-            for name, topic in sorted(self._image.topics.by_name.items())
-            if self._context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        ]
+    def every_topic(self) -> Steps[list[MetadataResponseTopic]]:
+        allowed, _ = yield from split_in_steps(
+            sorted(self._image.topics.by_name),
+            lambda name: self._context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name),
+        )
+        return (yield from self.topics_of(lambda name: self._topic(self._image.topics.by_name[name]), allowed))
 
-    def topic_by_name(self, name: str) -> MetadataResponseTopic:
+    def topics_of(
+        self, describe: Callable[[KeyT], Steps[MetadataResponseTopic]], keys: Iterable[KeyT]
+    ) -> Steps[list[MetadataResponseTopic]]:
+        topics = []
+        for key in keys:
+            topics.append((yield from describe(key)))
+            yield None
+        return topics
+
+    def topic_by_name(self, name: str) -> Steps[MetadataResponseTopic]:
         if not self._context.may_on_topic(Operation.DESCRIBE, name):
             return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
         topic = self._image.topics.by_name.get(name)
         if topic is not None:
-            return self._topic(topic)
+            return (yield from self._topic(topic))
         is_legal = invalid_topic_name_reason(name) is None
         return MetadataResponseTopic(
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -192,35 +216,43 @@ class _Described:
             is_internal=name in INTERNAL_TOPICS,
         )
 
-    def topic_by_id(self, topic_id: Uuid) -> MetadataResponseTopic:
+    def topic_by_id(self, topic_id: Uuid) -> Steps[MetadataResponseTopic]:
         topic = self._image.topics.by_id.get(topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         if not self._context.may_on_topic(Operation.DESCRIBE, topic.name):
             return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
-        return self._topic(topic)
+        return (yield from self._topic(topic))
 
-    def _topic(self, topic: TopicImage) -> MetadataResponseTopic:
+    def _topic(self, topic: TopicImage) -> Steps[MetadataResponseTopic]:
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=self._partitions(topic),
+            partitions=(yield from self._partitions(topic)),
         )
 
-    def _partitions(self, topic: TopicImage) -> list[MetadataResponsePartition]:
+    def _partitions(self, topic: TopicImage) -> Steps[list[MetadataResponsePartition]]:
         """Describe the partitions; a large topic's bytes are kept, as clients ask for them again and again."""
         if len(topic.partitions) < _FEWEST_PARTITIONS_KEPT:
             return self._describe(topic)
-        kept = self._context.services.metadata.encoded_partitions(topic, self._view, lambda: self._encode(topic))
+        cache = self._context.services.metadata
+        kept = cache.encoded_partitions(topic, self._view)
+        if kept is None:
+            kept = yield from self._encode(topic)
+            # The image may have changed between two slices: what is outdated is not kept.
+            if cache.topic_by_id(topic.topic_id) is topic:
+                cache.keep_encoded_partitions(topic, self._view, kept)
         return kept.as_list
 
-    def _encode(self, topic: TopicImage) -> EncodedArray:
+    def _encode(self, topic: TopicImage) -> Steps[EncodedArray]:
         """Encode the partitions; those with the same replicas and leader differ in their index only."""
         version = self._context.api_version
         around_index: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
         data: list[bytes] = []
-        for index, registration in sorted(topic.partitions.items()):
+        for number, (index, registration) in enumerate(sorted(topic.partitions.items()), 1):
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield None
             kind = registration.replicas, registration.isr, registration.leader, registration.leader_epoch
             found = around_index.get(kind)
             if found is None:

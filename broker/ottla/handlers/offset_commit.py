@@ -5,9 +5,14 @@ GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topics by id (KIP-848). No
 Source: OffsetCommitRequest.json; KafkaApis.handleOffsetCommitRequest of Apache Kafka 4.3.
 """
 
+from collections.abc import Iterator
+from itertools import chain
+
 from ottla.errors import ErrorCode
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_commit import (
@@ -19,31 +24,60 @@ from ottla.wire.messages.offset_commit import (
 )
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
+_PARTITIONS_PER_COMMIT = 128
 
 
 @serves(api_key=8, versions=range(2, 11))
-def offset_commit(
-    context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Delayed[OffsetCommitResponse]:
+def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Steps[Answer]:
     """Answer for partitions that do not exist; have the others' offsets stored."""
     if not context.may_on_group(Operation.READ, request.group_id):
-        return OffsetCommitResponse(topics=[_refuse(topic) for topic in request.topics])
+        return OffsetCommitResponse(topics=(yield from map_in_steps(_refuse, request.topics)))
     known: list[OffsetCommitRequestTopic] = []
     unknown: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        refused = _take_unknown(context, topic)
+        refused = yield from _take_unknown(context, topic)
+        yield None
         if refused:
             unknown.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=refused))
         if topic.partitions:
             known.append(topic)
     if not known:
         return OffsetCommitResponse(topics=unknown)
-    request.topics = known
-    committed = context.services.groups.commit_offsets(request, context.api_version)
-    return committed.then(lambda response: OffsetCommitResponse(topics=_merge(unknown, response.topics)))
+    committed: list[Delayed[OffsetCommitResponse]] = []
+    for piece in _pieces(known):
+        request.topics = piece
+        committed.append(context.services.groups.commit_offsets(request, context.api_version))
+        yield None
+
+    if len(committed) == 1:
+        return committed[0].then(lambda response: OffsetCommitResponse(topics=_merge([unknown, response.topics])))
+    stored = [response.topics for response in (yield when_all(committed))]
+    yield None
+    return OffsetCommitResponse(topics=_merge([unknown, *stored]))
 
 
-def _take_unknown(context: RequestContext, topic: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
+def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
+    """Yield the topics, or parts of them, as requests of their own: offsets are stored each for itself, as in Kafka.
+
+    A commit of very many partitions would hold up the loop, and would not fit into one batch of the log.
+    """
+    piece: list[OffsetCommitRequestTopic] = []
+    room = _PARTITIONS_PER_COMMIT
+    for topic in topics:
+        for start in range(0, len(topic.partitions), _PARTITIONS_PER_COMMIT):
+            part = topic.partitions[start : start + _PARTITIONS_PER_COMMIT]
+            if len(part) > room:
+                yield piece
+                piece, room = [], _PARTITIONS_PER_COMMIT
+            piece.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=part))
+            room -= len(part)
+    if piece:
+        yield piece
+
+
+def _take_unknown(
+    context: RequestContext, topic: OffsetCommitRequestTopic
+) -> Steps[list[OffsetCommitResponsePartition]]:
     """Give a topic both name and id, and take the partitions away from it that do not exist: return their answers."""
     metadata = context.services.metadata
     by_id = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
@@ -57,7 +91,9 @@ def _take_unknown(context: RequestContext, topic: OffsetCommitRequestTopic) -> l
     if not is_allowed:
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known, refused = [], []
-    for partition in topic.partitions:
+    for number, partition in enumerate(topic.partitions, 1):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
         if not is_allowed or metadata.partition(TopicPartition(topic.name, partition.partition_index)) is None:
             refused.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
@@ -81,12 +117,10 @@ def _refuse(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
     )
 
 
-def _merge(
-    first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
-    """Return both lists as one, in which a topic comes once."""
+def _merge(parts: list[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:
+    """Return all lists as one, in which a topic comes once."""
     by_id: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
-    for topic in (*first, *second):
+    for topic in chain.from_iterable(parts):
         merged = by_id.setdefault((topic.name, topic.topic_id), topic)
         if merged is not topic:
             merged.partitions += topic.partitions

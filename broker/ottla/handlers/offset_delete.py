@@ -3,9 +3,13 @@
 Source: OffsetDeleteRequest.json; KafkaApis.handleOffsetDeleteRequest of Apache Kafka 4.3.
 """
 
+from collections.abc import Iterator
+
 from ottla.errors import ErrorCode
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_delete import (
@@ -13,31 +17,69 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
 )
+
+_PARTITIONS_PER_PIECE = 128
 
 
 @serves(api_key=47, versions=range(0, 1))
-def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
+def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
     """Answer for partitions that do not exist; ask the coordinator about the others."""
     context.require_on_group(Operation.DELETE, request.group_id)
-    refused = {topic.name: _take_unknown(context, topic) for topic in request.topics}
+    refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
+    for topic in request.topics:
+        refused.setdefault(topic.name, []).extend((yield from _take_unknown(context, topic)))
+        yield None
 
-    def answer(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if response.error_code == ErrorCode.NONE:
-            for topic in response.topics:
-                topic.partitions += refused[topic.name]
-        return response
+    deleted: list[Delayed[OffsetDeleteResponse]] = []
+    for piece in _pieces(request.topics):
+        asked = OffsetDeleteRequest(group_id=request.group_id, topics=piece)
+        deleted.append(context.services.groups.delete_offsets(asked))
+        yield None
+    if len(deleted) == 1:
+        return deleted[0].then(lambda response: _merge(refused, [response]))
+    responses = yield when_all(deleted)
+    yield None
+    return _merge(refused, responses)
 
-    return context.services.groups.delete_offsets(request).then(answer)
+
+def _pieces(topics: list[OffsetDeleteRequestTopic]) -> Iterator[list[OffsetDeleteRequestTopic]]:
+    """Yield the topics in parts, at least one: each offset is deleted for itself, as in Kafka."""
+    if not topics:
+        yield []
+    for topic in topics:
+        for start in range(0, max(len(topic.partitions), 1), _PARTITIONS_PER_PIECE):
+            part = topic.partitions[start : start + _PARTITIONS_PER_PIECE]
+            yield [OffsetDeleteRequestTopic(name=topic.name, partitions=part)]
 
 
-def _take_unknown(context: RequestContext, topic: OffsetDeleteRequestTopic) -> list[OffsetDeleteResponsePartition]:
+def _merge(
+    refused: dict[str, list[OffsetDeleteResponsePartition]], responses: list[OffsetDeleteResponse]
+) -> OffsetDeleteResponse:
+    """Return the parts' answers as one, in which a topic comes once; the first error is that of the whole."""
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for response in responses:
+        if response.error_code != ErrorCode.NONE:
+            return response
+        for topic in response.topics:
+            topics.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name)).partitions += topic.partitions
+    for name, topic in topics.items():
+        topic.partitions += refused[name]
+    return OffsetDeleteResponse(topics=list(topics.values()))
+
+
+def _take_unknown(
+    context: RequestContext, topic: OffsetDeleteRequestTopic
+) -> Steps[list[OffsetDeleteResponsePartition]]:
     """Take the partitions away from ``topic`` that do not exist: return their answers."""
     metadata = context.services.metadata
     is_allowed = context.may_on_topic(Operation.READ, topic.name)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     known, refused = [], []
-    for partition in topic.partitions:
+    for number, partition in enumerate(topic.partitions):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
         index = partition.partition_index
         if not is_allowed or metadata.partition(TopicPartition(topic.name, index)) is None:
             refused.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))

@@ -5,13 +5,13 @@ stable (KIP-447); v8 several groups (KIP-709); v9 member id and epoch (KIP-848);
 Not done: consumer groups. Source: OffsetFetchRequest.json; KafkaApis.handleOffsetFetchRequest of Apache Kafka 4.3.
 """
 
-from functools import partial
+from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
-from ottla.handlers.api import RequestContext, serves
-from ottla.handlers.permissions import split
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.purgatory import Delayed
 from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, run_to_end, split_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -30,13 +30,23 @@ _FIRST_VERSION_WITH_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _NO_OFFSET = -1
+_PARTITIONS_PER_PIECE = 128
 
 
 @serves(api_key=9, versions=range(1, 11))
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Delayed[OffsetFetchResponse]:
+def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[Answer]:
     """Ask for each group; versions below 8 ask for one and are answered in another shape."""
     if context.api_version >= _FIRST_VERSION_WITH_GROUPS:
-        groups = [_fetch(context, group, require_stable=request.require_stable) for group in request.groups]
+        groups: list[Delayed[OffsetFetchResponseGroup]] = []
+        asked_for_all: set[str] = set()
+        for each in request.groups:
+            if each.topics is None:
+                # Every offset of a group is returned once, however often it is asked for.
+                if each.group_id in asked_for_all:
+                    continue
+                asked_for_all.add(each.group_id)
+            groups.append((yield from _fetch(context, each, require_stable=request.require_stable)))
+            yield None
         return when_all(groups).then(lambda answers: OffsetFetchResponse(groups=answers))
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -47,123 +57,164 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Delaye
             for topic in request.topics
         ],
     )
-    fetched = _fetch_allowed(context, group, require_stable=request.require_stable)
+    fetched = yield from _fetch_allowed(context, group, require_stable=request.require_stable)
     return fetched.then(lambda answer: _single(answer, request.topics or [], context.api_version))
 
 
 def _fetch(
     context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
-) -> Delayed[OffsetFetchResponseGroup]:
+) -> Steps[Delayed[OffsetFetchResponseGroup]]:
     """Fetch one group's offsets, translating ids of topics where the version has them."""
     metadata = context.services.metadata
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
-        return _fetch_allowed(context, group, require_stable=require_stable)
+        return (yield from _fetch_allowed(context, group, require_stable=require_stable))
     unknown = []
     if group.topics is not None:
-        for topic in group.topics:
+        for number, topic in enumerate(group.topics, 1):
+            if number % ITEMS_PER_STEP == 0:
+                yield None
             name = metadata.topic_name(topic.topic_id)
             if name is None:
-                unknown.append(_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                unknown.append((yield from _without_offsets(ErrorCode.UNKNOWN_TOPIC_ID, topic)))
             else:
                 topic.name = name
         group.topics = [topic for topic in group.topics if topic.name]
+    fetched = yield from _fetch_allowed(context, group, require_stable=require_stable)
+    if group.topics is not None and len(group.topics) <= ITEMS_PER_STEP:
+        return fetched.then(lambda response: run_to_end(_with_ids(context, response, unknown)))
+    return Delayed.of((yield from _with_ids(context, (yield fetched), unknown)))
 
-    def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
-        if response.error_code != ErrorCode.NONE:
-            return response
-        found = []
-        for topic in response.topics:
-            topic_id = metadata.topic_id(topic.name)
-            # Offsets of a topic that was deleted meanwhile have no id to be named by.
-            if topic_id is not None:
-                topic.topic_id = topic_id
-                found.append(topic)
-        response.topics = [*found, *unknown]
+
+def _with_ids(
+    context: RequestContext, response: OffsetFetchResponseGroup, unknown: list[OffsetFetchResponseTopics]
+) -> Steps[OffsetFetchResponseGroup]:
+    if response.error_code != ErrorCode.NONE:
         return response
-
-    return _fetch_allowed(context, group, require_stable=require_stable).then(answer)
+    found = []
+    for number, topic in enumerate(response.topics, 1):
+        if number % ITEMS_PER_STEP == 0:
+            yield None
+        topic_id = context.services.metadata.topic_id(topic.name)
+        # Offsets of a topic that was deleted meanwhile have no id to be named by.
+        if topic_id is not None:
+            topic.topic_id = topic_id
+            found.append(topic)
+    response.topics = [*found, *unknown]
+    return response
 
 
 def _fetch_allowed(
     context: RequestContext, group: OffsetFetchRequestGroup, *, require_stable: bool
-) -> Delayed[OffsetFetchResponseGroup]:
+) -> Steps[Delayed[OffsetFetchResponseGroup]]:
     """Fetch what the client may see: a topic that it named and may not describe has an error, others are left out."""
     if not context.may_on_group(Operation.DESCRIBE, group.group_id):
         refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return Delayed.of(refused)
+    groups = context.services.groups
     if group.topics is None:
-        fetched = context.services.groups.fetch_offsets(group, require_stable=require_stable)
-        return fetched.then(partial(_leave_out_hidden, context))
-    group.topics, hidden = split(group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name))
+        committed, _ = yield from split_in_steps(
+            groups.committed_partitions(group.group_id),
+            lambda topic: context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name),
+        )
+        return (yield from _fetch_in_pieces(context, group.group_id, committed, require_stable=require_stable))
+    allowed, hidden = yield from split_in_steps(
+        group.topics, lambda topic: context.may_on_topic(Operation.DESCRIBE, topic.name)
+    )
+    refused_topics = []
+    for topic in hidden:
+        refused_topics.append((yield from _without_offsets(ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic)))
 
     def answer(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if response.error_code == ErrorCode.NONE:
-            response.topics += [_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
+            response.topics += refused_topics
         return response
 
-    return context.services.groups.fetch_offsets(group, require_stable=require_stable).then(answer)
+    fetched = yield from _fetch_in_pieces(context, group.group_id, allowed, require_stable=require_stable)
+    return fetched.then(answer)
 
 
-def _leave_out_hidden(context: RequestContext, response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
-    response.topics = [
-        topic
-        for topic in response.topics
-        if context.would_be_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-    ]
-    return response
+def _fetch_in_pieces(
+    context: RequestContext, group_id: str, topics: list[OffsetFetchRequestTopics], *, require_stable: bool
+) -> Steps[Delayed[OffsetFetchResponseGroup]]:
+    """Fetch some partitions' offsets at a time; the coordinator is asked at least once, for the group's error."""
+    fetched: list[Delayed[OffsetFetchResponseGroup]] = []
+    for piece in _pieces(topics):
+        wanted = OffsetFetchRequestGroup(group_id=group_id, topics=piece)
+        fetched.append(context.services.groups.fetch_offsets(wanted, require_stable=require_stable))
+        yield None
+
+    if len(fetched) == 1:
+        return fetched[0]
+    merged = OffsetFetchResponseGroup(group_id=group_id)
+    for part in (yield when_all(fetched)):
+        yield None
+        if part.error_code != ErrorCode.NONE:
+            return Delayed.of(part)
+        first = part.topics[0]
+        if merged.topics and merged.topics[-1].name == first.name:
+            # Where a topic was cut between two pieces.
+            merged.topics[-1].partitions += first.partitions
+            del part.topics[0]
+        merged.topics += part.topics
+    return Delayed.of(merged)
 
 
-def _without_offsets(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=partition, committed_offset=_NO_OFFSET, metadata="", error_code=error
-            )
-            for partition in topic.partition_indexes
-        ],
+def _pieces(topics: list[OffsetFetchRequestTopics]) -> Iterator[list[OffsetFetchRequestTopics]]:
+    """Yield the topics, or parts of them, in lists that each cost about the same; at least one list, maybe empty."""
+    piece: list[OffsetFetchRequestTopics] = []
+    cost = 0
+    for topic in topics:
+        # A topic without partitions is answered as one without partitions.
+        for start in range(0, max(len(topic.partition_indexes), 1), _PARTITIONS_PER_PIECE):
+            indexes = topic.partition_indexes[start : start + _PARTITIONS_PER_PIECE]
+            if piece and cost + len(indexes) >= _PARTITIONS_PER_PIECE:
+                yield piece
+                piece, cost = [], 0
+            piece.append(OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes))
+            cost += len(indexes) + 1
+    yield piece
+
+
+def _without_offsets(error: ErrorCode, topic: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
+    yield None
+    partitions = yield from map_in_steps(
+        lambda index: OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=error
+        ),
+        topic.partition_indexes,
+        per_step=64,
     )
+    return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
 def _single(
     group: OffsetFetchResponseGroup, asked: list[OffsetFetchRequestTopic], api_version: int
-) -> OffsetFetchResponse:
+) -> Steps[OffsetFetchResponse]:
     """Answer in the shape of one group; version 1 has no place for its error but the partitions."""
+    topics: list[OffsetFetchResponseTopic] = []
     if group.error_code != ErrorCode.NONE and api_version < _FIRST_VERSION_WITH_ERROR:
-        return OffsetFetchResponse(
-            topics=[
-                OffsetFetchResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetFetchResponsePartition(
-                            partition_index=partition,
-                            committed_offset=_NO_OFFSET,
-                            metadata="",
-                            error_code=group.error_code,
-                        )
-                        for partition in topic.partition_indexes
-                    ],
-                )
-                for topic in asked
-            ]
-        )
-    return OffsetFetchResponse(
-        error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
+        for topic in asked:
+            failed = yield from map_in_steps(
+                lambda index: OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=group.error_code
+                ),
+                topic.partition_indexes,
+                per_step=64,
             )
-            for topic in group.topics
-        ],
+            topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=failed))
+        return OffsetFetchResponse(topics=topics)
+    for found in group.topics:
+        partitions = yield from map_in_steps(_single_partition, found.partitions, per_step=64)
+        topics.append(OffsetFetchResponseTopic(name=found.name, partitions=partitions))
+        yield None
+    return OffsetFetchResponse(error_code=group.error_code, topics=topics)
+
+
+def _single_partition(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
     )

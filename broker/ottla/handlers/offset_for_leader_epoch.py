@@ -1,40 +1,78 @@
 """OffsetForLeaderEpoch (api key 23, v2-v4): where a leader epoch ended, to find where two logs part.
 
-v3 replica id; v4 flexible. Source: OffsetForLeaderEpochRequest.json; KIP-101, KIP-279, KIP-320.
+v3 replica id; v4 flexible. What is named several times is answered as often, as by Kafka's broker; what is beyond
+`STRAIGHT_MAX` entries is answered in slices. Source: OffsetForLeaderEpochRequest.json; KIP-101, KIP-279, KIP-320.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeAlias
+
 from ottla.errors import KafkaError
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
+from ottla.purgatory.steps import Steps, batches
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 
+STRAIGHT_MAX: Final = 64
+_PER_SLICE: Final = 16
+
+_Entry: TypeAlias = OffsetForLeaderPartition | OffsetForLeaderTopicResult
+
 
 @serves(api_key=23, versions=range(2, 5))
-def offset_for_leader_epoch(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+def offset_for_leader_epoch(context: RequestContext, request: OffsetForLeaderEpochRequest) -> Answer:
     """Ask each partition's leader epoch cache."""
     response = OffsetForLeaderEpochResponse()
     is_follower = context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-    for topic in request.topics:
-        answers = []
-        for wanted in topic.partitions:
-            answer = EpochEndOffset(partition=wanted.partition)
-            answers.append(answer)
-            try:
-                if not is_follower:
-                    context.require_on_topic(Operation.DESCRIBE, topic.topic)
-                partition = context.services.replicas.get(topic.topic, wanted.partition)
-                partition.require_leadership(wanted.current_leader_epoch)
-            except KafkaError as error:
-                answer.error_code = error.code
-                continue
-            end = partition.end_of_epoch(wanted.leader_epoch)
-            answer.leader_epoch, answer.end_offset = end.epoch, end.offset
-        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    entries = _entries(request.topics)
+    first = list(islice(entries, STRAIGHT_MAX))
+    _answer(context, first, response, is_follower=is_follower)
+    if len(first) < STRAIGHT_MAX:
+        return response
+    return _answer_rest(context, entries, response, is_follower=is_follower)
+
+
+def _answer_rest(
+    context: RequestContext, entries: Iterator[_Entry], response: OffsetForLeaderEpochResponse, *, is_follower: bool
+) -> Steps[OffsetForLeaderEpochResponse]:
+    for some in batches(entries, _PER_SLICE):
+        yield None
+        _answer(context, some, response, is_follower=is_follower)
     return response
+
+
+def _entries(topics: list[OffsetForLeaderTopic]) -> Iterator[_Entry]:
+    """Yield the result of each topic, to be filled in, and behind it what is wanted of the topic."""
+    for topic in topics:
+        yield OffsetForLeaderTopicResult(topic=topic.topic)
+        yield from topic.partitions
+
+
+def _answer(
+    context: RequestContext, entries: Iterable[_Entry], response: OffsetForLeaderEpochResponse, *, is_follower: bool
+) -> None:
+    for entry in entries:
+        if isinstance(entry, OffsetForLeaderTopicResult):
+            response.topics.append(entry)
+            continue
+        topic = response.topics[-1]
+        answer = EpochEndOffset(partition=entry.partition)
+        topic.partitions.append(answer)
+        try:
+            if not is_follower:
+                context.require_on_topic(Operation.DESCRIBE, topic.topic)
+            partition = context.services.replicas.get(topic.topic, entry.partition)
+            partition.require_leadership(entry.current_leader_epoch)
+        except KafkaError as error:
+            answer.error_code = error.code
+            continue
+        end = partition.end_of_epoch(entry.leader_epoch)
+        answer.leader_epoch, answer.end_offset = end.epoch, end.offset

@@ -11,6 +11,7 @@ line content
 ==== =====================================================================================
 
 There is no checksum: a file is written beside its place, synced, and renamed into it, so that it is whole or old.
+An empty file has no entries: Kafka creates a checkpoint empty, and leaves it so until the first entry is written.
 Source: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile and PartitionMetadataFile of Kafka.
 """
 
@@ -18,7 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.errors import StorageError
+from ottla.errors import KafkaError, StorageError, disk_error
 from ottla.ports import Disk
 from ottla.types import LeaderEpoch, Offset, TopicPartition, Uuid, format_uuid, parse_uuid
 
@@ -51,6 +52,7 @@ def read_text(disk: Disk, path: str) -> str | None:
 
     Raises:
         StorageError: the disk refused.
+        ShortageError: no descriptor is left.
         MalformedFileError: the bytes are not UTF-8.
     """
     try:
@@ -58,7 +60,7 @@ def read_text(disk: Disk, path: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StorageError(f"cannot open {path}: {error}") from error
+        raise disk_error(f"cannot open {path}", error) from error
     try:
         pieces = []
         position = 0
@@ -96,10 +98,10 @@ def write_text(disk: Disk, path: str, text: str, *, sync: bool = True) -> None:
         if sync:
             disk.sync_directory(path.rpartition("/")[0] or ".")
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error}") from error
+        raise disk_error(f"cannot write {path}", error) from error
 
 
-def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageError | None], None]) -> None:
+def write_text_later(disk: Disk, path: str, text: str, done: Callable[[KafkaError | None], None]) -> None:
     """Replace the file's text like `write_text`, with the sync off the loop; ``done`` hears of it.
 
     One call at a time per path: the temporary file has one name.
@@ -110,7 +112,7 @@ def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageEr
         file.truncate(0)
         file.pwritev([text.encode()], 0)
     except OSError as error:
-        done(StorageError(f"cannot write {path}: {error}"))
+        done(disk_error(f"cannot write {path}", error))
         return
 
     def synced(error: OSError | None) -> None:
@@ -120,7 +122,7 @@ def write_text_later(disk: Disk, path: str, text: str, done: Callable[[StorageEr
                 raise error
             disk.rename(temporary, path)
         except OSError as caught:
-            done(StorageError(f"cannot write {path}: {caught}"))
+            done(disk_error(f"cannot write {path}", caught))
         else:
             done(None)
 
@@ -133,16 +135,22 @@ def format_checkpoint(lines: Iterable[str]) -> str:
 
 
 def parse_checkpoint(text: str, path: str) -> list[list[str]]:
-    """Return each entry's fields.
+    """Return each entry's fields; none for a file that is empty or ends behind its version, as Kafka reads these.
 
     Raises:
         MalformedFileError: another version, or another number of entries than the file says.
     """
     lines = text.splitlines()
-    if len(lines) < 2 or not lines[1].isdigit():
-        raise MalformedFileError(f"{path}: a checkpoint starts with a version and a count, this one with {lines[:2]}")
+    if not lines:
+        return []
     if lines[0] != str(CHECKPOINT_VERSION):
-        raise MalformedFileError(f"{path}: checkpoint version {lines[0]!r}; only {CHECKPOINT_VERSION} is known")
+        raise MalformedFileError(
+            f"{path}: a checkpoint starts with a version, this one with {lines[0]!r}; only {CHECKPOINT_VERSION} is read"
+        )
+    if len(lines) == 1:
+        return []
+    if not lines[1].isdigit():
+        raise MalformedFileError(f"{path}: line 2 is the number of entries, this one has {lines[1]!r}")
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != int(lines[1]):
         raise MalformedFileError(f"{path}: line 2 promises {lines[1]} entries, {len(entries)} follow")

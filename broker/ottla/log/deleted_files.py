@@ -40,7 +40,7 @@ class DeletedFiles:
         return len(self._waiting)
 
     def mark(self, path: str, *, due_ms: int) -> None:
-        """Rename a file now and remove it at ``due_ms``; one that is missing is left so.
+        """Rename a file now and remove it at ``due_ms`` of the monotonic clock; one that is missing is left so.
 
         Raises:
             StorageError: the disk refused.
@@ -60,11 +60,10 @@ class DeletedFiles:
         Raises:
             StorageError: the disk refused.
         """
-        count = 0
-        while self._waiting and self._waiting[0][0] <= now_ms:
-            _, path = self._waiting.pop(0)
-            count += remove_file(self._disk, path)
-        return count
+        # Not the first ones alone: a file.delete.delay.ms that was lowered must not wait for a longer one before it.
+        due = [path for due_ms, path in self._waiting if due_ms <= now_ms]
+        self._waiting = [each for each in self._waiting if each[0] > now_ms]
+        return sum(remove_file(self._disk, path) for path in due)
 
     def move_to(self, source: str, target: str) -> None:
         """Follow the files to the directory ``target``, into which ``source`` has been renamed."""

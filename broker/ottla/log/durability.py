@@ -10,7 +10,7 @@ Source: UnifiedLog.flush of Kafka.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.errors import StorageError
+from ottla.errors import StorageError, disk_error
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.leader_epoch_cache import LeaderEpochCache
 from ottla.log.segment import Segment
@@ -184,7 +184,7 @@ class Durability:
             if sync.epochs != self._synced_epochs or sync.changes != self._synced_changes:
                 sync.files.append(self._disk.open(self.directory, read_only=True))
         except OSError as error:
-            raise StorageError(f"cannot open {self.directory} to sync it: {error}") from error
+            raise disk_error(f"cannot open {self.directory} to sync it", error) from error
         return sync
 
     def _on_synced(self, sync: "Sync") -> None:

@@ -3,7 +3,7 @@
 Source: AbstractIndex of Kafka.
 """
 
-from ottla.errors import StorageError
+from ottla.errors import StorageError, disk_error
 from ottla.ports import Disk, File
 
 
@@ -32,7 +32,7 @@ class IndexFile:
             self.saved_count = -1
             return b""
         except OSError as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
+            raise disk_error(f"cannot open {self.path}", error) from error
         try:
             count, torn_bytes = divmod(file.size_bytes(), self.entry_size_bytes)
             data = file.pread(count * self.entry_size_bytes, 0)
@@ -52,7 +52,7 @@ class IndexFile:
             self.is_whole = False
             return None
         except OSError as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
+            raise disk_error(f"cannot open {self.path}", error) from error
         try:
             count, torn_bytes = divmod(file.size_bytes(), self.entry_size_bytes)
             self.is_whole = not torn_bytes
@@ -91,4 +91,4 @@ class IndexFile:
         try:
             return self.disk.open(self.path, create=True)
         except OSError as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
+            raise disk_error(f"cannot open {self.path}", error) from error

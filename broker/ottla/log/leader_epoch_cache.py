@@ -123,8 +123,9 @@ class LeaderEpochCache:
         self._replace(self._entries)
 
     def _replace(self, entries: tuple[EpochEntry, ...]) -> None:
-        self._set(entries)
+        # First the file: after a write that failed for want of a descriptor the next attempt repeats it.
         write_text(self._disk, self.path, format_epochs(entries), sync=False)
+        self._set(entries)
         self.change_count += 1
 
     def _set(self, entries: tuple[EpochEntry, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.errors import StorageError
 from ottla.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from ottla.log.config import LogConfig
+from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.deleted_files import DeletedFiles
 from ottla.log.durability import Durability, Sync
 from ottla.log.log_reader import LogReader
@@ -48,6 +48,7 @@ class LocalLog:
 
     __slots__ = (
         "_disk",
+        "_monotonic_ms",
         "_on_sync_error",
         "_open_files",
         "deleted",
@@ -63,14 +64,16 @@ class LocalLog:
 
     def __init__(
         self,
-        *,
         disk: Disk,
         directory: str,
         open_files: OpenFiles,
         loaded: LoadedLog,
+        *,
+        monotonic_ms: Callable[[], int],
         on_sync_error: Callable[[StorageError], None],
     ) -> None:
         self._disk = disk
+        self._monotonic_ms = monotonic_ms
         self._on_sync_error = on_sync_error
         self._open_files = open_files
         self.directory = directory
@@ -112,7 +115,7 @@ class LocalLog:
         )
         if batch.producer_id >= 0:
             replay_batch(self.producers, batch, segment.transaction_index)
-        self._on_appended(batch.record_count, config, now_ms)
+        self._on_appended(batch.record_count, config)
 
     def append_all(self, batches: list[RecordBatch], data: memoryview, config: LogConfig, now_ms: int) -> None:
         """Write ``batches``, which lie one after the other in ``data``, with one call, and count them."""
@@ -137,10 +140,12 @@ class LocalLog:
             )
             position += batch.size_bytes
             replay_batch(self.producers, batch, segment.transaction_index)
-        self._on_appended(sum(batch.record_count for batch in batches), config, now_ms)
+        self._on_appended(sum(batch.record_count for batch in batches), config)
 
-    def _on_appended(self, record_count: int, config: LogConfig, now_ms: int) -> None:
+    def _on_appended(self, record_count: int, config: LogConfig) -> None:
         self.producers.end_offset = self.log_end_offset
+        # Without flush.ms, its default, nothing is due by time, and an append need not read another clock.
+        now_ms = self._monotonic_ms() if config.flush_ms < LONG_MAX else 0
         self.durability.on_appended(record_count, now_ms)
         if self.durability.must_flush(config):
             self.durability.flush(self.log_end_offset)
@@ -175,7 +180,7 @@ class LocalLog:
         self.durability.on_files_changed()
 
     def delete_segment(self, segment: Segment, *, due_ms: int) -> None:
-        """Take a segment out of the log; its files are removed at ``due_ms``."""
+        """Take a segment out of the log; its files are removed at ``due_ms`` of the monotonic clock."""
         segment.discard()
         self.segments.remove(segment)
         paths = segment.paths()

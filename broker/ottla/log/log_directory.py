@@ -8,9 +8,10 @@ Source: LogManager and CleanShutdownFileHandler of Kafka; KIP-966 (broker epoch)
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable
 
-from ottla.errors import ConfigurationError, StorageError
+from ottla.errors import ConfigurationError, KafkaError, ShortageError, StorageError
 from ottla.log.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -25,6 +26,8 @@ from ottla.log.file_names import directory_mark, parse_log_directory
 from ottla.log.partition_log import PartitionLog
 from ottla.ports import Disk
 from ottla.types import CLUSTER_METADATA_TOPIC, Offset, TopicPartition, Uuid
+
+logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -166,11 +169,14 @@ class LogDirectory:
             return
         self._being_written.add(name)
 
-        def written(error: StorageError | None) -> None:
+        def written(error: KafkaError | None) -> None:
             self._being_written.discard(name)
             if self._is_closed:
                 return  # `close` has written it meanwhile, by way of the same temporary file
-            if error is not None:
+            if isinstance(error, ShortageError):
+                logger.warning("%s is written at the next interval: %s", name, error)
+                return
+            if isinstance(error, StorageError):
                 on_error(error)
                 return
             self._written[name] = offsets

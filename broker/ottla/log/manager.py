@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
-from ottla.errors import StorageError
+from ottla.errors import ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.file_names import DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, marked_directory_name
 from ottla.log.log_directory import UNKNOWN_BROKER_EPOCH, LogDirectory
@@ -335,8 +335,8 @@ class LogManager:
         return min(open_ones or self._online(), key=lambda directory: len(directory.logs))
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every online log, by topic and partition."""
-        return (self._logs[partition] for partition in sorted(self._logs))
+        """Yield every online log, by topic and partition; those that are deleted meanwhile are left out."""
+        return (log for partition in sorted(self._logs) if (log := self._logs.get(partition)) is not None)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Rename the log's directory to ``<topic>-<partition>.<id>-delete``; `tick` removes it after the file delay.
@@ -490,13 +490,13 @@ class LogManager:
     # --- what is periodic
 
     def _make_duties(self, now_ms: int) -> list[_Duty[PartitionLog] | _Duty[LogDirectory] | _Duty[_Removal]]:
-        config, wall_ms = self._config, self._clock.wall_ms
+        config, monotonic_ms = self._config, self._clock.monotonic_ms
         logs: list[tuple[int, Callable[[PartitionLog], object]]] = [
             (config.retention_check_interval_ms, self._apply_retention),
-            (config.flush_check_interval_ms, lambda log: log.flush_when_due(wall_ms())),
+            (config.flush_check_interval_ms, lambda log: log.flush_when_due(monotonic_ms())),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         ]
-        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(wall_ms()))
+        remove_files = self._unless_gone(lambda log: log.remove_deleted_files(monotonic_ms()))
         directories: list[tuple[int, Callable[[LogDirectory], None]]] = [
             (config.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.log_start_offset_checkpoint_interval_ms, self._checkpoint_log_start_offsets),
@@ -513,12 +513,13 @@ class LogManager:
     def _unless_gone(self, perform: Callable[[PartitionLog], object]) -> Callable[[PartitionLog], None]:
         """Wrap a duty: a log that was deleted or has failed since the duty began is left alone.
 
-        One whose disk refuses takes its directory offline, and the others' duty goes on.
+        One whose disk fails takes its directory offline, and one that is short of descriptors waits for the next
+        interval: the others' duty continues.
         """
 
         def performed(log: PartitionLog) -> None:
             if self._logs.get(log.topic_partition) is log:
-                with suppress(StorageError):
+                with suppress(StorageError, ShortageError):
                     perform(log)
 
         return performed
@@ -573,7 +574,10 @@ class LogManager:
         A directory that fails on the way is left without its marker, for the next start to recover.
         """
         for directory in self._online():
-            self._attempt(directory, partial(directory.close, broker_epoch))
+            try:
+                self._attempt(directory, partial(directory.close, broker_epoch))
+            except ShortageError as error:
+                logger.error("%s is not closed cleanly and will be recovered: %s", directory.path, error)
         for directory in self._directories.values():
             directory.unlock()
         self._logs.clear()

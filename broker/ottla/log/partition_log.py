@@ -97,7 +97,7 @@ class PartitionLog:
         self._on_storage_error = on_storage_error
         self._on_truncated = on_truncated
         self._local = LocalLog(
-            disk=disk, directory=directory, open_files=open_files, loaded=loaded, on_sync_error=self._note_failure
+            disk, directory, open_files, loaded, monotonic_ms=clock.monotonic_ms, on_sync_error=self._note_failure
         )
         self.topic_partition = topic_partition
         self.topic_id: Uuid | None = None
@@ -460,7 +460,7 @@ class PartitionLog:
         self._guarded(lambda: self._local.roll(self.log_end_offset, now_ms))
 
     def _deletion_due_ms(self) -> int:
-        return self._clock.wall_ms() + self.config.file_delete_delay_ms
+        return self._clock.monotonic_ms() + self.config.file_delete_delay_ms
 
     def apply_retention(self, now_ms: int) -> list[Offset]:
         """Delete the segments that the configuration no longer keeps; return their base offsets."""
@@ -525,10 +525,10 @@ class PartitionLog:
         self._guarded(lambda: self._local.flush_later(done))
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by the wall clock: remove files deleted long enough ago, flush by time, expire producers."""
+        """Do what is due by the monotonic clock; producers expire by the wall clock, as their timestamps are of it."""
         self.remove_deleted_files(now_ms)
         self.flush_when_due(now_ms)
-        self.expire_producers(now_ms)
+        self.expire_producers(self._clock.wall_ms())
 
     @property
     def has_deleted_files(self) -> bool:
@@ -536,16 +536,16 @@ class PartitionLog:
         return bool(self._local.deleted)
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove the files that left the log file.delete.delay.ms ago."""
+        """Remove the files that left the log file.delete.delay.ms ago; ``now_ms`` is monotonic."""
         self._guarded(lambda: self._local.deleted.remove_due(now_ms))
 
     def flush_when_due(self, now_ms: int) -> None:
-        """Start a sync when the oldest unflushed record is older than flush.ms."""
+        """Start a sync when the oldest unflushed record was appended flush.ms ago; ``now_ms`` is monotonic."""
         if self._local.durability.is_flush_due(self.config, now_ms):
             self.flush_later(lambda _: None)
 
     def expire_producers(self, now_ms: int, expiration_ms: int | None = None) -> None:
-        """Forget the producers that have been idle for producer.id.expiration.ms, which may be given anew."""
+        """Remove the producers idle for producer.id.expiration.ms by the wall clock; it may be given again."""
         self._local.producers.expire(now_ms, expiration_ms)
 
     def update_config(self, config: LogConfig) -> None:

@@ -9,7 +9,7 @@ Source: ProducerStateManager of Kafka.
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 
-from ottla.errors import CorruptRecordError, StorageError
+from ottla.errors import CorruptRecordError, disk_error
 from ottla.log.deleted_files import remove_file
 from ottla.log.file_names import SNAPSHOT_SUFFIX, segment_path
 from ottla.log.producer_state import ProducerState, format_snapshot, parse_snapshot
@@ -44,7 +44,7 @@ class ProducerSnapshots:
             finally:
                 file.close()
         except OSError as error:
-            raise StorageError(f"cannot write {path}: {error}") from error
+            raise disk_error(f"cannot write {path}", error) from error
         insort(self.offsets, offset)
 
     def load_latest(self, state: ProducerState, *, start_offset: Offset, end_offset: Offset, now_ms: int) -> None:
@@ -96,4 +96,4 @@ class ProducerSnapshots:
             finally:
                 file.close()
         except OSError as error:
-            raise StorageError(f"cannot read {path}: {error}") from error
+            raise disk_error(f"cannot read {path}", error) from error

@@ -132,7 +132,7 @@ class LogLoader:
         except CorruptRecordError as error:
             raise DamagedLogError(f"the compacted segment is damaged: {error}") from error
         self._find_segments(names)
-        epochs_are_sound = self._load_epochs()
+        epochs_are_sound = self._load_epochs(names)
         is_new, is_blank = not self._segments, self._is_blank(names)
         if is_new:
             self._segments.add(self._new_segment(self._log_start_offset))
@@ -243,7 +243,7 @@ class LogLoader:
                 if offset is not None and offset not in base_offsets:
                     self._disk.remove(f"{self._directory}/{name}")
 
-    def _load_epochs(self) -> bool:
+    def _load_epochs(self, names: set[str]) -> bool:
         """Read the epochs; return False when the file is damaged, which only a crash excuses."""
         try:
             self._epochs.load(is_synced=self._was_clean_shutdown)
@@ -251,7 +251,10 @@ class LogLoader:
             if self._was_clean_shutdown:
                 raise
             return False
-        return True
+        if self._was_clean_shutdown or self._epochs.entries or LEADER_EPOCH_CHECKPOINT not in names:
+            return True
+        # An empty file is right for a log without records; beside records a power cut has emptied it.
+        return not self._segments.size_bytes
 
     def _segment(self, base_offset: Offset, size_bytes: int, *, has_transactions: bool = False) -> Segment:
         return Segment(

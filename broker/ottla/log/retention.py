@@ -38,7 +38,7 @@ def deletable_segments(
     excess_bytes = _excess_bytes(segments, config)
     rules: list[Callable[[Segment, Offset], bool]] = [lambda _, end_offset: end_offset <= log_start_offset]
     if config.is_deleted and config.retention_ms >= 0:
-        rules.append(lambda segment, _: now_ms - segment.largest_timestamp_ms > config.retention_ms)
+        rules.append(lambda segment, _: segment.age_ms(now_ms) > config.retention_ms)
     deletable: list[Segment] = []
     for segment, end_offset in zip(ordered, ends, strict=True):
         is_active = segment is segments.active

@@ -8,7 +8,7 @@ Source: LogSegment of Kafka.
 
 from collections.abc import Iterator, Sequence
 
-from ottla.errors import CorruptRecordError, StorageError
+from ottla.errors import CorruptRecordError, StorageError, disk_error
 from ottla.log.batch_walk import BatchPlace, find_batch, walk_batches, walk_headers
 from ottla.log.config import LogConfig
 from ottla.log.file_names import (
@@ -35,7 +35,7 @@ class Segment:
     Attributes:
         base_offset: the lowest offset that it may hold, and the name of its files.
         size_bytes: of the batches in it.
-        created_ms: when this node made or loaded it: the age of a segment whose records bear no timestamp.
+        created_ms: when this node created or loaded it, by the wall clock: the start of `age_ms` without timestamps.
         first_timestamp_ms: the largest timestamp of its first batch, -1 before it is known: the start of segment.ms.
     """
 
@@ -112,7 +112,7 @@ class Segment:
         try:
             file = self._file = self._disk.open(self.path, create=create)
         except OSError as error:
-            raise StorageError(f"cannot open {self.path}: {error}") from error
+            raise disk_error(f"cannot open {self.path}", error) from error
         self._open_files.opened(self)
         return file
 
@@ -210,7 +210,7 @@ class Segment:
             self.first_timestamp_ms = batch.max_timestamp_ms
         if self.first_timestamp_ms >= 0 and max_timestamp_ms >= 0:
             return max_timestamp_ms - self.first_timestamp_ms
-        return now_ms - self.created_ms
+        return self._own_age_ms(now_ms)
 
     def become_inactive(self) -> None:
         """Write the last time index entry and both indexes: nothing will be appended any more."""
@@ -232,11 +232,15 @@ class Segment:
         """The last offset of the first batch that has `max_timestamp_ms`."""
         return self._max_timestamp_offset if self.max_timestamp_ms >= 0 else self.base_offset
 
-    @property
-    def largest_timestamp_ms(self) -> int:
-        """What retention goes by: the newest record's timestamp, or the segment's own age."""
+    def age_ms(self, now_ms: int) -> int:
+        """Return how old the newest record is by its timestamp, or else the segment; ``now_ms`` is wall time."""
         newest_ms = self.max_timestamp_ms
-        return newest_ms if newest_ms >= 0 else self.created_ms
+        return now_ms - newest_ms if newest_ms >= 0 else self._own_age_ms(now_ms)
+
+    def _own_age_ms(self, now_ms: int) -> int:
+        # A clock that was ahead when the segment was created has been set right: its age counts from now on.
+        self.created_ms = min(self.created_ms, now_ms)
+        return now_ms - self.created_ms
 
     def find(self, offset: Offset) -> BatchPlace | None:
         """Return the first batch whose last offset is at or above ``offset``; None when there is none."""

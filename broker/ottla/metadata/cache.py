@@ -3,7 +3,7 @@
 Source: KRaftMetadataCache of Apache Kafka.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from typing import Final
 
 from ottla.metadata.cluster import BrokerRegistration
@@ -34,6 +34,7 @@ class MetadataCache:
         self._listed_until_ms: dict[NodeId, int] = {}
         self._encoded: dict[Uuid, dict[Hashable, EncodedArray]] = {}
         self._encoded_bytes = 0
+        self._led: tuple[Set[NodeId], frozenset[Uuid]] | None = None
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Take the next image; a publisher of `MetadataLoader`."""
@@ -44,6 +45,7 @@ class MetadataCache:
             gone = self._encoded.pop(topic_id, {})
             self._encoded_bytes -= sum(len(encoded.data) for encoded in gone.values())
         self.image = image
+        self._led = None
 
     def _note_fenced(self, image: MetadataImage) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -56,22 +58,32 @@ class MetadataCache:
             elif known is not None and not known.is_fenced:
                 self._listed_until_ms[broker_id] = now_ms + LISTED_AFTER_FENCING_MS
 
-    def encoded_partitions(self, topic: TopicImage, view: Hashable, encode: Callable[[], EncodedArray]) -> EncodedArray:
-        """Return what ``encode`` returns, from an earlier time if topic and brokers are as they were then.
+    def encoded_partitions(self, topic: TopicImage, view: Hashable) -> EncodedArray | None:
+        """Return a topic's partitions as `keep_encoded_partitions` got them; None where topic or brokers have changed.
 
         Args:
             topic: from the current image.
             view: all that the answer depends on besides the image, the version included.
-            encode: makes an `EncodedArray` of the topic's partitions.
         """
-        found = self._encoded.get(topic.topic_id, {}).get(view)
-        if found is None:
-            found = encode()
-            if self._encoded_bytes + len(found.data) > _ENCODED_BYTES_MAX:
-                self._forget_encoded()
-            self._encoded.setdefault(topic.topic_id, {})[view] = found
-            self._encoded_bytes += len(found.data)
-        return found
+        return self._encoded.get(topic.topic_id, {}).get(view)
+
+    def keep_encoded_partitions(self, topic: TopicImage, view: Hashable, encoded: EncodedArray) -> None:
+        """Keep the partitions of ``topic``, which is from the current image, until topic or brokers change."""
+        if self._encoded_bytes + len(encoded.data) > _ENCODED_BYTES_MAX:
+            self._forget_encoded()
+        self._encoded.setdefault(topic.topic_id, {})[view] = encoded
+        self._encoded_bytes += len(encoded.data)
+
+    def topics_led_by(self, leaders: Set[NodeId]) -> frozenset[Uuid]:
+        """Return the topics of which one of ``leaders`` leads a partition; many ask that in a row of the same ones."""
+        if self._led is None or self._led[0] != leaders:
+            led = frozenset(
+                topic_id
+                for topic_id, topic in self.image.topics.by_id.items()
+                if any(partition.leader in leaders for partition in topic.partitions.values())
+            )
+            self._led = (frozenset(leaders), led)
+        return self._led[1]
 
     def _forget_encoded(self) -> None:
         self._encoded.clear()

@@ -6,6 +6,8 @@ Source: Topic of Apache Kafka; the texts are Kafka's.
 import re
 from typing import Final
 
+from ottla.quoting import cut_name
+
 NAME_LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -17,11 +19,14 @@ def invalid_topic_name_reason(name: str) -> str | None:
     if name in (".", ".."):
         return f"Topic name is invalid: '{name}' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+        return (
+            f"Topic name is invalid: the length of '{cut_name(name)}' is longer than the max allowed length "
+            f"{NAME_LENGTH_MAX}"
+        )
     if not _LEGAL.fullmatch(name):
         return (
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', "
-            "'_' and '-'"
+            f"Topic name is invalid: '{cut_name(name)}' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'"
         )
     return None
 

@@ -1,7 +1,7 @@
 """What came of a node's sockets, as plain integers: the loop counts, the metrics page reads."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(slots=True)
@@ -15,6 +15,11 @@ class NetworkMetrics:
     doors_held: Counter[str] = field(default_factory=Counter)
     """Times that nobody was let in for a moment, for want of descriptors or of room for handshakes; by listener."""
 
+    closed_for_memory: int = 0
+    """Connections of clients that were closed because the node came near its limit of memory."""
+    unexpected_errors: int = 0
+    """Exceptions that no code expected, which cost a connection or a turn of a part of the node."""
+
     def copy(self) -> "NetworkMetrics":
         """Return what they are now."""
-        return NetworkMetrics(self.unread_bytes, Counter(self.closed_unread), Counter(self.doors_held))
+        return replace(self, closed_unread=Counter(self.closed_unread), doors_held=Counter(self.doors_held))

@@ -23,6 +23,7 @@ from ottla.peers.login import LaneLogin
 from ottla.peers.spoken import Spoken
 from ottla.ports import Clock, ConnectionId, Network, Random
 from ottla.purgatory import Delayed
+from ottla.quoting import one_line
 from ottla.sasl.client_login import Login
 from ottla.sasl.exchange import AuthenticationFailedError
 from ottla.types import Endpoint
@@ -296,7 +297,11 @@ class PeerClient:
             request = lane.login.go_on(answer, self._clock.monotonic_ms())
         except AuthenticationFailedError as error:
             logger.warning(
-                "cannot log in at %s on %s as %r: %s", lane.endpoint, lane.listener, lane.login.user, error.reason
+                "cannot log in at %s on %s as %r: %s",
+                lane.endpoint,
+                lane.listener,
+                lane.login.user,
+                one_line(error.reason),
             )
             # Another attempt soon would fail as well.
             lane.failed_attempts = _ATTEMPTS_TO_LONGEST_REST
@@ -430,7 +435,9 @@ class PeerClient:
         return pending, answer
 
     def _end_liar(self, lane: Lane, error: Exception) -> None:
-        logger.warning("closing the connection to %s: it sent bytes that are no answer: %s", lane.endpoint, error)
+        logger.warning(
+            "closing the connection to %s: it sent bytes that are no answer: %s", lane.endpoint, one_line(str(error))
+        )
         self._drop(lane, PeerFailure.DISCONNECTED, is_failed_attempt=True)
 
     # --- time

@@ -2,7 +2,9 @@
 
 An operation is tried when it enters, again whenever one of its keys is `check`ed, and is given up at its deadline, or
 when who waits for it is gone (`Delayed.abandon`). Deadlines are kept in a heap, of which the first one always waits;
-other operations that have ended are dropped from it and from the key lists now and then, what they held on to at once.
+other operations that have ended are dropped from it now and then, what they held on to at once. From its keys an
+operation is removed when it ends: that takes no walk over the others that wait for them. It should have few keys: work
+for each of thousands belongs into slices (`purgatory.steps`) behind one key.
 
 Source: DelayedOperationPurgatory of Apache Kafka, without its timer wheel and threads.
 """
@@ -17,6 +19,7 @@ from ottla.types import NEVER_MS
 T = TypeVar("T")
 
 _PURGE_AT_LEAST = 1_000
+_ABSENT = object()
 
 
 def _never() -> NoReturn:
@@ -47,12 +50,12 @@ class Purgatory(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._by_key: dict[Hashable, list[_Operation[T]]] = {}
+        self._by_key: dict[Hashable, dict[_Operation[T], None]] = {}
         self._deadlines: list[tuple[int, int, _Operation[T]]] = []
         self._sequence = 0
         self._waiting = 0
         self._left_behind = 0
-        """Operations that have ended since the last purge: they may still be in the heap, or under a key."""
+        """Operations that have ended since the last purge: they may still be in the heap."""
         self.due_ms = NEVER_MS
 
     def __len__(self) -> int:
@@ -66,20 +69,26 @@ class Purgatory(Generic[T]):
         deadline_ms: int,
         try_complete: Callable[[], T | None],
         on_deadline: Callable[[], T],
+        is_tried: bool = False,
     ) -> Delayed[T]:
         """Wait until ``try_complete`` returns a value, or ``deadline_ms`` (monotonic) passes.
 
-        ``try_complete`` is called now and at every `check` of one of ``keys``; it returns None to go on waiting.
-        ``on_deadline`` gives the value when time is up.
+        ``try_complete`` is called now, unless the caller has just found that it would be in vain (``is_tried``), and at
+        every `check` of one of ``keys``; it returns None to continue waiting. ``on_deadline`` gives the value when time
+        is up.
         """
         operation = _Operation(tuple(keys), try_complete, on_deadline)
-        value = try_complete()
+        value = None if is_tried else try_complete()
         if value is not None:
             operation.delayed.complete(value)
             return operation.delayed
         operation.delayed.on_abandon = lambda: self._finished(operation)
         for key in operation.keys:
-            self._by_key.setdefault(key, []).append(operation)
+            waiting = self._by_key.get(key)
+            if waiting is None:
+                self._by_key[key] = {operation: None}
+            else:
+                waiting[operation] = None
         self._sequence += 1
         heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
         self.due_ms = deadline_ms if deadline_ms < self.due_ms else self.due_ms
@@ -88,23 +97,18 @@ class Purgatory(Generic[T]):
 
     def check(self, key: Hashable) -> int:
         """Try every operation that waits for ``key``; return how many completed."""
-        waiting = self._by_key.pop(key, None)
+        waiting = self._by_key.get(key)
         if waiting is None:
             return 0
         completed = 0
-        remaining = []
-        for operation in waiting:
+        # What a completion adds for this key meanwhile is not tried: it was tried as it was added.
+        for operation in list(waiting):
             if operation.delayed.is_complete:
                 continue
             value = operation.try_complete()
-            if value is None:
-                remaining.append(operation)
-            elif operation.delayed.complete(value):
+            if value is not None and operation.delayed.complete(value):
                 self._finished(operation)
                 completed += 1
-        if remaining:
-            # What a completion added for this key meanwhile comes after those that waited before.
-            self._by_key[key] = remaining + self._by_key.get(key, [])
         return completed
 
     def next_deadline_ms(self) -> int | None:
@@ -117,15 +121,16 @@ class Purgatory(Generic[T]):
         while self.due_ms <= now_ms:
             _, _, operation = heapq.heappop(self._deadlines)
             self._uncover()
+            self._remove_from_keys(operation)
             if operation.delayed.complete(operation.on_deadline()):
                 self._waiting -= 1
                 expired += 1
-            self._forget(operation)
             operation.release()
         return expired
 
     def _finished(self, operation: _Operation[T]) -> None:
         """Let go of one that ended before its deadline, and is in the heap still."""
+        self._remove_from_keys(operation)
         operation.release()
         self._waiting -= 1
         self._left_behind += 1
@@ -145,17 +150,9 @@ class Purgatory(Generic[T]):
         self._deadlines = [entry for entry in self._deadlines if not entry[2].delayed.is_complete]
         heapq.heapify(self._deadlines)
         self._left_behind = 0
-        for key in list(self._by_key):
-            alive = [operation for operation in self._by_key[key] if not operation.delayed.is_complete]
-            if alive:
-                self._by_key[key] = alive
-            else:
-                del self._by_key[key]
 
-    def _forget(self, operation: _Operation[T]) -> None:
+    def _remove_from_keys(self, operation: _Operation[T]) -> None:
         for key in operation.keys:
             waiting = self._by_key.get(key)
-            if waiting is not None:
-                waiting[:] = [other for other in waiting if other is not operation]
-                if not waiting:
-                    del self._by_key[key]
+            if waiting is not None and waiting.pop(operation, _ABSENT) is None and not waiting:
+                del self._by_key[key]

@@ -9,14 +9,79 @@ Between two slices anything may change: leaders, configurations, logs. A generat
 after each yield instead of keeping it, and changes shared state only between two yields, never across one.
 """
 
-from collections.abc import Generator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla.purgatory.delayed import Delayed
 
 T = TypeVar("T")
+U = TypeVar("U")
+HashableT = TypeVar("HashableT", bound=Hashable)
 
 Steps: TypeAlias = Generator["Delayed[Any] | None", Any, T]
+
+ITEMS_PER_STEP: Final = 8
+"""Of a list whose items take up to some 20 us each."""
+_MERGED_PER_STEP: Final = 128
+
+
+def map_in_steps(change: Callable[[T], U], items: Iterable[T], *, per_step: int = ITEMS_PER_STEP) -> Steps[list[U]]:
+    """Return what ``change`` makes of each item, in order."""
+    changed: list[U] = []
+    for item in items:
+        changed.append(change(item))
+        if len(changed) % per_step == 0:
+            yield None
+    return changed
+
+
+def unique_in_steps(items: Iterable[HashableT], *, per_step: int = 256) -> Steps[dict[HashableT, None]]:
+    """Return each item once, in the order of their first places, as the keys of a dictionary."""
+    unique: dict[HashableT, None] = {}
+    for number, item in enumerate(items, 1):
+        unique[item] = None
+        if number % per_step == 0:
+            yield None
+    return unique
+
+
+def sorted_in_steps(items: list[str], *, per_step: int = 512) -> Steps[list[str]]:
+    """Return the items in order; sorted runs are merged, because to sort 50,000 strings at once takes 20 ms."""
+    runs: list[list[str]] = []
+    for start in range(0, len(items), per_step):
+        runs.append(sorted(items[start : start + per_step]))
+        yield None
+    ordered: list[str] = []
+    for item in merge(*runs):
+        ordered.append(item)
+        if len(ordered) % _MERGED_PER_STEP == 0:
+            yield None
+    return ordered
+
+
+def values_in_steps(delayed: list[Delayed[T]]) -> Steps[list[T]]:
+    """Return the values of all, in order, when the last one is there."""
+    values: list[T] = []
+    for number, each in enumerate(delayed, 1):
+        values.append(each.value if each.is_complete else (yield each))
+        if number % _MERGED_PER_STEP == 0:
+            yield None
+    return values
+
+
+def split_in_steps(
+    items: Iterable[T], belongs_first: Callable[[T], bool], *, per_step: int = ITEMS_PER_STEP
+) -> Steps[tuple[list[T], list[T]]]:
+    """Return the items for which ``belongs_first`` says so, and the others, each in order."""
+    first: list[T] = []
+    others: list[T] = []
+    for number, item in enumerate(items, 1):
+        (first if belongs_first(item) else others).append(item)
+        if number % per_step == 0:
+            yield None
+    return first, others
 
 
 def run_to_end(steps: "Steps[T]") -> T:
@@ -34,3 +99,10 @@ def run_to_end(steps: "Steps[T]") -> T:
             value = None if wait is None else wait.value
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield ``items`` in lists of ``size``: what a generator of `Steps` does between two yields."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -25,7 +25,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
-from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, StorageError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ProtocolError, ShortageError, StorageError
 from ottla.peers.channel import PeerChannel
 from ottla.ports import Clock, Disk, Random
 from ottla.purgatory import Delayed
@@ -111,7 +111,7 @@ class RaftClient(Generic[RecordT]):
         is_controller: bool,
         static_voters: VoterSet | None = None,
         config: RaftConfig | None = None,
-        on_failure: Callable[[StorageError], None] | None = None,
+        on_failure: Callable[[KafkaError], None] | None = None,
         on_other_cluster: Callable[[], None] | None = None,
     ) -> None:
         self._disk = disk
@@ -215,7 +215,7 @@ class RaftClient(Generic[RecordT]):
         return self._replica.local
 
     @property
-    def failure(self) -> StorageError | None:
+    def failure(self) -> KafkaError | None:
         """What made this replica stop; None while it works."""
         return self._replica.failure
 
@@ -280,7 +280,7 @@ class RaftClient(Generic[RecordT]):
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + CLEAN_INTERVAL_MS
             self._clean()
-        self._replica.log.log.tick(self._clock.wall_ms())
+        self._replica.log.log.tick(now_ms)
         self._fetch_service.tick(now_ms)
         self._poll()
         return now_ms
@@ -325,7 +325,7 @@ class RaftClient(Generic[RecordT]):
         if self.failure is None:
             self._replica.log.close()
 
-    def fail(self, error: StorageError) -> None:
+    def fail(self, error: KafkaError) -> None:
         """Stop for good: a metadata log that failed once is never trusted again."""
         self._replica.fail(error)
 
@@ -333,7 +333,7 @@ class RaftClient(Generic[RecordT]):
         try:
             for snapshot_id in self._replica.log.clean(self._clock.wall_ms()):
                 logger.info("removed metadata snapshot %s and the log below the next one", snapshot_id)
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
 
     # --- what is to be done now
@@ -356,7 +356,7 @@ class RaftClient(Generic[RecordT]):
                 if not self._is_woken:
                     self._fetch_service.on_news()
                     self._tell_listeners()
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
         finally:
             self._is_polling = False
@@ -481,7 +481,7 @@ class RaftClient(Generic[RecordT]):
             raise self.failure
         try:
             response = answer()
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
             raise
         self._poll()
@@ -524,7 +524,7 @@ class RaftClient(Generic[RecordT]):
         batch = Batch(base_offset, epoch, timestamp_ms, len(data), tuple(records), last_offset)
         try:
             self._leadership.append(leader, data, batch)
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
             raise
         self._poll()

@@ -24,6 +24,7 @@ class RaftConfig:
         fetch_size_bytes_max: controller.quorum.fetch.max.bytes: asked for in one fetch of the log.
         fetch_snapshot_size_bytes_max: controller.quorum.fetch.snapshot.max.bytes: asked for in one piece of a snapshot.
         auto_join: controller.quorum.auto.join.enable: a controller that is no voter asks to become one (KIP-853).
+        own_principal: what this node authenticates as at the other controllers, for the log.
     """
 
     segment_size_bytes_max: int = 1024 * 1024 * 1024
@@ -39,3 +40,4 @@ class RaftConfig:
     fetch_size_bytes_max: int = 1024 * 1024
     fetch_snapshot_size_bytes_max: int = 1024 * 1024
     auto_join: bool = False
+    own_principal: str = "of an unknown principal"

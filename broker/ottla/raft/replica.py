@@ -5,17 +5,20 @@ The transitions go through here, so that what must happen at each of them happen
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from ottla.errors import ErrorCode, StorageError
+from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
+from ottla.log_lines import LineLimit
 from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
+from ottla.peers.denials import PeerDenials
 from ottla.ports import Clock, Disk
+from ottla.quoting import quoted
 from ottla.raft.config import RaftConfig
 from ottla.raft.leader import LeaderState
 from ottla.raft.metadata_log import MetadataLog
 from ottla.raft.quorum_state import EpochState, QuorumState
 from ottla.raft.records import Batch, LeaderAndEpoch, ReplicaKey
-from ottla.raft.requests import NOBODY, Learned, ListenerEndpoint
+from ottla.raft.requests import EPOCH_MAX, NOBODY, Learned, ListenerEndpoint
 from ottla.raft.voter_history import VoterHistory
 from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
@@ -23,6 +26,8 @@ from ottla.wire.codec import Message
 PartitionT = TypeVar("PartitionT")
 
 logger = logging.getLogger(__name__)
+
+_FOREIGN_LINES_INTERVAL_MS: Final = 10_000
 
 FETCH_LANE = "raft-fetch"
 REQUEST_LANE = "raft"
@@ -66,7 +71,7 @@ class Replica:
         wake: Callable[[], None],
         on_transition: Callable[[EpochState], None],
         keep_appended: Callable[[Batch[Any]], None],
-        on_failure: Callable[[StorageError], None] | None,
+        on_failure: Callable[[KafkaError], None] | None,
         on_other_cluster: Callable[[], None] | None,
     ) -> None:
         self.disk = disk
@@ -84,11 +89,14 @@ class Replica:
         self.keep_appended = keep_appended
         self._on_failure = on_failure
         self._on_other_cluster = on_other_cluster
-        self.failure: StorageError | None = None
+        self.failure: KafkaError | None = None
         self.is_closed = False
         self.high_watermark: Offset | None = None
-        self._complaints: set[tuple[object, ErrorCode | None]] = set()
+        self._complaints: set[tuple[object, ErrorCode]] = set()
         self._strangers: set[object] = set()
+        self._denials = PeerDenials(clock, config.own_principal)
+        self._foreign_requests = 0
+        self._foreign_lines = LineLimit(clock, interval_ms=_FOREIGN_LINES_INTERVAL_MS)
 
     @property
     def now_ms(self) -> int:
@@ -115,8 +123,11 @@ class Replica:
 
         self.log.log.flush_later(done)
 
-    def fail(self, error: StorageError) -> None:
-        """Stop for good: a metadata log that failed once is never trusted again."""
+    def fail(self, error: KafkaError) -> None:
+        """Stop for good: a metadata log that failed once is never trusted again.
+
+        A shortage of descriptors does too, once the disk's reserve is used up: no step of the quorum may be left out.
+        """
         if self.failure is not None:
             return
         self.failure = error
@@ -130,7 +141,7 @@ class Replica:
             return
         try:
             event()
-        except StorageError as error:
+        except (StorageError, ShortageError) as error:
             self.fail(error)
         else:
             self.wake()
@@ -170,13 +181,14 @@ class Replica:
         """Whether a request that names ``cluster_id`` is from this cluster; one that names none is believed."""
         if cluster_id is None or cluster_id == self.cluster_id:
             return True
-        if (cluster_id, None) not in self._complaints:
-            self._complaints.add((cluster_id, None))
+        self._foreign_requests += 1
+        if self._foreign_lines.take():
             logger.warning(
-                "refused requests of a node of cluster %s: this is cluster %s; a node of that one has this node's "
-                "address in its controller.quorum.voters or controller.quorum.bootstrap.servers",
-                cluster_id,
+                "rejected a request of a node of cluster %s: this is cluster %s; a node of that one has this node's "
+                "address in its controller.quorum.voters or controller.quorum.bootstrap.servers (%d rejected so far)",
+                quoted(cluster_id),
                 self.cluster_id,
+                self._foreign_requests,
             )
         return False
 
@@ -200,7 +212,15 @@ class Replica:
         return voter_id in (NOBODY, self.local.node_id) and directory_id in (ZERO_UUID, self.local.directory_id)
 
     def complain(self, error: ErrorCode, peer: object, what: str) -> None:
-        """Say, once for each ``peer`` and ``error``, that it refused a request, and what to do about it."""
+        """Say, once for each ``peer`` and ``error``, that it refused a request, and what to do about it.
+
+        A denial is said again and again, at a bounded rate: it ends only when a configuration is changed.
+        """
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            self._denials.note(peer, what)
+            return
+        if error is ErrorCode.UNKNOWN_SERVER_ERROR and self.high_watermark is None:
+            self._denials.suspect(peer, what)
         if (peer, error) in self._complaints:
             return
         self._complaints.add((peer, error))
@@ -255,7 +275,7 @@ class Replica:
         """Return why a request of another voter, sent in ``epoch``, is refused; None when it is not."""
         if epoch < self.quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        return ErrorCode.INVALID_REQUEST if sender_id < 0 else None
+        return ErrorCode.INVALID_REQUEST if sender_id < 0 or epoch > EPOCH_MAX else None
 
     def error_for_leader(self, epoch: LeaderEpoch) -> ErrorCode | None:
         """Return why a request that only the leader of ``epoch`` answers is refused; None when this replica is it."""
@@ -281,6 +301,8 @@ class Replica:
         leader_id, epoch, endpoint = learned
         if leader_id == self.local.node_id:
             # Only this replica knows whether it leads; as for the epoch, it was in it already.
+            return
+        if epoch > EPOCH_MAX:
             return
         if leader_id is not None and endpoint is None:
             endpoint = self.endpoint_of(leader_id)

@@ -21,6 +21,8 @@ from ottla.wire.messages import end_quorum_epoch as end
 from ottla.wire.messages import fetch, fetch_snapshot, vote
 
 NOBODY: Final = -1
+EPOCH_MAX: Final = 2**31 - 1 - 2**20
+"""A later epoch is rejected: it would leave none for elections. With one a second, this one is reached in 68 years."""
 FETCH_SIZE_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCH_WAIT_MS: Final = 500
 

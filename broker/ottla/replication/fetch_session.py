@@ -2,52 +2,91 @@
 
 A session is a cached list of partitions with what the last response said of each. Requests carry (session id, epoch):
 (0, 0) asks for a full fetch and a new session, (0, -1) for a full fetch without one, (id, -1) ends it, and (id, n)
-continues it. The cache is bounded; a session may be evicted when it has been idle for two minutes, and a consumer's for
-a follower's sake at any time.
+continues it. The sessions of a node are bounded in number and in bytes. A session may be evicted when it has been idle
+for two minutes, and a consumer's for a follower's sake at any time; a full fetch for which there is no capacity is
+served without a session, which every client takes for an answer.
 
 So that a fetch of a thousand quiet partitions costs nothing, a session also remembers which of them may have anything
-to say: `FetchNews` is told of every change to a partition and notes it in the sessions that hold it.
+to say: `FetchNews` notes every change to a partition in the sessions that hold it. A partition with an error is looked
+at again after `RETRY_MS`, and only some of them with each fetch: what a client may not read, or what does not exist,
+costs it a request that names it, not each fetch of a session (Kafka looks up and reports all of them every time).
 
-Source: KIP-227; FetchSession of Apache Kafka 4.3.
+Source: KIP-227; FetchSession, FetchSessionCacheShard of Apache Kafka 4.3.
 """
 
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Random
-from ottla.types import Offset, TopicPartition, Uuid
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.purgatory.steps import Steps, batches
+from ottla.types import Offset, Uuid
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
+logger = logging.getLogger(__name__)
+
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 NO_SESSION = 0
+_UPDATED_NOW = -2
+"""The epoch of a session while a request changes its partitions a slice at a time: no other request has it."""
 _MIN_IDLE_MS = 120_000
 _INT32_MAX = 2**31 - 1
 
-PartitionKey = tuple[str, Uuid, int]
+RETRY_MS: Final = 100
+"""How long a partition with an error waits for the next look; Java's consumer asks for metadata as often."""
+RETRIED_PER_FETCH_MAX: Final = 16
+PARTITION_BYTES: Final = 400
+"""What one partition of a session takes, without its topic's name: measured, with the entries of dictionaries."""
+SESSION_BYTES: Final = 1_000
+_PARTITIONS_PER_SLICE = 32
+_DROPPED_PER_SLICE = 256
+_LINE_INTERVAL_MS = 60_000
+
+PartitionKey: TypeAlias = tuple[str, Uuid, int]
 """(topic name, topic id, partition); the name is empty from v13 on, the id is zero before."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FetchedPartition:
-    """One partition of a session: what the client wants of it, and what it was told last.
+    """One partition of a session: what the client wants of it, as in `FetchPartition`, and what it was sent last.
 
-    ``partition`` is where it was found the last time.
+    ``partition`` is where it was found the last time. ``error_code`` is what the last response said, NONE again when
+    the error is to be reported once more.
     """
 
-    request: FetchPartition
+    fetch_offset: Offset
+    partition_max_bytes: int = 0
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: Offset = -1
     partition: "Partition | None" = None
     last_high_watermark: Offset = -2
     last_log_start_offset: Offset = -2
-    had_error: bool = False
+    error_code: int = 0
+    is_watched: bool = False
+    """Whether `FetchNews` notes the partition's changes."""
+
+    def update(self, wanted: FetchPartition) -> None:
+        """Take what the client wants from now on; an error is then reported again."""
+        self.fetch_offset = wanted.fetch_offset
+        self.partition_max_bytes = wanted.partition_max_bytes
+        self.current_leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.log_start_offset = wanted.log_start_offset
+        self.error_code = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FetchSession:
+    """See the module. A negative ``session_id``: it lasts for one fetch of many partitions, and no client knows it."""
+
     session_id: int
     epoch: int
     uses_topic_ids: bool
@@ -57,82 +96,95 @@ class FetchSession:
     is_followers: bool = False
     pending: dict[PartitionKey, None] = field(default_factory=dict)
     """Those that must be looked at when the next answer is made, in the order to look."""
-    unwatched: dict[PartitionKey, None] = field(default_factory=dict)
-    """Those whose news nobody tells yet: when they were named, there was no such partition here."""
+    failed: OrderedDict[PartitionKey, int] = field(default_factory=OrderedDict)
+    """Those with an error, and when to look at them again; what is due first comes first. (To find the first entry of a
+    dictionary whose first entries were removed takes a walk over these.)"""
+    notes: int = 0
+    """How often a change of a partition was noted so far."""
     is_open: bool = True
     permissions: int = 0
     """Of which state of the access control entries the last answer was."""
+    size_bytes: int = SESSION_BYTES
+
+    def retry_failed(self, now_ms: int) -> None:
+        """Look again at some of the partitions with errors that are due, and report what is wrong once more."""
+        failed = self.failed
+        for _ in range(min(RETRIED_PER_FETCH_MAX, len(failed))):
+            key = next(iter(failed))
+            if failed[key] > now_ms:
+                return
+            del failed[key]
+            fetched = self.partitions.get(key)
+            if fetched is not None:
+                fetched.error_code = 0
+                self.pending[key] = None
+
+    def note_failed(self, key: PartitionKey, due_ms: int) -> None:
+        """Leave a partition alone until ``due_ms``, or until there is news of it."""
+        self.failed.pop(key, None)
+        self.failed[key] = due_ms
+
+    def remove(self, key: PartitionKey) -> bool:
+        """Forget a partition; return whether the session had it."""
+        self.pending.pop(key, None)
+        self.failed.pop(key, None)
+        return self.partitions.pop(key, None) is not None
+
+    def drop_some(self) -> None:
+        """Drop so many partitions of a session that has ended as take no longer than a slice."""
+        for _ in range(min(_DROPPED_PER_SLICE, len(self.partitions))):
+            key, _ = self.partitions.popitem()
+            self.remove(key)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FetchContext:
     """One request's partitions, and the session that it belongs to, if any.
 
-    ``added`` are those that the session did not hold before, ``forgotten`` those that it holds no longer.
+    ``epoch`` is the session's behind this request; once it has another, a later request has superseded this one.
+    ``forgotten`` are those that the session holds no longer.
     """
 
     partitions: dict[PartitionKey, FetchedPartition]
     session: FetchSession | None = None
     is_incremental: bool = False
-    added: list[PartitionKey] = field(default_factory=list)
+    epoch: int = 0
+    size_bytes: int = SESSION_BYTES
+    """Of a full fetch: what a session of its partitions takes."""
     forgotten: list[PartitionKey] = field(default_factory=list)
 
     @property
     def session_id(self) -> int:
-        return NO_SESSION if self.session is None else self.session.session_id
+        """The id that the client is given."""
+        return NO_SESSION if self.session is None or self.session.session_id < 0 else self.session.session_id
 
-
-class FetchNews:
-    """Who is to look again when something about a partition changes: its log, its watermarks, its leader."""
-
-    __slots__ = ("_watchers",)
-
-    def __init__(self) -> None:
-        self._watchers: dict[TopicPartition, list[tuple[FetchSession, PartitionKey]]] = {}
-
-    def __len__(self) -> int:
-        """Return how many partitions anybody watches."""
-        return len(self._watchers)
-
-    def watch(self, topic_partition: TopicPartition, session: FetchSession, key: PartitionKey) -> None:
-        """Tell ``session`` of what happens to the partition, for as long as it is open and holds ``key``."""
-        watchers = [watcher for watcher in self._watchers.get(topic_partition, ()) if _still_watches(*watcher)]
-        if not any(watcher[0] is session and watcher[1] == key for watcher in watchers):
-            watchers.append((session, key))
-        self._watchers[topic_partition] = watchers
-
-    def note(self, topic_partition: TopicPartition) -> list[FetchSession]:
-        """Note a change in every session that holds the partition; return these."""
-        watchers = self._watchers.get(topic_partition)
-        if watchers is None:
-            return []
-        told = []
-        for session, key in watchers:
-            if session.is_open and key in session.partitions:
-                session.pending[key] = None
-                told.append(session)
-        if not told:
-            del self._watchers[topic_partition]
-        elif len(told) < len(watchers):
-            self._watchers[topic_partition] = [watcher for watcher in watchers if _still_watches(*watcher)]
-        return told
-
-
-def _still_watches(session: FetchSession, key: PartitionKey) -> bool:
-    return session.is_open and key in session.partitions
+    @property
+    def is_superseded(self) -> bool:
+        return self.session is not None and self.session.epoch != self.epoch
 
 
 @dataclass(slots=True, kw_only=True)
 class FetchSessions:
     """The sessions of one node.
 
-    ``slots_max``: max.incremental.fetch.session.cache.slots.
+    ``slots_max``: max.incremental.fetch.session.cache.slots; ``bytes_max``: ottla.fetch.session.cache.bytes.
+
+    Attributes:
+        size_bytes: what all sessions take, estimated.
+        evictions: sessions that made room for others.
+        rejections: sessions that clients did not get, or lost as they grew, for want of capacity.
     """
 
     random: Random
     slots_max: int = 1_000
-    _sessions: dict[int, FetchSession] = field(default_factory=dict)
+    bytes_max: int = 32 * 1024 * 1024
+    size_bytes: int = 0
     evictions: int = 0
+    rejections: int = 0
+    _sessions: dict[int, FetchSession] = field(default_factory=dict)
+    _ended: deque[FetchSession] = field(default_factory=deque)
+    _unlisted: int = 0
+    _silent_until_ms: int = -1
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -140,6 +192,8 @@ class FetchSessions:
     @property
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
+
+    # --- what a request asks for
 
     def begin(
         self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
@@ -149,17 +203,52 @@ class FetchSessions:
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
+        context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        self._name(context, _wanted(request.topics), now_ms)
+        if request.forgotten_topics_data:
+            self._forget(context, filter(None, _forgotten(request.forgotten_topics_data)))
+        self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
+        if context.session is not None and not context.is_incremental:
+            context.session.pending = dict.fromkeys(context.partitions)
+        return context
+
+    def begin_in_slices(
+        self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool = False
+    ) -> Steps[FetchContext]:
+        """Return what `begin` does, with a session in any case; the partitions are taken out of ``request``.
+
+        In a new session none of them is pending yet: a dictionary more of all of them takes megabytes.
+        """
+        context = self._open(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        is_settled = False
+        try:
+            for named in batches(_taken(request.topics), _PARTITIONS_PER_SLICE):
+                self._name(context, filter(None, named), now_ms)
+                self._drop_ended()
+                yield None
+            for forgotten in batches(_forgotten(request.forgotten_topics_data), _PARTITIONS_PER_SLICE):
+                self._forget(context, filter(None, forgotten))
+                yield None
+            self._settle(context, request, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_follower=is_follower)
+            is_settled = True
+        finally:
+            if not is_settled and context.session is not None:
+                # Given up half way: the client would believe that the session holds other partitions.
+                self.close(context.session)
+        if context.session is None:
+            self._unlisted += 1
+            context.session = FetchSession(
+                -self._unlisted, 0, uses_topic_ids, context.partitions, now_ms, now_ms, is_followers=is_follower
+            )
+        return context
+
+    def _open(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        """Return the context before the request's partitions are in it."""
+        self._drop_ended()
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._close(request.session_id)
-            partitions = {key: FetchedPartition(wanted) for key, wanted in _wanted(request.topics)}
-            if request.session_epoch == FINAL_EPOCH:
-                return FetchContext(partitions)
-            session = self._create(partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_followers=is_follower)
-            return FetchContext(partitions, session, added=list(partitions))
-        return self._continue(request, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-
-    def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+            return FetchContext({})
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -167,44 +256,83 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        added = []
-        for key, wanted in _wanted(request.topics):
-            known = session.partitions.get(key)
-            if known is None:
-                session.partitions[key] = FetchedPartition(wanted)
-                added.append(key)
-            else:
-                known.request = wanted
-            session.pending[key] = None
-        forgotten = [
-            (topic.topic, topic.topic_id, partition)
-            for topic in request.forgotten_topics_data
-            for partition in topic.partitions
-        ]
-        for key in forgotten:
-            session.partitions.pop(key, None)
-            session.pending.pop(key, None)
-            session.unwatched.pop(key, None)
-        session.epoch = 1 if session.epoch == _INT32_MAX else session.epoch + 1
+        session.epoch = _UPDATED_NOW
         session.last_used_ms = now_ms
-        if not session.partitions:
-            # Nothing left to watch: the client is told to start anew.
-            self._close(session.session_id)
-            return FetchContext({}, forgotten=forgotten)
-        return FetchContext(session.partitions, session, is_incremental=True, added=added, forgotten=forgotten)
+        return FetchContext(session.partitions, session, is_incremental=True)
+
+    def _name(self, context: FetchContext, named: Iterable[tuple[PartitionKey, FetchPartition]], now_ms: int) -> None:
+        """Take in partitions that the request names; of several entries for one partition the last counts."""
+        partitions, session = context.partitions, context.session
+        added_bytes = 0
+        for key, wanted in named:
+            known = partitions.get(key)
+            if known is not None:
+                known.update(wanted)
+            else:
+                partitions[key] = FetchedPartition(
+                    wanted.fetch_offset,
+                    wanted.partition_max_bytes,
+                    wanted.current_leader_epoch,
+                    wanted.last_fetched_epoch,
+                    wanted.log_start_offset,
+                )
+                added_bytes += PARTITION_BYTES + len(key[0])
+            if session is not None:
+                session.pending[key] = None
+                session.failed.pop(key, None)
+        if session is None:
+            context.size_bytes += added_bytes
+        elif added_bytes:
+            self._grow(session, added_bytes, now_ms)
+
+    def _grow(self, session: FetchSession, added_bytes: int, now_ms: int) -> None:
+        if not self._make_room(added_bytes, now_ms, is_for_follower=session.is_followers):
+            # As if it had been evicted: the client goes on with a full fetch.
+            self.close(session)
+            self._reject(len(session.partitions), now_ms)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        session.size_bytes += added_bytes
+        self.size_bytes += added_bytes
+
+    def _forget(self, context: FetchContext, forgotten: Iterable[PartitionKey]) -> None:
+        session = context.session
+        if session is None:
+            return
+        for key in forgotten:
+            if session.remove(key):
+                context.forgotten.append(key)
+                session.size_bytes -= PARTITION_BYTES + len(key[0])
+                self.size_bytes -= PARTITION_BYTES + len(key[0])
+
+    def _settle(
+        self, context: FetchContext, request: FetchRequest, *, uses_topic_ids: bool, now_ms: int, is_follower: bool
+    ) -> None:
+        """Create the session of a full fetch, or advance the one that is continued."""
+        session = context.session
+        if session is None:
+            if request.session_epoch == INITIAL_EPOCH:
+                context.session = self._create(
+                    context, uses_topic_ids=uses_topic_ids, now_ms=now_ms, is_followers=is_follower
+                )
+                context.epoch = 0 if context.session is None else context.session.epoch
+        elif session.partitions:
+            session.epoch = context.epoch = 1 if request.session_epoch == _INT32_MAX else request.session_epoch + 1
+        else:
+            # Nothing is left to watch: the client is sent no session id, and begins another session.
+            self.close(session)
+            context.session, context.is_incremental = None, False
+            context.partitions = {}
+            self._name(context, _wanted(request.topics), now_ms)
 
     def _create(
-        self,
-        partitions: dict[PartitionKey, FetchedPartition],
-        *,
-        uses_topic_ids: bool,
-        now_ms: int,
-        is_followers: bool,
+        self, context: FetchContext, *, uses_topic_ids: bool, now_ms: int, is_followers: bool
     ) -> FetchSession | None:
-        """Make a session unless the cache is full of sessions in use; clients then go on with full fetches."""
+        """Return a new session unless there is no capacity; clients then continue with full fetches."""
+        partitions = context.partitions
         if not partitions or self.slots_max <= 0:
             return None
-        if len(self._sessions) >= self.slots_max and not self._evict(now_ms, is_for_follower=is_followers):
+        if not self._make_room(context.size_bytes, now_ms, is_for_follower=is_followers, slots=1):
+            self._reject(len(partitions), now_ms)
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
@@ -217,35 +345,117 @@ class FetchSessions:
             now_ms,
             now_ms,
             is_followers=is_followers,
-            pending=dict.fromkeys(partitions),
+            size_bytes=context.size_bytes,
         )
         self._sessions[session_id] = session
+        self.size_bytes += session.size_bytes
         return session
 
+    # --- how sessions end
+
     def close(self, session: FetchSession) -> None:
-        """Forget a session that nobody was told of."""
-        self._close(session.session_id)
+        """End a session: that of one fetch, or one whose id the client was not sent or must not use any more."""
+        session.is_open = False
+        if session.session_id > NO_SESSION:
+            self._close(session.session_id)
+        elif len(session.partitions) > _DROPPED_PER_SLICE:
+            self._ended.append(session)
+
+    def free(self, session: FetchSession) -> Steps[None]:
+        """End the session of one fetch, and give back its memory."""
+        session.is_open = False
+        while session.partitions:
+            session.drop_some()
+            yield None
+
+    def close_largest(self, *, partitions_min: int) -> int:
+        """Close the consumer's session with the most partitions, if it has ``partitions_min``; return how many."""
+        consumers = (session for session in self._sessions.values() if not session.is_followers)
+        largest = max(consumers, key=lambda session: len(session.partitions), default=None)
+        if largest is None or len(largest.partitions) < partitions_min:
+            return 0
+        self._close(largest.session_id)
+        self.evictions += 1
+        return len(largest.partitions)
 
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
-        if session is not None:
-            session.is_open = False
+        if session is None:
+            return
+        session.is_open = False
+        self.size_bytes -= session.size_bytes
+        if len(session.partitions) > _DROPPED_PER_SLICE:
+            self._ended.append(session)
 
-    def _evict(self, now_ms: int, *, is_for_follower: bool) -> bool:
-        """Make room for one session: of those of consumers first, the one that was used longest ago."""
-        oldest = min(
+    def _drop_ended(self) -> None:
+        """Free some partitions of a large session that has ended: of all of them at once it would take milliseconds."""
+        if self._ended:
+            self._ended[0].drop_some()
+            if not self._ended[0].partitions:
+                self._ended.popleft()
+
+    def _make_room(self, size_bytes: int, now_ms: int, *, is_for_follower: bool, slots: int = 0) -> bool:
+        """Evict sessions until there is capacity; return whether there is. A follower gets its bytes in any case."""
+        if self._has_room(size_bytes, slots):
+            return True
+        oldest_first = sorted(
             self._sessions.values(),
             key=lambda session: (session.is_followers, session.last_used_ms, session.session_id),
         )
-        may_go = now_ms - oldest.last_used_ms > _MIN_IDLE_MS or (is_for_follower and not oldest.is_followers)
-        if may_go and (is_for_follower or not oldest.is_followers):
+        for oldest in oldest_first:
+            is_idle = now_ms - oldest.last_used_ms > _MIN_IDLE_MS
+            may_go = is_idle if oldest.is_followers == is_for_follower else is_for_follower
+            if not may_go:
+                break
             self._close(oldest.session_id)
             self.evictions += 1
-            return True
-        return False
+            if self._has_room(size_bytes, slots):
+                return True
+        return is_for_follower and len(self._sessions) + slots <= self.slots_max
+
+    def _has_room(self, size_bytes: int, slots: int) -> bool:
+        return self.size_bytes + size_bytes <= self.bytes_max and len(self._sessions) + slots <= self.slots_max
+
+    def _reject(self, partition_count: int, now_ms: int) -> None:
+        self.rejections += 1
+        if now_ms >= self._silent_until_ms:
+            self._silent_until_ms = now_ms + _LINE_INTERVAL_MS
+            logger.warning(
+                "no fetch session for %d partitions, of %d rejected so far: %d of %d sessions "
+                "(max.incremental.fetch.session.cache.slots) and %d of %d bytes (ottla.fetch.session.cache.bytes) are "
+                "in use; the clients fetch without",
+                partition_count,
+                self.rejections,
+                len(self._sessions),
+                self.slots_max,
+                self.size_bytes,
+                self.bytes_max,
+            )
 
 
-def _wanted(topics: list[FetchTopic]) -> list[tuple[PartitionKey, FetchPartition]]:
-    return [
-        ((topic.topic, topic.topic_id, wanted.partition), wanted) for topic in topics for wanted in topic.partitions
-    ]
+def _wanted(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    for topic in topics:
+        for wanted in topic.partitions:
+            yield (topic.topic, topic.topic_id, wanted.partition), wanted
+
+
+def _taken(topics: list[FetchTopic]) -> Iterator[tuple[PartitionKey, FetchPartition] | None]:
+    """Yield the same, and free what was yielded: a request of many partitions takes as much memory as its session.
+
+    None is yielded behind each topic: those without partitions take time as well.
+    """
+    topics.reverse()
+    while topics:
+        topic = topics.pop()
+        topic.partitions.reverse()
+        while topic.partitions:
+            wanted = topic.partitions.pop()
+            yield (topic.topic, topic.topic_id, wanted.partition), wanted
+        yield None
+
+
+def _forgotten(topics: list[ForgottenTopic]) -> Iterator[PartitionKey | None]:
+    for topic in topics:
+        for partition in topic.partitions:
+            yield (topic.topic, topic.topic_id, partition)
+        yield None

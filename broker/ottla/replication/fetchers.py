@@ -37,6 +37,17 @@ class Fetchers:
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property
+    def failed_count(self) -> int:
+        """Partitions that are not copied any more until the metadata changes: Kafka's FailedPartitionsCount."""
+        return sum(len(fetcher.failed) for fetcher in self._fetchers.values())
+
+    @property
+    def unexpected_error(self) -> Exception | None:
+        """The last exception of a fetcher that no code expected: a defect, which the simulator raises again."""
+        errors = (fetcher.unexpected_error for fetcher in self._fetchers.values())
+        return next((error for error in errors if error is not None), None)
+
+    @property
     def bytes_in(self) -> int:
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 

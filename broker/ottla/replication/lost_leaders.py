@@ -19,6 +19,7 @@ from typing import Final
 
 from ottla.ports import Clock
 from ottla.purgatory import Delayed, Purgatory
+from ottla.purgatory.steps import Steps
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.neighbours import Brokers
 from ottla.types import NEVER_MS, NodeId
@@ -37,7 +38,7 @@ class LostLeaders:
         self._fetchers = fetchers
         self._brokers = brokers
         self._suspected_since_ms: dict[NodeId, int] = {}
-        self._waiting: Purgatory[Message] = Purgatory()
+        self._waiting: Purgatory[Message | Steps[Message]] = Purgatory()
 
     def now(self) -> Set[NodeId]:
         """Return the leaders that this node lost, or began to suspect, just now and the metadata calls alive."""
@@ -64,8 +65,8 @@ class LostLeaders:
         return broker is not None and not broker.is_fenced
 
     def answer_without(
-        self, concerns: Callable[[Set[NodeId]], bool], answer: Callable[[], Message]
-    ) -> Delayed[Message]:
+        self, concerns: Callable[[Set[NodeId]], bool], answer: Callable[[], Message | Steps[Message]]
+    ) -> Delayed[Message | Steps[Message]]:
         """Return ``answer()`` as soon as no leader that is lost concerns it, which is at once if none does.
 
         Args:
@@ -73,7 +74,7 @@ class LostLeaders:
             answer: makes it; called once.
         """
 
-        def settled() -> Message | None:
+        def settled() -> Message | Steps[Message] | None:
             lost = self.now()
             return None if lost and concerns(lost) else answer()
 

@@ -5,8 +5,9 @@ partition, and the next fetch leaves before anything else is done. Through the f
 changed are named, so a thousand idle ones cost one empty request per replica.fetch.wait.max.ms.
 
 A partition that met an error waits, alone; at first for a moment, as after an election the leader may be the last to
-hear of it, then longer each time, up to replica.fetch.backoff.ms. One whose disk refused, or whose leader epoch is
-over, is left alone until the metadata says something new of it.
+hear of it, then longer each time, up to replica.fetch.backoff.ms. One whose disk refused, whose leader epoch is over,
+or whose data raised an exception that no code expected has failed: it is left alone until the metadata says something
+new of it, and the others go on.
 
 Source: AbstractFetcherThread and ReplicaFetcherThread of Apache Kafka 4.3.
 """
@@ -15,10 +16,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, StorageError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
+from ottla.quoting import describe_error
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.leader_session import LeaderSession, TopicKey
 from ottla.replication.neighbours import Neighbours
@@ -75,6 +77,8 @@ class ReplicaFetcher:
         progressed: called with each partition of which readers can see more, or less, than before.
 
     Attributes:
+        failed: the partitions that are not copied any more until the metadata says something new of them.
+        unexpected_error: the last exception that no code expected; the simulator raises it again.
         lost_since_ms: when the connection to the leader broke, until it answers again; None while it answers, or is
             silent, which proves nothing.
     """
@@ -93,6 +97,8 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self.bytes_in = 0
+        self.unexpected_error: Exception | None = None
+        self.failed: set[TopicPartition] = set()
         self.lost_since_ms: int | None = None
         self._node_id = node_id
         self._lane = lane
@@ -124,6 +130,7 @@ class ReplicaFetcher:
     def follow(self, partition: Partition) -> None:
         """Copy ``partition`` from now on, in its present leader epoch."""
         topic_partition = partition.topic_partition
+        self.failed.discard(topic_partition)
         before = self._followed.get(topic_partition)
         followed = _Followed(partition, partition.leader_epoch)
         if before is not None and before.partition.topic_id == partition.topic_id:
@@ -138,6 +145,7 @@ class ReplicaFetcher:
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Copy it no longer; no error when it is not copied."""
+        self.failed.discard(topic_partition)
         followed = self._followed.pop(topic_partition, None)
         if followed is not None:
             del self._by_id[followed.partition.topic_id, topic_partition.partition]
@@ -172,9 +180,10 @@ class ReplicaFetcher:
         doublings = min(failures - 1, _DOUBLINGS_MAX)
         return min(_FIRST_BACKOFF_MS << doublings, self._config().fetch_backoff_ms)
 
-    def _give_up(self, followed: _Followed) -> None:
-        """Until the metadata says something new of the partition."""
+    def _mark_failed(self, followed: _Followed) -> None:
+        """Stop to copy a partition until the metadata says something new of it, as Kafka's markPartitionFailed does."""
         self.forget(followed.partition.topic_partition)
+        self.failed.add(followed.partition.topic_partition)
 
     # --- time
 
@@ -186,7 +195,7 @@ class ReplicaFetcher:
                     del self._delayed[topic_partition]
                     self._changed[topic_partition] = None
         if not self._is_in_flight and now_ms >= self._retry_at_ms:
-            self._fetch(now_ms)
+            self._fetch_or_retry(now_ms)
 
     @property
     def due_ms(self) -> int:
@@ -209,6 +218,19 @@ class ReplicaFetcher:
         )
 
     # --- fetching
+
+    def _fetch_or_retry(self, now_ms: int) -> None:
+        """Send a fetch; one that raises what no code expected is tried again later, and other leaders' go on."""
+        try:
+            self._fetch(now_ms)
+        except Exception as error:
+            self.unexpected_error = error
+            self._is_in_flight = False
+            self._session.on_error()
+            self._failures += 1
+            level = logging.DEBUG if self._failures > 1 else logging.ERROR
+            logger.log(level, "fetch from node %d could not be sent: %s; retrying", self.leader, describe_error(error))
+            self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
 
     def _fetch(self, now_ms: int) -> None:
         endpoint = None
@@ -295,7 +317,7 @@ class ReplicaFetcher:
                 if followed is not None and followed.sent is not None:
                     self._on_partition(followed, data)
         # At once: an append on the leader may wait for this very request.
-        self._fetch(self._clock.monotonic_ms())
+        self._fetch_or_retry(self._clock.monotonic_ms())
 
     def _on_unreachable(self, failure: PeerFailure) -> None:
         """Start a new session; the first time at once, as a connection may break that was merely idle."""
@@ -334,6 +356,10 @@ class ReplicaFetcher:
                 self._append(followed, data)
         except StorageError as error:
             self._on_failed_disk(followed, error)
+        except ShortageError as error:
+            level = logging.DEBUG if followed.failures else logging.WARNING
+            logger.log(level, "%s: retrying: %s", followed.partition.topic_partition, error)
+            self._back_off(followed)
         except KafkaError as error:
             logger.log(
                 logging.DEBUG if followed.failures else logging.ERROR,
@@ -344,10 +370,22 @@ class ReplicaFetcher:
                 error,
             )
             self._back_off(followed)
+        except Exception as error:
+            self._on_unexpected_error(followed, error)
+
+    def _on_unexpected_error(self, followed: _Followed, error: Exception) -> None:
+        """Fail one partition, whatever is wrong: the others of this fetch, and the node, go on."""
+        self.unexpected_error = error
+        logger.error(
+            "%s: replication failed until the leadership changes: %s",
+            followed.partition.topic_partition,
+            describe_error(error),
+        )
+        self._mark_failed(followed)
 
     def _on_failed_disk(self, followed: _Followed, error: StorageError) -> None:
         logger.error("%s: not copied any more: %s", followed.partition.topic_partition, error)
-        self._give_up(followed)
+        self._mark_failed(followed)
 
     def _append(self, followed: _Followed, data: PartitionData) -> None:
         partition = followed.partition
@@ -415,7 +453,7 @@ class ReplicaFetcher:
             self._ask_offset(followed, LATEST, self._on_latest_offset)
         elif code is ErrorCode.FENCED_LEADER_EPOCH:
             logger.info("%s: leader epoch %d is over; waiting for the metadata", topic_partition, followed.leader_epoch)
-            self._give_up(followed)
+            self._mark_failed(followed)
         else:
             is_usual = code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
             level = logging.DEBUG if is_usual or followed.failures else logging.WARNING
@@ -448,6 +486,8 @@ class ReplicaFetcher:
                 use(followed, found.offset)
             except StorageError as error:
                 self._on_failed_disk(followed, error)
+            except Exception as error:
+                self._on_unexpected_error(followed, error)
 
         self._send(endpoint, request).on_complete(answered)
 

@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any
 
 from ottla.config.resource_type import ConfigResourceType
-from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
 from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.log.unknown_epochs import cut_unknown_epochs
+from ottla.log_lines import LineLimit
 from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -27,7 +28,8 @@ from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
-from ottla.replication.fetch_session import FetchNews, FetchSession
+from ottla.replication.fetch_news import FetchNews
+from ottla.replication.fetch_session import FetchSession
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.lost_leaders import LostLeaders
@@ -37,6 +39,7 @@ from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.types import NEVER_MS, NodeId, TopicPartition
 from ottla.wire.codec import Message
+from ottla.wire.messages.delete_records import DeleteRecordsPartitionResult
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +84,9 @@ class ReplicaManager:
         self.config = config or ReplicationConfig()
         self.brokers = Brokers()
         self.produce_purgatory: Purgatory[Message] = Purgatory()
-        self.fetch_purgatory: Purgatory[Message] = Purgatory()
+        self.fetch_purgatory: Purgatory[Any] = Purgatory()
         self.commit_purgatory: Purgatory[ErrorCode] = Purgatory()
-        self.delete_purgatory: Purgatory[Message] = Purgatory()
+        self.delete_purgatory: Purgatory[DeleteRecordsPartitionResult] = Purgatory()
         self._purgatories: tuple[Purgatory[Any], ...] = (
             self.produce_purgatory,
             self.fetch_purgatory,
@@ -98,6 +101,7 @@ class ReplicaManager:
         self._config_of_topic = config_of_topic
         self._partitions: dict[TopicPartition, Partition] = {}
         self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._shortage_lines = LineLimit(clock)
         self._awaited: dict[NodeId, dict[TopicPartition, int]] = {}
         self._unhurried: dict[NodeId, None] = {}
         self._follower_sessions: dict[NodeId, list[FetchSession]] = {}
@@ -460,6 +464,11 @@ class ReplicaManager:
         except DamagedLogError as error:
             logger.error("cannot serve %s: %s; asking for another leader", topic_partition, error)
             self._directories.assign(local.topic_id, topic_partition.partition, DIRECTORY_LOST)
+            return None
+        except ShortageError as error:
+            if self._shortage_lines.take():
+                logger.warning("cannot open %s for now: %s; retrying", topic_partition, error)
+            self._unassigned[topic_partition] = local
             return None
         except StorageError as error:
             logger.error("cannot open %s: %s; its clients get KAFKA_STORAGE_ERROR", topic_partition, error)

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,20 @@ from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import listeners_with_tls
 from ottla.errors import ConfigurationError
+from ottla.handlers.catalog import import_handlers
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.runtime.background import BackgroundThreads
+from ottla.runtime.cgroup_memory import CgroupMemory
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.descriptor_limit import lift_descriptor_limit, make_descriptor_table
+from ottla.runtime.descriptor_reserve import SIZE as RESERVE_SIZE
+from ottla.runtime.descriptor_reserve import DescriptorReserve
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
+from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
 from ottla.server import settings
 from ottla.server.node import Node
@@ -62,17 +68,30 @@ def run_node(config: NodeConfig, *, on_ready: Callable[[NodeHandle], None] | Non
         OttlaError: the node cannot start: its configuration, its directories or its addresses are wrong. Where an
             address is in use, an OSError that says so is the cause, and nothing has been opened.
     """
-    make_descriptor_table(lift_descriptor_limit())
+    make_descriptor_table(limit := lift_descriptor_limit())
+    descriptor_limit = limit if limit > 0 else settings.UNLIMITED_DESCRIPTORS
     clock = SystemClock()
     tls = _make_tls(config, clock)
     metrics = NetworkMetrics()
-    reactor = Reactor(clock, _socket_options(config), None if tls is None else tls.handshakes, metrics)
+    use = CgroupMemory().use()
+    options = _socket_options(config, None if use is None else use.limit_bytes)
+    reactor = Reactor(clock, options, None if tls is None else tls.handshakes, metrics)
     admin_door = None
     try:
         listeners = _open_doors(config, reactor)
         if config.ottla_admin_listener is not None:
             admin_door = open_admin_door(config.ottla_admin_listener)
-        run = _Run(config, clock, reactor, metrics, tls, on_ready, listeners=listeners, admin_door=admin_door)
+        run = _Run(
+            config,
+            clock,
+            reactor,
+            metrics,
+            tls,
+            on_ready,
+            listeners=listeners,
+            admin_door=admin_door,
+            descriptor_limit=descriptor_limit,
+        )
         return run.until_stopped()
     finally:
         reactor.close()
@@ -126,13 +145,16 @@ class _Run:
         *,
         listeners: tuple[Listener, ...],
         admin_door: socket.socket | None,
+        descriptor_limit: int,
     ) -> None:
         self._reactor = reactor
         self._tls = tls
         self._on_ready = on_ready
         self._exit_code = 0
         self._signals = 0
-        self._disk = OsDisk(reactor.post)
+        self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
+        self._memory = ProcessMemory(reactor)
+        self._disk = OsDisk(reactor.post, reserve=self._reserve)
         self._background = BackgroundThreads(reactor.post)
         self._listeners = listeners
         self._node = Node(
@@ -150,6 +172,9 @@ class _Run:
             tls_metrics=None if tls is None else tls.metrics,
             network_metrics=metrics,
             key_source=WebKeySource(reactor.post),
+            on_defect=reactor.defects.note,
+            descriptor_limit=descriptor_limit,
+            memory=self._memory,
         )
         self._admin = None if admin_door is None else AdminServer(self._node, reactor.post, admin_door)
 
@@ -157,9 +182,9 @@ class _Run:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             if self._admin is not None:
-                self._admin.start()
+                start_thread(self._admin.start, "the admin pages")
             if self._tls is not None:
-                self._tls.watch.start()
+                start_thread(self._tls.watch.start, "the watch for changed certificates")
             self._node.start()
             # What start-up made stays for good: the collector need not look at it again and again.
             gc.collect()
@@ -174,6 +199,7 @@ class _Run:
                 self._tls.watch.stop()
             self._background.close()
             self._disk.close()
+            self._reserve.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         return self._exit_code
@@ -183,6 +209,7 @@ class _Run:
             self._tls.watch.use(config.properties)
 
     def _became_ready(self) -> None:
+        self._reactor.idle.begin(chain(import_handlers(), self._memory.prepare()))
         if self._admin is not None:
             self._admin.node_is_ready()
         if self._on_ready is not None:
@@ -204,7 +231,19 @@ class _Run:
         self._reactor.stop()
 
 
-def _socket_options(config: NodeConfig) -> SocketOptions:
+def start_thread(start: Callable[[], None], purpose: str) -> None:
+    """Start a thread that the node needs from its start on.
+
+    Raises:
+        ConfigurationError: the system starts none.
+    """
+    try:
+        start()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{error} for {purpose}: raise the limit of processes (pids, ulimit -u)") from error
+
+
+def _socket_options(config: NodeConfig, memory_limit_bytes: int | None = None) -> SocketOptions:
     """Return what the file says; Kafka's defaults of 100 KiB would only slow down what the system does better."""
     said = config.originals
 
@@ -216,7 +255,7 @@ def _socket_options(config: NodeConfig) -> SocketOptions:
         receive_buffer_bytes=buffer("socket.receive.buffer.bytes", config.socket_receive_buffer_bytes),
         send_buffer_bytes=buffer("socket.send.buffer.bytes", config.socket_send_buffer_bytes),
         backlog_size=backlog,
-        unread_bytes_max=settings.request_memory_bytes_max(config),
+        unread_bytes_max=settings.request_memory_bytes_max(config, memory_limit_bytes),
         idle_ms_max=settings.idle_ms_max(config),
         tells_dialled=config.ottla_advertise_dialled_address,
     )

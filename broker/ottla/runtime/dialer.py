@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.ports import ConnectionId
+from ottla.quoting import describe_error
 from ottla.types import Endpoint
 
 _DESCRIPTORS_MAX = 16 * 1024
@@ -80,7 +81,13 @@ class Dialer:
         waiting.append(connection)
         if len(waiting) == 1:
             # A daemon, because a name server that does not answer must not keep the process from ending.
-            threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True).start()
+            thread = threading.Thread(target=self._resolve, args=(endpoint,), name="ottla-resolve", daemon=True)
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                # Too many threads or processes: the connection fails, and its owner tries again later.
+                failure = OSError(errno.EAGAIN, str(error))
+                self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), [], failure))
 
     def cancel(self, connection: ConnectionId) -> bool:
         """Give an attempt up without a report; False when there is none (any more)."""
@@ -104,6 +111,8 @@ class Dialer:
             addresses = _look_up(endpoint, 0)
         except OSError as caught:
             error = caught
+        except Exception as caught:  # e.g. a host name that IDNA cannot encode, or no memory
+            error = OSError(errno.EINVAL, str(caught))
         self._post(lambda: self._resolved(self._resolving.pop(endpoint, []), addresses, error))
 
     def _resolved(self, connections: list[ConnectionId], addresses: list[_Address], error: OSError | None) -> None:
@@ -148,7 +157,17 @@ class Dialer:
 
     def _on_writable(self, attempt: _Attempt, sock: socket.socket, _: int) -> None:
         if attempt.sock is not sock:
-            return  # cancelled in this very round of the loop
+            return  # cancelled in this very iteration of the loop
+        try:
+            self._conclude(attempt, sock)
+        except Exception as error:
+            if attempt.sock is not None:
+                self._release(attempt)
+            if self._attempts.pop(attempt.connection, None) is not None:
+                self._on_failed(attempt.connection, describe_error(error), False)
+
+    def _conclude(self, attempt: _Attempt, sock: socket.socket) -> None:
+        """Hand over a connection that is up, or try the next address."""
         error = _error_of(sock)
         if error is not None:
             self._release(attempt)

@@ -1,7 +1,8 @@
 """The real disk: `ottla.ports.Disk` and `File` over system calls.
 
-Syncs run on a small thread pool, because one may take seconds; their completions go back to the loop through ``post``.
-There the blocks of large files that are removed are given back, too; their names are gone at once. Everything else is a
+Syncs run on a few threads, because one may take seconds; their completions go back to the loop through ``post``. Where
+the system starts no thread at all, they run on the loop: slow, but no reason to give a directory up. On the threads the
+blocks of large files that are removed are given back, too; their names are gone at once. Everything else is a
 single short system call on the page cache and is made where it is asked for.
 """
 
@@ -11,10 +12,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from struct import pack
 
 from ottla.ports import Buffer, DiskSpace, File, sync_in_turn
+from ottla.quoting import describe_error
+from ottla.runtime.descriptor_reserve import DescriptorReserve
+from ottla.runtime.worker_threads import WorkerThreads
 
 _FREED_ELSEWHERE_BYTES = 16 * 1024 * 1024
 """Freeing the blocks of a GiB takes about 70 ms: files of this size and more are freed by a thread."""
@@ -128,25 +132,62 @@ class OsFile:
             os.close(descriptor)
 
 
+def with_shortage_of_inodes(error: OSError, path: str) -> OSError:
+    """Return ``error``; where a file system has bytes left and no inodes, one that says so.
+
+    The system calls both "No space left on device", and an operator looks for the bytes.
+    """
+    if error.errno != errno.ENOSPC:
+        return error
+    folder = path
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder) or "."
+    found = os.statvfs(folder)
+    if found.f_files == 0 or found.f_favail > 0:
+        return error
+    free_bytes = found.f_bavail * found.f_frsize
+    words = f"No inodes left on device: all {found.f_files} are used, and {free_bytes} bytes are free"
+    return OSError(errno.ENOSPC, words, path)
+
+
 class OsDisk:
     """See the module.
 
     Args of the constructor:
         post: called from such a thread with a function that the loop must call, e.g. ``loop.call_soon_threadsafe``.
+        reserve: descriptors that are given up before a file cannot be opened.
         sync_threads: how many syncs (and large removals) may run at once; a thread is made when it is needed.
     """
 
-    def __init__(self, post: Callable[[Callable[[], None]], object], *, sync_threads: int = _SYNC_THREADS) -> None:
+    def __init__(
+        self,
+        post: Callable[[Callable[[], None]], object],
+        *,
+        sync_threads: int = _SYNC_THREADS,
+        reserve: DescriptorReserve | None = None,
+    ) -> None:
+        self._reserve = reserve
         self._post = post
-        self._sync_threads = sync_threads
-        self._executor: ThreadPoolExecutor | None = None
+        self._threads = WorkerThreads("ottla-disk", sync_threads)
         self._locks: dict[str, int] = {}
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> OsFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return OsFile(path, os.open(path, flags, 0o644))
+        return OsFile(path, self._open(path, flags))
+
+    def _open(self, path: str, flags: int) -> int:
+        reserve = self._reserve
+        try:
+            descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            if reserve is None or not reserve.give_up_for(error):
+                raise with_shortage_of_inodes(error, path) from None
+            return os.open(path, flags, 0o644)
+        if reserve is not None and reserve.is_short:
+            reserve.refill()
+        return descriptor
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -162,7 +203,10 @@ class OsDisk:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise with_shortage_of_inodes(error, path) from None
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -181,7 +225,7 @@ class OsDisk:
         try:
             os.remove(path)
         finally:
-            self._threads().submit(os.close, descriptor)
+            self._run(partial(os.close, descriptor))
 
     def remove_tree(self, path: str) -> None:
         for folder, _, names in os.walk(path):
@@ -192,7 +236,7 @@ class OsDisk:
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -215,26 +259,40 @@ class OsDisk:
     def sync_all(self, files: Sequence[File]) -> None:
         if not files:
             return
-        with ThreadPoolExecutor(_SYNCS_AT_ONCE, thread_name_prefix="ottla-sync") as threads:
-            for sync in [threads.submit(file.sync) for file in files]:
-                sync.result()
+        threads = WorkerThreads("ottla-sync", _SYNCS_AT_ONCE)
+        errors: list[Exception] = []
+
+        def sync(file: File) -> None:
+            try:
+                file.sync()
+            except Exception as error:
+                errors.append(error)
+
+        for file in files:
+            if not threads.submit(partial(sync, file)):
+                sync(file)
+        threads.close()
+        if errors:
+            raise errors[0]
 
     def sync_later(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
-        self._threads().submit(self._sync_all, tuple(files), done)
+        self._run(partial(self._sync_all, tuple(files), done))
 
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._sync_threads, thread_name_prefix="ottla-disk")
-        return self._executor
+    def _run(self, work: Callable[[], object]) -> None:
+        if not self._threads.submit(work):
+            work()
 
     def _sync_all(self, files: Sequence[File], done: Callable[[OSError | None], None]) -> None:
-        error = sync_in_turn(files)
+        error: OSError | None
+        try:
+            error = sync_in_turn(files)
+        except Exception as unexpected:
+            # Whether the files are on the disk is not known: as with an I/O error, the directory is given up.
+            error = OSError(errno.EIO, describe_error(unexpected))
         self._post(lambda: done(error))
 
     def close(self) -> None:
         """Wait for the syncs under way, end the threads and give back the locks."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        self._threads.close()
         for path in tuple(self._locks):
             self.unlock(path)

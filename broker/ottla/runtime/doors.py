@@ -84,7 +84,15 @@ class Doors:
         for name in [name for name, until_ms in self._held_until_ms.items() if until_ms <= now_ms]:
             del self._held_until_ms[name]
             if name in self._sockets:
-                self._watch(name)
+                self._watch_again(name)
+
+    def _watch_again(self, name: str) -> None:
+        try:
+            self._watch(name)
+        except OSError as error:
+            # The system has no memory for it. Nothing is watched that `hold` would have to unregister.
+            self._held_until_ms[name] = self._clock.monotonic_ms() + RETRY_ACCEPT_MS
+            self._note_want(name, str(error))
 
     def next_deadline_ms(self) -> int | None:
         return min(self._held_until_ms.values(), default=None)
@@ -120,6 +128,9 @@ class Doors:
 
     def _hold_for_want(self, name: str, reason: str) -> None:
         self.hold(name, RETRY_ACCEPT_MS)
+        self._note_want(name, reason)
+
+    def _note_want(self, name: str, reason: str) -> None:
         self._metrics.doors_held[name] += 1
         if self._error_lines.take():
             logger.warning(

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from ottla.log_lines import LineLimit
 from ottla.metrics.tls import TlsMetrics
 from ottla.ports import Clock, ConnectionId
+from ottla.quoting import one_line
 from ottla.runtime.step_thread import StepThread
 from ottla.runtime.tls_stream import Scratch, TlsStream
 from ottla.tls.errors import TlsError
@@ -260,8 +261,17 @@ class Handshakes:
             self._fail(handshake, _words(error))
             return False
         else:
-            self._in_hand += 1
+            return self._submit_step(handshake)
+        return True
+
+    def _submit_step(self, handshake: _Handshake) -> bool:
+        self._in_hand += 1
+        try:
             self._worker.submit(partial(self._step, handshake))
+        except (RuntimeError, MemoryError) as error:
+            self._in_hand -= 1
+            self._fail(handshake, f"no thread can be started for it: {error}")
+            return False
         return True
 
     def _step(self, handshake: _Handshake) -> None:
@@ -302,7 +312,7 @@ class Handshakes:
                 "TLS handshake with %s on %s failed: %s (%d failed so far)",
                 handshake.peer,
                 handshake.listener,
-                reason,
+                one_line(reason),
                 self._metrics.failed_handshakes.total(),
             )
         self._on_failed(handshake.connection, f"the TLS handshake failed: {reason}")

@@ -30,7 +30,12 @@ class WebKeySource:
 
     def fetch_keys(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
         """See `ports.KeySource.fetch_keys`."""
-        threading.Thread(target=self._run, args=(fetch, done), name="ottla-keys", daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(fetch, done), name="ottla-keys", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            reason = str(error) or type(error).__name__
+            self._post(lambda: done(reason))
 
     def _run(self, fetch: KeyFetch, done: Callable[[bytes | str], None]) -> None:
         answer: bytes | str

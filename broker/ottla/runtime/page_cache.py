@@ -8,7 +8,9 @@ Where the system or the file system has no such read, everything counts as cache
 import errno
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from ottla.runtime.worker_threads import WorkerThreads
 
 _PIECE_BYTES = 1024 * 1024
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -19,8 +21,7 @@ class PageCache:
     """Asks the kernel; its threads are made when the first cold read comes."""
 
     def __init__(self, *, threads: int = 2) -> None:
-        self._threads = threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads = WorkerThreads("cold-read", threads)
         self._byte = bytearray(1)
         self._can_tell = bool(_NOWAIT)
         self.cold_reads = 0
@@ -40,20 +41,26 @@ class PageCache:
             self._can_tell = False
         return True
 
-    def load(self, descriptor: int, position: int, size_bytes: int, done: Callable[[], None]) -> None:
+    def load(self, descriptor: int, position: int, size_bytes: int, done: Callable[[], None]) -> bool:
         """Read the piece on another thread, then call ``done`` there, whether the disk could read it or not.
 
-        An error is not reported here: the `sendfile` that follows meets it again.
+        An error is not reported here: the `sendfile` that follows meets it again. Return False where there is no
+        descriptor or no thread left to read with: `sendfile` waits for the disk then.
         """
         self.cold_reads += 1
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="cold-read")
-        # A descriptor of its own: the file may be closed, and the number used again, before the thread gets to it.
-        self._pool.submit(_read, os.dup(descriptor), position, size_bytes, done)
+        try:
+            # A descriptor of its own: the file may be closed, and the number used again, before the thread gets to it.
+            copy = os.dup(descriptor)
+        except OSError:
+            return False
+        if self._threads.submit(partial(_read, copy, position, size_bytes, done)):
+            return True
+        os.close(copy)
+        return False
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._threads.drop_waiting()
+        self._threads.close()
 
 
 def _read(descriptor: int, position: int, size_bytes: int, done: Callable[[], None]) -> None:

@@ -14,16 +14,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ottla.metrics.network import NetworkMetrics
 from ottla.ports import Chunk, Clock, ConnectionId, FileSlice
 from ottla.runtime.backlog import Backlog
+from ottla.runtime.core import Core
+from ottla.runtime.defects import Defects
 from ottla.runtime.dialer import Dialer
 from ottla.runtime.doors import Doors
 from ottla.runtime.epoll_selector import new_selector
 from ottla.runtime.hang_ups import HangUps
-from ottla.runtime.link import Link, SocketOptions, endpoint_of
+from ottla.runtime.idle_work import IdleWork
+from ottla.runtime.link import Link, SocketOptions, endpoint_of, peer_of
 from ottla.runtime.sender import Sender
 from ottla.runtime.unread import Unread
 from ottla.types import Endpoint
@@ -40,37 +43,6 @@ _READS_PER_EVENT = 2
 """A frame, where its size is read alone."""
 LINGER_MS = 10_000
 """So long a peer may take what was queued for it when its connection was closed. No limit counts such connections."""
-
-
-class Core(Protocol):
-    """What the reactor drives: `server.node.Node`."""
-
-    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
-        """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now.
-
-        ``dialled`` is None unless `SocketOptions.tells_dialled`.
-        """
-
-    def secured(self, connection: ConnectionId, subject: str | None) -> None:
-        """An accepted connection is through its handshake; ``subject`` is that of the client's certificate."""
-
-    def connected(self, connection: ConnectionId) -> None: ...
-
-    def receive_buffer(self, connection: ConnectionId) -> memoryview: ...
-
-    def received(self, connection: ConnectionId, size_bytes: int) -> None: ...
-
-    def drained(self, connection: ConnectionId) -> None: ...
-
-    def serves_rest(self, connection: ConnectionId) -> bool:
-        """Return whether what a peer sent before it hung up is still to be served; asked while it is not read."""
-
-    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
-        """The peer is gone, or was never reached; ``was_refused``: it answered that no process listens there."""
-
-    def tick(self) -> object: ...
-
-    def next_deadline_ms(self) -> int | None: ...
 
 
 class Reactor:
@@ -90,6 +62,8 @@ class Reactor:
         self._clock = clock
         self._options = options or SocketOptions()
         metrics = metrics or NetworkMetrics()
+        self.defects = Defects(clock, metrics)
+        self.idle = IdleWork(self.defects)
         self._unread = Unread(clock, self._options, metrics, self._give_up)
         self._selector = new_selector()
         self._links: dict[ConnectionId, Link] = {}
@@ -157,27 +131,62 @@ class Reactor:
     def run(self, core: Core) -> None:
         """Drive ``core`` until `stop`."""
         self._core = core
-        select, posted, lingering = self._selector.select, self._posted, self._lingering
-        handshakes, doors, unread = self._handshakes, self._doors, self._unread
-        sender, backlog = self._sender, self._backlog
+        select, posted = self._selector.select, self._posted
+        sender = self._sender
         while not self._stopping:
             # Under load something is ready already, and nobody need work out how long to sleep.
-            ready = select(0) or select(self._timeout_s())
+            ready = select(0) or self._wait()
             sender.ready_count = len(ready)
             for key, events in ready:
-                key.data(events)
+                try:
+                    key.data(events)
+                except Exception as error:
+                    self._on_defect(key.data, error)
             while posted:
-                posted.popleft()()
-            if backlog.links:
-                backlog.turn()
-            if handshakes is not None:
-                handshakes.turn()
-            doors.turn()
-            if lingering:
-                self._drop_lingering()
-            if unread.links:
-                unread.turn()
+                action = posted.popleft()
+                try:
+                    action()
+                except Exception as error:
+                    self.defects.note("a completion was dropped", error)
+            try:
+                self._serve_waiting()
+            except Exception as error:
+                self.defects.note("connections wait for the next iteration of the loop", error)
             core.tick()
+
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.idle.has_work:
+            self.idle.take_step()
+        return self._selector.select(self._timeout_s())
+
+    def _serve_waiting(self) -> None:
+        """Continue with what no event of the selector tells of."""
+        if self._backlog.links:
+            self._backlog.turn()
+        if self._handshakes is not None:
+            self._handshakes.turn()
+        self._doors.turn()
+        if self._lingering:
+            self._drop_lingering()
+        if self._unread.links:
+            self._unread.turn()
+
+    def _on_defect(self, callback: object, error: Exception) -> None:
+        """Give up the connection whose event raised what no code expected."""
+        arguments = callback.args if isinstance(callback, partial) else ()
+        if arguments and isinstance(arguments[0], Link):
+            self._fail_link(arguments[0], error)
+        else:
+            self.defects.note("an event was dropped", error)
+
+    def _fail_link(self, link: Link, error: Exception) -> None:
+        self._being_read = None
+        self.defects.note(f"closing connection from {peer_of(link.sock)}", error)
+        try:
+            if link.id in self._links:
+                self._give_up(link, f"an unexpected error: {type(error).__name__}")
+        except Exception as another:
+            self.defects.note("a closed connection could not be reported", another)
 
     def close(self) -> None:
         """Close every socket; what is queued for a peer that does not take it at once is lost."""
@@ -234,6 +243,17 @@ class Reactor:
         else:
             self._drop(link)
 
+    def unsent_bytes(self, connection: ConnectionId) -> int:
+        """Return how many bytes in memory wait for the peer of ``connection`` to take them."""
+        link = self._links.get(connection)
+        return 0 if link is None else link.memory_bytes
+
+    def abort_connection(self, connection: ConnectionId) -> None:
+        """Close a connection without what is queued for it; `Core.closed` reports that."""
+        link = self._links.get(connection)
+        if link is not None:
+            self._give_up(link, "its memory is needed")
+
     def pause_reading(self, connection: ConnectionId) -> None:
         link = self._links.get(connection)
         if link is not None:
@@ -268,7 +288,7 @@ class Reactor:
 
     def _timeout_s(self) -> float | None:
         assert self._core is not None
-        if self._posted or self._backlog.links:
+        if self._posted or self._backlog.links or self.idle.has_work:
             return 0
         lingers_until_ms = self._lingering[0][0] if self._lingering else None
         handshakes_until_ms = None if self._handshakes is None else self._handshakes.next_deadline_ms()
@@ -287,16 +307,23 @@ class Reactor:
             pass
 
     def _on_accepted(self, sock: socket.socket, peer: Endpoint, name: str) -> None:
-        assert self._core is not None
         link = self._adopt(next(self._ids), sock)
-        dialled = endpoint_of(sock.getsockname()) if self._options.tells_dialled else None
+        try:
+            self._admit(link, peer, name)
+        except Exception as error:
+            self._fail_link(link, error)
+
+    def _admit(self, link: Link, peer: Endpoint, name: str) -> None:
+        """Have the core take a connection, or close it."""
+        assert self._core is not None
+        dialled = endpoint_of(link.sock.getsockname()) if self._options.tells_dialled else None
         if not self._core.accepted(link.id, listener=name, peer=peer, dialled=dialled):
             self._drop(link)
             return
         # Who is not to be read needs no handshake either: it will be closed.
         if name in self._secured_doors and link.is_reading:
             assert self._handshakes is not None
-            link.secure(self._handshakes.accept(link.id, sock, listener=name, peer=peer))
+            link.secure(self._handshakes.accept(link.id, link.sock, listener=name, peer=peer))
         self._watch(link)
 
     def _has_room(self, name: str) -> bool:
@@ -330,10 +357,14 @@ class Reactor:
         """Serve a link that was put off."""
         if not link.is_reading:
             events &= ~selectors.EVENT_READ  # what is in the socket is told of again
-        if link.id in self._links:
+        if link.id not in self._links:
+            return
+        try:
             self._serve(link, events)
             if link.tls is not None:
                 self._look_behind(link, link.tls)
+        except Exception as error:
+            self._fail_link(link, error)
 
     def _serve(self, link: Link, events: int) -> None:
         if events & selectors.EVENT_WRITE:
@@ -356,11 +387,14 @@ class Reactor:
         """
         assert self._core is not None
         link = self._links[connection]
-        if self._core.serves_rest(connection):
-            link.has_hung_up = True
-            self._forget_hang_up(link)
-        else:
-            self._lose(link, None)
+        try:
+            if self._core.serves_rest(connection):
+                link.has_hung_up = True
+                self._forget_hang_up(link)
+            else:
+                self._lose(link, None)
+        except Exception as error:
+            self._fail_link(link, error)
 
     def _on_connected(self, connection: ConnectionId, sock: socket.socket) -> None:
         assert self._core is not None

@@ -121,8 +121,9 @@ class Sender:
             return False
         size = min(chunk.size_bytes, share if link.tls is None else min(share, _ENCRYPT_BYTES_MAX))
         if link.warmed is not chunk and not self._page_cache.holds(descriptor, chunk.position, size):
-            self._warm(link, chunk, size)
-            return False
+            if self._warm(link, chunk, size):
+                return False
+            link.warmed = chunk
         if link.tls is None:
             sent = os.sendfile(link.sock.fileno(), descriptor, chunk.position, size)
         else:
@@ -136,13 +137,17 @@ class Sender:
         link.outbox[0] = FileSlice(chunk.file, chunk.position + sent, chunk.size_bytes - sent)
         return False
 
-    def _warm(self, link: Link, chunk: FileSlice, size_bytes: int) -> None:
-        """Have another thread read what is not in the page cache: the disk must not stop the loop."""
-        link.is_warming = True
+    def _warm(self, link: Link, chunk: FileSlice, size_bytes: int) -> bool:
+        """Have another thread read what is not in the page cache: the disk must not stop the loop.
+
+        Return False where it cannot.
+        """
 
         def warmed() -> None:
             link.is_warming = False
             link.warmed = chunk
             self._on_warmed(link)
 
-        self._page_cache.load(chunk.file.fileno(), chunk.position, size_bytes, lambda: self._post(warmed))
+        file = chunk.file.fileno()
+        link.is_warming = self._page_cache.load(file, chunk.position, size_bytes, lambda: self._post(warmed))
+        return link.is_warming

@@ -20,11 +20,16 @@ class StepThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have ``work`` done on the thread; it must not raise."""
+        """Have ``work`` done on the thread; it must not raise.
+
+        Raises:
+            RuntimeError: the thread cannot be started.
+        """
         if self._thread is None:
             # A daemon, because a step that does not end must not keep the process from ending.
-            self._thread = threading.Thread(target=self._run, name="ottla-tls", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="ottla-tls", daemon=True)
+            thread.start()
+            self._thread = thread
         self._queue.put(work)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from ottla.config.node_config import NodeConfig
 from ottla.config.tls_settings import TlsSettings, listeners_with_tls, read_tls_settings
 from ottla.errors import ConfigurationError
 from ottla.metrics.tls import TlsMetrics
+from ottla.quoting import one_line
 from ottla.tls.contexts import Contexts, make_contexts
 from ottla.tls.errors import explain
 from ottla.tls.material import stamp_of
@@ -141,7 +142,8 @@ class ListenerContexts:
         elif name not in self._is_said:
             self._is_said.add(name)
             self._metrics.failed_reloads += 1
-            logger.error("new certificates cannot be used, listener %s keeps those that it has: %s", name, error)
+            reason = one_line(str(error))
+            logger.error("new certificates cannot be used, listener %s keeps those that it has: %s", name, reason)
 
     def _forgive(self, name: str) -> None:
         self._refused.pop(name, None)

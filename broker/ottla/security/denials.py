@@ -6,8 +6,9 @@ Source: the audit log of StandardAuthorizerData in Apache Kafka 4.3, which write
 import logging
 from collections import Counter
 
-from ottla.log_lines import LineLimit, quoted
+from ottla.log_lines import LineLimit
 from ottla.ports import Clock
+from ottla.quoting import quoted
 from ottla.wire.acl_codes import Operation, ResourceType
 
 logger = logging.getLogger(__name__)

@@ -29,10 +29,11 @@ from ottla.config.sasl_settings import SaslListener
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer
 from ottla.handlers.catalog import CATALOG
-from ottla.log_lines import LineLimit, quoted
+from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
 from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
+from ottla.quoting import cut_message, one_line, quoted
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
 from ottla.sasl.oauthbearer import OAUTHBEARER, OauthServer
 from ottla.sasl.plain import PLAIN, PlainServer
@@ -198,7 +199,7 @@ class Authentication:
             connection.info.listener,
             f" as {quoted(user)}" if user else "",
             f" with {mechanism}" if mechanism else "",
-            reason,
+            one_line(reason),
             sum(each.failures for each in self.counters.values()),
         )
 
@@ -383,7 +384,9 @@ class ConnectionLogin:
             message = error.told or (
                 f"Authentication failed during {stage} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
-            response = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message)
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=cut_message(message)
+            )
             return self._fail(response, error.reason)
         return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=self._lifetime_ms)
 

@@ -24,6 +24,11 @@ class BufferPool:
         """How many bytes wait to be used again."""
         return self._free_bytes
 
+    def clear(self) -> None:
+        """Give the buffers that wait to be used again back to the system."""
+        self._free.clear()
+        self._free_bytes = 0
+
     def take(self, size_bytes: int) -> memoryview:
         """Return a writable view of exactly ``size_bytes``; what it holds is undefined."""
         size_class = allocated_bytes(size_bytes)

@@ -10,13 +10,17 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import nlargest
+from operator import itemgetter
 
 from ottla.errors import ProtocolError
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.handlers.services import Services
 from ottla.log_lines import LineLimit
 from ottla.metadata.scram import ScramImage
-from ottla.ports import ConnectionId, KeySource, Network
+from ottla.ports import ConnectionId, KeySource, Memory, Network
+from ottla.quoting import one_line, quoted
 from ottla.security.principal_mapping import NoMatchingRuleError, PrincipalMapping
 from ottla.server.authentication import Authentication
 from ottla.server.buffer_pool import BufferPool
@@ -28,6 +32,7 @@ from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.slow_frames import SlowFrames
 from ottla.server.step_runner import StepRunner
 from ottla.types import Endpoint, NodeId, Offset
+from ottla.wire.codec.primitives import STRING_BYTES_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +114,9 @@ class Gateway:
         self._login_wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._slow_lines = LineLimit(services.clock)
         self.closed_for_slow_frames = 0
-        self._pipeline = Pipeline(services, network, on_close=self._close)
+        self._pipeline = Pipeline(
+            services, network, on_close=self._close, privileged_listeners=config.privileged_listeners
+        )
         self._condemned = Muting(on_over=self._end)
         """Connections that came too fast from their address."""
         self._timed = (self.authentication, self._pipeline.muting, self._condemned)
@@ -210,9 +217,15 @@ class Gateway:
         if mapping is None:
             return
         try:
-            state.info.principal = mapping.principal(subject)
+            principal = mapping.principal(subject)
         except NoMatchingRuleError as error:
             self._close(state, str(error))
+            return
+        if len(principal.encode()) > STRING_BYTES_MAX:
+            # No envelope to the controller can carry it.
+            self._close(state, f"the subject of its certificate has {len(principal)} characters: {quoted(principal)}")
+            return
+        state.info.principal = principal
 
     def on_caught_up(self) -> None:
         """Let connections to the broker's listeners in, once any broker is unfenced: the metadata is new enough.
@@ -260,7 +273,7 @@ class Gateway:
         """The peer is gone."""
         state = self._connections.get(connection)
         if state is not None:
-            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, reason)
+            logger.debug("connection from %s on %s ended: %s", state.info.peer, state.info.listener, one_line(reason))
             self._forget(state)
 
     def tick(self, now_ms: int) -> int | None:
@@ -447,6 +460,22 @@ class Gateway:
                 )
                 self._end(state)
 
+    def drop_pooled_buffers(self) -> None:
+        """Give up the buffers that wait to be used again."""
+        self._pool.clear()
+
+    def largest_clients(self, memory: Memory, count: int, least_bytes: int) -> list[tuple[int, Callable[[], None]]]:
+        """Return the clients' connections that hold most, for `MemoryGuard`; those of nodes are never among them."""
+        found = []
+        for state in self._connections.values():
+            info = state.info
+            is_nodes = info.role is ListenerRole.CONTROLLER or info.listener in self.config.privileged_listeners
+            if not is_nodes and info.follower_id is None and info.heartbeats_of is None:
+                held_bytes = state.held_bytes + memory.unsent_bytes(info.connection)
+                if held_bytes >= least_bytes:
+                    found.append((held_bytes, partial(memory.abort_connection, info.connection)))
+        return nlargest(count, found, key=itemgetter(0))
+
     def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:
         self.refused += 1
         if self._refusal_lines.take():
@@ -472,7 +501,7 @@ class Gateway:
             "closing connection from %s on %s: %s (%d closed for such reasons so far)",
             state.info.peer,
             state.info.listener,
-            reason,
+            one_line(reason),
             self.closed_for_protocol_errors,
         )
         self._end(state)

@@ -1,28 +1,29 @@
 """`LargeRequests`: how many requests and responses with very many entries are worked on at a time.
 
 As objects, entries take up to ten times their bytes. Each connection has at most one such message in hand; without this
-bound, a thousand connections would have a thousand of them.
+bound, a thousand connections would have a thousand of them. Messages of nodes and of clients wait apart from each
+other: many clients must not keep replicas from fetching.
 """
 
 from collections import deque
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 
 T = TypeVar("T")
 
-AT_ONCE: Final = 2
-"""Two, so that a request behind a slow one does not wait for it."""
+RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
+"""Of a response that is encoded in slices, without records: a larger one closes its connection, as its client would."""
 ENTRIES_IN_ONE_GO: Final = 1_000
 """A message of so many entries is decoded or encoded in one go, in a millisecond at most; above it, it is large."""
 
 
 class LargeRequests:
-    """Places for `AT_ONCE` messages, given to those that wait longest."""
+    """The place for one large message, given to the one that waits longest."""
 
     def __init__(self) -> None:
-        self._free = AT_ONCE
+        self._is_free = True
         self._waiting: deque[Delayed[None]] = deque()
         self.waits = 0
         """How often a message has had to wait so far."""
@@ -32,20 +33,34 @@ class LargeRequests:
         return len(self._waiting)
 
     def in_place(self, steps: Steps[T]) -> Steps[T]:
-        """Return ``steps`` as they run once there is a place for them, which they hold to their end."""
-        place = self._take_place()
+        """Return ``steps`` as they run in the place, which others have while they wait for an event."""
+        place: Delayed[None] | None = self._take()
         try:
             yield place
-            return (yield from steps)
-        finally:
-            if place.is_complete:
+            value: Any = None
+            while True:
+                try:
+                    event = steps.send(value)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+                if event is None or event.is_complete:
+                    value = yield event
+                    continue
                 self._give_back()
-            else:
+                place = None
+                value = yield event
+                place = self._take()
+                yield place
+        finally:
+            steps.close()
+            if place is not None and place.is_complete:
+                self._give_back()
+            elif place is not None:
                 self._waiting.remove(place)
 
-    def _take_place(self) -> Delayed[None]:
-        if self._free:
-            self._free -= 1
+    def _take(self) -> Delayed[None]:
+        if self._is_free:
+            self._is_free = False
             return Delayed.of(None)
         self.waits += 1
         place: Delayed[None] = Delayed()
@@ -56,4 +71,4 @@ class LargeRequests:
         if self._waiting:
             self._waiting.popleft().complete(None)
         else:
-            self._free += 1
+            self._is_free = True

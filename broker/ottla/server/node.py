@@ -31,9 +31,9 @@ from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Network, Random
+from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
-from ottla.purgatory.memory_budget import MemoryBudget
+from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
 from ottla.replication.fetch_session import FetchSessions
@@ -46,6 +46,7 @@ from ottla.server import settings
 from ottla.server.dynamic_config import DynamicConfigPublisher
 from ottla.server.gateway import Gateway
 from ottla.server.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
+from ottla.server.memory_guard import guard_memory
 from ottla.server.quorum_check import check_quorum
 from ottla.server.shutdown import OrderlyShutdown
 from ottla.transactions.producer_ids import ProducerIds
@@ -80,6 +81,10 @@ class Node:
         check_tls: raises ConfigurationError where the certificates that these properties name cannot be used.
         tls_metrics, network_metrics: what the driver counts.
         key_source: fetches what OAUTHBEARER's tokens are checked with; None where no listener offers it.
+        descriptor_limit: how many sockets and files the process may have open.
+        memory: what the process may use; None: its clients are not closed for it.
+        on_defect: told of an exception in a part's tick that no code expected; None: `tick` raises it, as the simulator
+            wants.
 
     The constructor locks the log directories, loads every log and recovers those that were not closed cleanly.
 
@@ -105,8 +110,16 @@ class Node:
         tls_metrics: TlsMetrics | None = None,
         network_metrics: NetworkMetrics | None = None,
         key_source: KeySource | None = None,
+        on_defect: Callable[[str, Exception], None] | None = None,
+        descriptor_limit: int = settings.UNLIMITED_DESCRIPTORS,
+        memory: Memory | None = None,
     ) -> None:
         self.config = config
+        self._descriptor_limit = descriptor_limit
+        self._memory = memory
+        use = None if memory is None else memory.use()
+        self._memory_limit_bytes = None if use is None else use.limit_bytes
+        self._on_defect = on_defect
         self._on_config = on_config
         self._key_source = key_source
         self._check_tls = check_tls
@@ -114,7 +127,6 @@ class Node:
         self.network_metrics = network_metrics or NetworkMetrics()
         self.clock = clock
         self._random = random
-        self._background = background
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._is_stopping = False
@@ -135,7 +147,7 @@ class Node:
         )
         self._open_metadata(disk)
         self._open_partitions(disk)
-        self._open_doors(network)
+        self._open_doors(network, background)
         self._lifecycle = self._make_lifecycle(advertised) if config.is_broker else None
 
     def _open_metadata(self, disk: Disk) -> None:
@@ -227,7 +239,7 @@ class Node:
             log_directories=settings.log_directories(config),
             node_id=config.node_id,
             cluster_id=self.cluster_id,
-            config=settings.log_manager_config(config),
+            config=settings.log_manager_config(config, self._descriptor_limit),
             on_directory_failure=self._on_directory_failure,
         )
         self.logs.cordon(config.cordoned_directories)
@@ -258,7 +270,7 @@ class Node:
             offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
         )
 
-    def _open_doors(self, network: Network) -> None:
+    def _open_doors(self, network: Network, background: Background) -> None:
         """Make what serves clients."""
         config = self.config
         self._quotas = ClientQuotas(self.clock, settings.quota_config(config))
@@ -266,8 +278,8 @@ class Node:
         self.services = Services(
             clock=self.clock,
             random=self._random,
-            background=self._background,
-            work_memory=MemoryBudget(settings.work_memory_bytes_max(config)),
+            background=background,
+            work_memory=settings.work_memory(config),
             config=config,
             cluster_id=self.cluster_id,
             metadata=self.metadata,
@@ -276,7 +288,9 @@ class Node:
             logs=self.logs,
             replicas=self.replicas,
             fetch_sessions=FetchSessions(
-                random=self._random, slots_max=config.max_incremental_fetch_session_cache_slots
+                random=self._random,
+                slots_max=config.max_incremental_fetch_session_cache_slots,
+                bytes_max=config.ottla_fetch_session_cache_bytes,
             ),
             groups=self.groups,
             producer_ids=ProducerIds(allocate_block=self._allocate_producer_ids),
@@ -288,7 +302,7 @@ class Node:
         self.gateway = Gateway(
             services=self.services,
             network=network,
-            config=settings.gateway_config(config),
+            config=settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes),
             roles=settings.listener_roles(config),
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             principal_mappings=settings.principal_mappings(config),
@@ -335,6 +349,8 @@ class Node:
             publishers.append(self._lifecycle)
             self._parts.append(self._lifecycle)
         self._parts.append(self.gateway)
+        if self._memory is not None:
+            self._parts.append(guard_memory(self._memory, self.gateway, self.services, self.network_metrics))
         for publisher in publishers:
             self._loader.add_publisher(publisher)
         self.raft.initialize()
@@ -401,13 +417,15 @@ class Node:
         self._on_config(config)
         self.services.config = config
         self.replicas.update_config(settings.replication_config(config))
-        self.gateway.config = settings.gateway_config(config)
+        self.gateway.config = settings.gateway_config(config, self._descriptor_limit, self._memory_limit_bytes)
         self._use_connection_rates(config)
         try:
             doors = read_sasl_listeners(config.properties, config.listeners, config.listener_security_protocol_map)
             self.gateway.authentication.use(doors)
         except ConfigurationError as error:
-            logger.warning("changed settings of SASL cannot be used, the node keeps what it has: %s", error)
+            logger.warning(
+                "changed settings of SASL cannot be used, the node keeps what it has: %s", one_line(str(error))
+            )
         self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
 
     def _use_connection_rates(self, config: NodeConfig) -> None:
@@ -515,11 +533,17 @@ class Node:
         self._ticked_at_ms = now_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
-            due_ms = part.tick(now_ms)
+            try:
+                due_ms = part.tick(now_ms)
+            except Exception as error:
+                due_ms = self._on_failed_tick(part, error, now_ms)
             if due_ms is not None and due_ms < earliest_ms:
                 earliest_ms = due_ms
         if now_ms >= self.logs.due_ms:
-            self.logs.tick(now_ms)
+            try:
+                self.logs.tick(now_ms)
+            except Exception as error:
+                self._on_failed_tick(self.logs, error, now_ms)
         if self._shutdown is not None:
             self._shutdown.tick(now_ms)
         elif not self._is_ready and self._lifecycle is None and self.metadata.offset >= 0:
@@ -528,6 +552,13 @@ class Node:
             self._found_due_ms = earliest_ms
             return False
         return True
+
+    def _on_failed_tick(self, part: object, error: Exception, now_ms: int) -> int:
+        """Report what no code expected; the part ticks again a millisecond later, and the others have ticked."""
+        if self._on_defect is None:
+            raise error
+        self._on_defect(f"{type(part).__name__} did not do what was due", error)
+        return now_ms
 
     def next_deadline_ms(self) -> int:
         """Return when `tick` is to be called next at the latest, by the monotonic clock.

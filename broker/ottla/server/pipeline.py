@@ -30,13 +30,16 @@ from ottla.handlers.services import Services
 from ottla.ports import Network
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
+from ottla.quoting import one_line
 from ottla.server.connection import Connection, Guard
 from ottla.server.due_answers import DueAnswers, Finish
-from ottla.server.large_requests import ENTRIES_IN_ONE_GO, LargeRequests
+from ottla.server.large_requests import ENTRIES_IN_ONE_GO, RESPONSE_BYTES_MAX, LargeRequests
 from ottla.server.muting import Muting
 from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
+from ottla.wire.client_id import decode_malformed
 from ottla.wire.codec import Message
+from ottla.wire.codec.disposal import free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
@@ -87,7 +90,15 @@ class Route:
 class Pipeline:
     """Serves the frames of all of a node's client connections."""
 
-    def __init__(self, services: Services, network: Network, *, on_close: Callable[[Connection, str], None]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        network: Network,
+        *,
+        on_close: Callable[[Connection, str], None],
+        privileged_listeners: frozenset[str] = frozenset(),
+    ) -> None:
+        self._privileged_listeners = privileged_listeners
         self._services = services
         self._entries_max = services.config.ottla_request_entries_max
         self._clock = services.clock
@@ -97,6 +108,7 @@ class Pipeline:
         self.turns = Turns(services.clock, on_turn=self._go_on_unless_held)
         self.steps = StepRunner(services.clock)
         self.large_requests = LargeRequests()
+        self._large_requests_of_nodes = LargeRequests()
         self._on_close = on_close
         self._broker_routes: dict[int, Route] = {}
         self._controller_routes: dict[int, Route] = {}
@@ -192,11 +204,24 @@ class Pipeline:
             request, _ = yield from route.request_type.decode_in_steps(
                 frame, route.version, position, entries_max=self._entries_max
             )
+            freed = free_message_in_steps(request)
             answer = self._handle(connection, route, context, request)
-            return (yield from answer) if isinstance(answer, GeneratorType) else answer
+            del request
+            if isinstance(answer, GeneratorType):
+                answer = yield from answer
+            self.steps.start(freed)
+            return answer
 
-        in_place = self.large_requests.in_place(steps(connection.keep_frame(frame)))
+        in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
         return self._run(connection, route, context, _with_frame(connection, in_place))
+
+    def _large(self, connection: Connection) -> LargeRequests:
+        """Return where large messages of ``connection`` wait: those of nodes apart from those of clients."""
+        info = connection.info
+        is_node = info.role is ListenerRole.CONTROLLER or info.follower_id is not None
+        if is_node or info.listener in self._privileged_listeners:
+            return self._large_requests_of_nodes
+        return self.large_requests
 
     def _run_handler(
         self,
@@ -389,11 +414,11 @@ class Pipeline:
         try:
             response.write(route.version, out, splices, entries_max=ENTRIES_IN_ONE_GO)
         except TooManyEntriesError:
-            steps = self.large_requests.in_place(self._encode_in_steps(route, context, response))
+            steps = self._large(connection).in_place(self._encode_in_steps(route, context, response))
             return _result_of(self._run(connection, route, context, steps))
-        except ValueError:
-            # A defect of ours, again: only this client may notice.
-            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+        except ValueError as error:
+            # A defect of ours, again: only this client may notice. A traceback would be of the codec, and say no more.
+            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             self._on_close(connection, f"{route.api_name} v{route.version} got an answer that it cannot carry")
             return None
         self._send_response(connection, route, context, out, splices)
@@ -404,10 +429,16 @@ class Pipeline:
     def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
         encoded = _Encoded(self._response_start(route, context), [])
         try:
-            yield from response.write_in_steps(route.version, encoded.out, encoded.splices)
-        except ValueError:
-            logger.exception("%s v%d cannot be answered", route.api_name, route.version)
+            for _ in response.write_in_steps(route.version, encoded.out, encoded.splices):
+                if len(encoded.out) > RESPONSE_BYTES_MAX:
+                    return CloseConnection(
+                        f"asked for more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; ask for less"
+                    )
+                yield None
+        except ValueError as error:
+            logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
+        self.steps.start(free_message_in_steps(response))
         return encoded
 
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
@@ -491,4 +522,8 @@ def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
         return None, start
     if start + size > len(frame):
         raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
-    return str(frame[start : start + size], "utf-8", "replace"), start + size
+    data = frame[start : start + size]
+    try:
+        return str(data, "utf-8"), start + size
+    except UnicodeDecodeError:
+        return decode_malformed(data), start + size

@@ -19,6 +19,7 @@ from ottla.handlers.api import ListenerRole
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
+from ottla.log.open_files import OPEN_FILES_MAX
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol
@@ -26,6 +27,7 @@ from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.peers.client import PeerClientConfig
 from ottla.ports import Disk
+from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
@@ -38,8 +40,11 @@ from ottla.security.quotas.client_quotas import QuotaConfig
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
 from ottla.server.gateway import GatewayConfig
 from ottla.types import ZERO_UUID
+from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL
 
 NEVER_MS = (1 << 62) - 1
+UNLIMITED_DESCRIPTORS: Final = 2**31 - 1
+_DESCRIPTORS_KEPT_MAX: Final = 512
 _TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
 _WORK_MEMORY_BYTES = 64 * 1024 * 1024
@@ -47,14 +52,30 @@ _WORK_MEMORY_BYTES = 64 * 1024 * 1024
 """What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
 
-def gateway_config(config: NodeConfig) -> GatewayConfig:
+def open_files_max(descriptor_limit: int) -> int:
+    """Return how many segments may be open at once: no more than half of what the process may have."""
+    return max(1, min(OPEN_FILES_MAX, descriptor_limit // 2))
+
+
+def connections_max(config: NodeConfig, descriptor_limit: int) -> int:
+    """Return max.connections, lowered to what the limit of descriptors leaves for clients.
+
+    An eighth of the limit, 512 at most, stays for connections between nodes, indexes, checkpoints, and the reserve.
+    """
+    kept = open_files_max(descriptor_limit) + min(_DESCRIPTORS_KEPT_MAX, descriptor_limit // 8)
+    return max(1, min(config.max_connections, descriptor_limit - kept))
+
+
+def gateway_config(
+    config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS, memory_limit_bytes: int | None = None
+) -> GatewayConfig:
     return GatewayConfig(
         request_size_bytes_max=config.socket_request_max_bytes,
-        connections_max=config.max_connections,
+        connections_max=connections_max(config, descriptor_limit),
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms_max=idle_ms_max(config),
-        request_memory_bytes_max=request_memory_bytes_max(config),
+        request_memory_bytes_max=request_memory_bytes_max(config, memory_limit_bytes),
         privileged_listeners=privileged_listeners(config),
     )
 
@@ -65,16 +86,21 @@ def idle_ms_max(config: NodeConfig) -> int:
     return idle_ms if idle_ms >= 0 else NEVER_MS
 
 
-def request_memory_bytes_max(config: NodeConfig) -> int:
-    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request."""
+def request_memory_bytes_max(config: NodeConfig, memory_limit_bytes: int | None = None) -> int:
+    """Return queued.max.request.bytes; where it leaves that to the node, a bound that fits every request.
+
+    Of a control group's limit it is a quarter at most: the answers that peers have not taken may hold as much, and a
+    check once a second would be too late for what arrives within a second.
+    """
     if config.queued_max_request_bytes > 0:
         return config.queued_max_request_bytes
-    return max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+    bytes_max = max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
+    return bytes_max if memory_limit_bytes is None else max(1, min(bytes_max, memory_limit_bytes // 4))
 
 
-def work_memory_bytes_max(config: NodeConfig) -> int:
+def work_memory(config: NodeConfig) -> MemoryBudget:
     """Return what work off the loop may hold besides the requests: a quarter of their memory, 64 MiB at most."""
-    return min(request_memory_bytes_max(config) // 4, _WORK_MEMORY_BYTES)
+    return MemoryBudget(min(request_memory_bytes_max(config) // 4, _WORK_MEMORY_BYTES))
 
 
 def privileged_listeners(config: NodeConfig) -> frozenset[str]:
@@ -126,8 +152,9 @@ def listener_connection_rates(config: NodeConfig) -> dict[str, int]:
     return {name: cast(int, parse_value(key, text)) for name, text in texts.items() if text is not None}
 
 
-def log_manager_config(config: NodeConfig) -> LogManagerConfig:
+def log_manager_config(config: NodeConfig, descriptor_limit: int = UNLIMITED_DESCRIPTORS) -> LogManagerConfig:
     return LogManagerConfig(
+        open_files_max=open_files_max(descriptor_limit),
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         flush_check_interval_ms=config.log_flush_scheduler_interval_ms,
         recovery_point_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
@@ -154,6 +181,17 @@ def group_config(config: NodeConfig) -> GroupConfig:
 APPEND_LINGER: Final = "controller.quorum.append.linger.ms"
 
 
+def own_principal(config: NodeConfig) -> str:
+    """Return what this node authenticates as at the controllers' listener, as far as it knows itself."""
+    listener = config.controller_listener_names[0]
+    login = config.sasl.logins.get(listener)
+    if login is not None:
+        return f"User:{login.user}" if login.user else f"the subject of its token in {login.token_path}"
+    if config.listener_security_protocol_map.get(listener) == "SSL":
+        return "the subject of its certificate"
+    return ANONYMOUS_PRINCIPAL
+
+
 def raft_config(config: NodeConfig) -> RaftConfig:
     return RaftConfig(
         segment_size_bytes_max=config.metadata_log_segment_bytes,
@@ -169,6 +207,7 @@ def raft_config(config: NodeConfig) -> RaftConfig:
         fetch_size_bytes_max=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_size_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
         auto_join=config.controller_quorum_auto_join_enable,
+        own_principal=own_principal(config),
     )
 
 
@@ -227,6 +266,7 @@ def lifecycle_config(config: NodeConfig) -> BrokerLifecycleConfig:
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         session_timeout_ms=config.broker_session_timeout_ms,
         initial_registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        own_principal=own_principal(config),
     )
 
 

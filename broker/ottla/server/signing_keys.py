@@ -8,6 +8,7 @@ from typing import Final
 
 from ottla.config.oauth_settings import OauthSettings
 from ottla.ports import Clock, KeySource
+from ottla.quoting import one_line
 from ottla.sasl.tokens import (
     InvalidTokenError,
     KeySetError,
@@ -92,7 +93,7 @@ class IssuerKeys:
                 self._next_fetch_ms = now_ms + self.settings.refresh_ms
                 return
         if not self._failures:
-            logger.error("the keys of tokens cannot be fetched from %s: %s", self.settings.fetch.url, answer)
+            logger.error("the keys of tokens cannot be fetched from %s: %s", self.settings.fetch.url, one_line(answer))
         backoff_ms = self.settings.retry_backoff_ms << min(self._failures, 20)
         self._failures += 1
         self._next_fetch_ms = now_ms + max(1, min(backoff_ms, self.settings.retry_backoff_max_ms))

@@ -107,6 +107,7 @@ class StepRunner:
         try:
             wait = self._advance(run, until_ns)
         except StopIteration as end:
+            run.result.on_abandon = None  # which refers to the run: no cycle is left for the collector
             run.result.complete(end.value)
             return
         except Exception:

@@ -25,6 +25,8 @@ from ottla.types import Endpoint, NodeId, Uuid
 DIRECTORY = "/data"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+STEPS_PER_SLICE_MAX = 8
+"""Slices of requests end after so many steps at most, between which other events come."""
 STEP_MS_MAX = 1_000
 """How long a node sleeps that says nothing else."""
 
@@ -139,6 +141,7 @@ class Cluster:
     ) -> None:
         self.clock = SimulatedClock()
         self.random = SeededRandom(seed)
+        self._slice_random = SeededRandom(seed)
         self.internet = Internet(self.clock, weather, on_touch=self.touch)
         self.events = self.internet.events
         self.on_event: Callable[[SimulatedNode], object] = lambda _: None
@@ -228,6 +231,8 @@ class Cluster:
             on_ready=ready,
             on_stopped=place.stopped.append,
         )
+        # The clock stands still while code runs: how far a slice gets is drawn instead.
+        process.gateway.steps.steps_max = lambda: 1 + self._slice_random.randrange(STEPS_PER_SLICE_MAX)
         place.network.attach(process, [(door.name, door.port) for door in config.listeners])
         place.process = process
         self.before_start(place)

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.errors import KafkaError, StorageError
+from ottla.errors import KafkaError
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.ports import Buffer
 from ottla.purgatory import Delayed
@@ -178,7 +178,7 @@ class SimulatedReplica:
         quorum = self.quorum
         return SimulatedDisk(schedule=lambda perform: quorum.after(quorum.random.randrange(4), perform))
 
-    def _on_failure(self, error: StorageError) -> None:
+    def _on_failure(self, error: KafkaError) -> None:
         raise InvariantViolation(f"node {self.node_id} failed: {error}")
 
     # --- as a listener: the state is a digest of everything committed

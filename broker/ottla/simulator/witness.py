@@ -174,6 +174,9 @@ class Witness:
         process = place.process
         if process is None:
             return
+        defect = process.replicas.fetchers.unexpected_error
+        if defect is not None:
+            raise defect  # a node survives it, and a promise that is broken by it might show nowhere else
         seen = self._seen.get(place.node_id)
         if seen is None or seen.process is not process:
             self._note_end(seen)

@@ -49,6 +49,7 @@ def test_help_imports_no_command_and_no_broker() -> None:
         "ottla.cli.lazy",
         "ottla.cli.main",
         "ottla.errors",
+        "ottla.quoting",
     }
 
 

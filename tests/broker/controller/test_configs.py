@@ -167,3 +167,32 @@ def test_the_older_api_replaces_everything(node: Any) -> None:
 
     assert answer.responses[0].error_code == ErrorCode.NONE
     assert node.image.configs.of_topic("t") == {"retention.ms": "9"}
+
+
+def throttled(first: int, last: int) -> str:
+    return ",".join(f"{number}:1" for number in range(first, last))
+
+
+def test_a_list_grows_up_to_what_a_record_carries(node: Any) -> None:
+    """The text is Kafka's; asked of 4.3.1."""
+    node.create_topic("t")
+    key = "leader.replication.throttled.replicas"
+
+    assert alter(node, resource(TOPIC, "t", (key, APPEND, throttled(0, 4_000)))) == [(0, None)]
+    before = node.image.configs.of_topic("t")
+    message = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    assert alter(node, resource(TOPIC, "t", (key, APPEND, throttled(4_000, 8_000)))) == [
+        (ErrorCode.INVALID_CONFIG, message)
+    ]
+    assert node.image.configs.of_topic("t") == before
+    assert node.controller.is_active
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.truststore.location"])
+def test_a_path_with_a_nul_is_rejected(node: Any, key: str) -> None:
+    name = f"listener.name.plaintext.{key}"
+
+    ((code, message),) = alter(node, resource(BROKER, "1", (name, SET, "/tmp/a\0b")))
+
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message == (f"Invalid value /tmp/a\\x00b for configuration {key}: A path cannot contain a NUL character")

@@ -1,6 +1,7 @@
 """Decide, replay, commit: the log alone makes the state, and a controller that loses the log loses its answers."""
 
 import errno
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ottla.controller.result import ControllerResult
 from ottla.errors import ErrorCode
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
@@ -193,6 +195,27 @@ def test_answers_whose_records_the_disk_refuses_are_taken_back(node: Any) -> Non
     assert not node.controller.is_active
     assert node.controller.state.image.topics == node.image.topics
     assert node.raft.failure is not None
+
+
+def test_a_record_that_cannot_be_encoded_changes_nothing(
+    node: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = log.ConfigRecord(resource_type=2, resource_name="a", name="x", value="v" * 32_768)
+    decided = ControllerResult(None, [MetadataRecord(record, 0)])
+    monkeypatch.setitem(node.controller._decisions, CreateTopicsRequest, lambda request: decided)
+    end_offset, image = node.raft.log_end_offset, node.controller.state.image
+
+    answer = node.controller.handle(CreateTopicsRequest()).value
+
+    assert answer.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert node.raft.log_end_offset == end_offset
+    assert node.controller.state.image == image
+    assert node.controller.is_active
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert "cannot be appended" in line
+    monkeypatch.undo()
+    node.create_topic("b")
+    assert "b" in node.image.topics.by_name
 
 
 def test_producer_ids_come_in_blocks_that_nobody_else_gets(node: Any) -> None:

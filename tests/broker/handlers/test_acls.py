@@ -6,6 +6,7 @@ import pytest
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
+from ottla.replication.fetch_session import RETRY_MS
 from ottla.simulator.single_node import Client, RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
@@ -232,6 +233,27 @@ def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNo
     assert first.responses[0].partitions[0].error_code == ErrorCode.NONE
     assert quiet.responses == []
     assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_an_open_fetch_session_reads_what_it_may_read_now(secured: RunningNode) -> None:
+    admin, alice = secured.connect(), secured.connect()
+    created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
+    assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
+    secured.node.gateway._connections[alice.peer.connection].info.principal = "User:alice"
+    partitions = [FetchPartition(partition=0, partition_max_bytes=1000)]
+    begun = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
+    refused = alice.ask(begun, FetchResponse, 12)
+    quiet = alice.ask(FetchRequest(session_id=refused.session_id, session_epoch=1), FetchResponse, 12)
+
+    create(secured, creation())
+    waiting = FetchRequest(session_id=refused.session_id, session_epoch=2, max_wait_ms=60_000, min_bytes=1)
+    started_ms = secured.clock.monotonic_ms()
+    allowed = alice.ask(waiting, FetchResponse, 12)
+
+    assert refused.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert quiet.responses == []
+    assert allowed.responses[0].partitions[0].high_watermark == 0
+    assert secured.clock.monotonic_ms() - started_ms <= RETRY_MS + 20
 
 
 @pytest.mark.parametrize(

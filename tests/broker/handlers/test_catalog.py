@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from ottla.handlers.api import SERVED, ListenerRole
-from ottla.handlers.catalog import CATALOG, CONTROLLER_APIS, CONTROLLER_ONLY_APIS, find, is_served_to
+from ottla.handlers.catalog import CATALOG, CONTROLLER_APIS, CONTROLLER_ONLY_APIS, find, import_handlers, is_served_to
 from ottla.wire.messages.registry import ApiKey, request_type, response_type
 
 KEYS = pytest.mark.parametrize("api_key", sorted(CATALOG), ids=lambda key: key.name.lower())
@@ -58,3 +58,11 @@ def test_listeners_serve_what_the_definitions_say(api_key: ApiKey) -> None:
 
 def test_controllers_only_is_a_part_of_controllers() -> None:
     assert CONTROLLER_ONLY_APIS < CONTROLLER_APIS
+
+
+def test_every_handler_is_imported_one_at_a_time() -> None:
+    """Out of descriptors, the first request of a kind could not import its handler."""
+    steps = list(import_handlers())
+
+    assert len(steps) == len(CATALOG)
+    assert set(CATALOG) <= set(SERVED)

@@ -5,8 +5,11 @@ import errno
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers.api import RequestContext
+from ottla.handlers.catalog import find
+from ottla.handlers.offset_for_leader_epoch import STRAIGHT_MAX
 from ottla.ports import DiskSpace
-from ottla.simulator.single_node import Client, RunningNode
+from ottla.simulator.single_node import Client, RunningNode, client_at_the_open_door
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -140,6 +143,31 @@ def test_where_an_epoch_ended(client: Client, epoch: int, end: tuple[int, int]) 
     answer = client.ask(request, OffsetForLeaderEpochResponse, 4).topics[0].partitions[0]
 
     assert (answer.leader_epoch, answer.end_offset) == end
+
+
+@pytest.mark.parametrize("repeated", [2, 1_000], ids=["few", "many"])
+def test_what_is_named_repeatedly_has_its_end_of_epoch_repeatedly_as_by_kafka(client: Client, repeated: int) -> None:
+    topics = [
+        OffsetForLeaderTopic(topic=name, partitions=[OffsetForLeaderPartition(partition=0)] * 2)
+        for name in ("t", "t", "no") * repeated
+    ]
+    answer = client.ask(OffsetForLeaderEpochRequest(topics=topics), OffsetForLeaderEpochResponse, 4)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [
+        (topic.topic, [(each.error_code, each.end_offset) for each in topic.partitions]) for topic in answer.topics
+    ] == [("t", [(0, 6)] * 2), ("t", [(0, 6)] * 2), ("no", [(unknown, -1)] * 2)] * repeated
+
+
+def test_many_ends_of_epochs_are_looked_up_in_slices(running: RunningNode, client: Client) -> None:
+    served = find(23, 4)
+    assert served is not None
+    context = RequestContext(23, 4, 1, "c", client_at_the_open_door(), running.node.services, 0)
+    topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0)])] * 1_000
+
+    slices = list(served.handler(context, OffsetForLeaderEpochRequest(topics=topics)))
+
+    assert len(slices) >= 1_000 * 2 // STRAIGHT_MAX
 
 
 def test_the_log_directory_is_described_with_its_logs(client: Client) -> None:

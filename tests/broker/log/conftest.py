@@ -24,9 +24,10 @@ A_ID, B_ID = Uuid(b"a" * 16), Uuid(b"b" * 16)
 @dataclass
 class ManualClock:
     now_ms: int = NOW_MS
+    stepped_ms: int = 0
 
     def monotonic_ms(self) -> int:
-        return self.now_ms - NOW_MS
+        return self.now_ms - self.stepped_ms - NOW_MS
 
     def monotonic_ns(self) -> int:
         return self.monotonic_ms() * 1_000_000
@@ -37,6 +38,11 @@ class ManualClock:
     def advance(self, by_ms: int) -> int:
         self.now_ms += by_ms
         return self.now_ms
+
+    def step_wall(self, by_ms: int) -> None:
+        """Set the wall clock, as NTP or an operator would; the monotonic clock does not notice."""
+        self.now_ms += by_ms
+        self.stepped_ms += by_ms
 
 
 MakeBatch = Callable[..., bytearray]

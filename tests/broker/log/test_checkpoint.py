@@ -8,6 +8,7 @@ from ottla.errors import StorageError
 from ottla.log.checkpoint import (
     format_offsets,
     format_partition_metadata,
+    parse_epochs,
     parse_offsets,
     parse_partition_metadata,
     read_offsets,
@@ -42,12 +43,29 @@ def test_no_file_is_no_offsets(disk: SimulatedDisk) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "garbage", "1\n0\n", "0\n1\n", "0\n1\na 1\n", "0\n1\na b 1\n", "0\n1\na 1 x\n"],
-    ids=["empty", "no-header", "version", "count", "two-fields", "partition", "offset"],
+    ["\n", "garbage", "1\n0\n", "1\n", "0\nx\n", "0\n1\n", "0\n1\na 1\n", "0\n1\na b 1\n", "0\n1\na 1 x\n"],
+    ids=[
+        "blank",
+        "no-header",
+        "version",
+        "version-alone",
+        "no-count",
+        "count",
+        "two-fields",
+        "partition",
+        "offset",
+    ],
 )
 def test_malformed_offsets_are_an_error_that_names_the_file(text: str) -> None:
     with pytest.raises(StorageError, match=PATH):
         parse_offsets(text, PATH)
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "0\n0\n"], ids=["empty", "version-alone", "no-entries"])
+def test_checkpoint_without_entries_is_read_as_kafka_reads_it(text: str) -> None:
+    """JVM Kafka leaves an empty leader-epoch-checkpoint for each replica that never had a record."""
+    assert parse_offsets(text, PATH) == {}
+    assert parse_epochs(text, PATH) == []
 
 
 def test_a_written_file_survives_a_power_cut(disk: SimulatedDisk) -> None:

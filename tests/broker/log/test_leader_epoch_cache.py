@@ -105,8 +105,8 @@ def test_the_file_is_kafkas(cache: LeaderEpochCache, disk: SimulatedDisk) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0\n", "1\n0\n", "0\n2\n1 1\n", "0\n1\n1 x\n", "0\n1\n1 2 3\n", "0\n2\n4 1\n3 2\n"],
-    ids=["empty", "no-count", "version", "count", "not-a-number", "three-fields", "descending"],
+    ["\n", "0\n\n", "1\n0\n", "0\n2\n1 1\n", "0\n1\n1 x\n", "0\n1\n1 2 3\n", "0\n2\n4 1\n3 2\n"],
+    ids=["blank", "no-count", "version", "count", "not-a-number", "three-fields", "descending"],
 )
 def test_a_malformed_file_is_an_error_that_names_it(disk: SimulatedDisk, text: str) -> None:
     disk.open(PATH, create=True).pwritev([text.encode()], 0)

@@ -373,6 +373,24 @@ def test_a_malformed_checkpoint_takes_its_directory_offline(node: Any) -> None:
     assert (manager.offline_directories(), node.failures) == (["/a"], ["/a"])
 
 
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean-stop", "kill"])
+def test_empty_checkpoints_are_read_as_kafka_reads_them(node: Any, make_batch: MakeBatch, *, is_clean: bool) -> None:
+    """Without offsets everything is recovered from the log's own files; no directory goes offline for it."""
+    manager = node.start()
+    append(node.create(manager), make_batch(3))
+    if is_clean:
+        manager.close()
+    node.disk.kill()
+    for name in ("recovery-point", "log-start", "replication", "cleaner"):
+        node.disk.open(f"/a/{name}-offset-checkpoint", create=True).truncate(0)
+    node.disk.open("/a/topic-0/partition.metadata", create=True).truncate(0)
+
+    manager = node.start()
+
+    assert manager.offline_directories() == []
+    assert manager.get(TopicPartition("topic", 0)).log_end_offset == 3
+
+
 def test_retention_runs_in_time_a_slice_of_logs_per_tick(node: Any, make_batch: MakeBatch) -> None:
     node.config = LogConfig(retention_ms=HOUR_MS)
     manager = node.start()

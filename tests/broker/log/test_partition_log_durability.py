@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import (
-    StorageError,
-)
+from ottla.errors import ErrorCode, ShortageError, StorageError
 from ottla.log.partition_log import PartitionLog
 from ottla.simulator.disk import SimulatedDisk
 
@@ -55,14 +53,17 @@ def test_flush_messages_syncs_before_the_answer(open_log: OpenLog, make_batch: M
     assert log.recovery_point == 3
 
 
-def test_flush_ms_syncs_off_the_loop(open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk) -> None:
+def test_flush_ms_syncs_off_the_loop_whatever_the_wall_clock_does(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, clock: Any
+) -> None:
     log = open_log(flush_ms=1000)
     append(log, make_batch(1))
 
-    log.tick(NOW_MS + 999)
+    clock.step_wall(-3_600_000)
+    log.tick(999)
     assert disk.complete_syncs() == 0
-    log.tick(NOW_MS + 1000)
-    log.tick(NOW_MS + 1001)
+    log.tick(1000)
+    log.tick(1001)
 
     assert (disk.complete_syncs(), log.recovery_point) == (1, 1)
 
@@ -200,3 +201,30 @@ def test_a_failed_read_ends_the_log(open_log: OpenLog, make_batch: MakeBatch, di
         log.read(0, size_bytes_max=100)
 
     assert log.failure is not None
+
+
+# --- shortages
+
+
+@pytest.mark.parametrize("error_number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("path_part", [".log", ".index", ".timeindex", "leader-epoch-checkpoint", ".snapshot"])
+def test_shortage_of_descriptors_or_memory_rejects_an_append_and_the_log_goes_on(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, path_part: str, error_number: int
+) -> None:
+    """A roll opens all of these files."""
+    log = open_log(segment_bytes=300)
+    append(log, make_batch(2), leader_epoch=0)
+    disk.fail_next("open", error_number, path_part=path_part)
+
+    with pytest.raises(ShortageError) as raised:
+        log.append_as_leader(make_batch(2), leader_epoch=1, now_ms=NOW_MS)
+    assert log.failure is None
+    log.append_as_leader(make_batch(2), leader_epoch=1, now_ms=NOW_MS)
+    log.close()
+    disk.kill()
+
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    again = open_log(was_clean_shutdown=True)
+    assert (again.log_end_offset, again.latest_epoch) == (4, 1)
+    assert [again.epoch_for_offset(offset) for offset in (0, 2)] == [0, 1]
+    assert len(again.segments()) == 2

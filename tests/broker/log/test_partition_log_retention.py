@@ -197,7 +197,54 @@ def test_deleted_files_are_removed_after_their_delay(
         return [path for path in disk.paths() if path.endswith(".deleted")]
 
     assert f"{DIRECTORY}/00000000000000000000.log.deleted" in deleted()
-    log.tick(NOW_MS + 999)
+    log.tick(999)
     assert deleted()
-    log.tick(NOW_MS + 1000)
+    log.tick(1000)
     assert not deleted()
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS], ids=["set-back", "set-ahead"])
+def test_deleted_files_are_removed_in_time_when_the_wall_clock_is_set(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, clock: Any, step_ms: int
+) -> None:
+    log = open_log(file_delete_delay_ms=1000)
+    append(log, make_batch(1))
+    log.truncate_fully_and_start_at(5)
+    clock.step_wall(step_ms)
+
+    def has_deleted() -> bool:
+        return any(path.endswith(".deleted") for path in disk.paths())
+
+    log.remove_deleted_files(clock.monotonic_ms() + 999)
+    assert has_deleted()
+    log.remove_deleted_files(clock.monotonic_ms() + 1000)
+    assert not has_deleted()
+
+
+def test_shorter_deletion_delay_does_not_wait_for_a_longer_one_before_it(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+) -> None:
+    log = open_log(file_delete_delay_ms=HOUR_MS)
+    log.truncate_fully_and_start_at(5)
+    log.update_config(LogConfig(file_delete_delay_ms=1000))
+    append(log, make_batch(1))
+    log.truncate_fully_and_start_at(10)
+
+    log.remove_deleted_files(1000)
+
+    names = [path.rpartition("/")[2] for path in disk.paths() if path.endswith(".log.deleted")]
+    assert names == ["00000000000000000000.log.deleted"]
+
+
+def test_segment_without_timestamps_counts_its_age_again_when_the_clock_is_set_back(
+    open_log: OpenLog, make_batch: MakeBatch, clock: Any
+) -> None:
+    clock.step_wall(24 * HOUR_MS)
+    log = open_log(retention_ms=HOUR_MS)
+    append(log, make_batch(1, timestamp_ms=-1, step_ms=0))
+    log.update_high_watermark(1)
+    clock.step_wall(-24 * HOUR_MS)
+
+    assert log.apply_retention(NOW_MS) == []
+    assert log.apply_retention(NOW_MS + HOUR_MS) == []
+    assert log.apply_retention(NOW_MS + HOUR_MS + 1) == [0]

@@ -266,20 +266,44 @@ def test_the_log_starts_no_earlier_than_its_first_segment(
     assert open_log(was_clean_shutdown=True).log_start_offset == 2
 
 
+@pytest.mark.parametrize("left", [b"garbage", b"", b"0\n"], ids=["damaged", "emptied", "cut-off"])
 def test_leader_epochs_are_found_again_in_the_batches(
-    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, left: bytes
 ) -> None:
     log = open_log()
     for epoch in (2, 2, 5):
         append(log, make_batch(1), leader_epoch=epoch)
     log.assign_epoch_start_offset(9, 3)
     disk.kill()
-    disk.corrupt(f"{DIRECTORY}/leader-epoch-checkpoint", 0, b"garbage")
+    file = disk.open(f"{DIRECTORY}/leader-epoch-checkpoint")
+    file.truncate(0)
+    file.pwritev([left], 0)
+    file.close()
 
-    again = open_log()
+    again = open_log(recovery_point=3)
 
     assert [again.epoch_for_offset(offset) for offset in range(3)] == [2, 2, 5]
     assert again.latest_epoch == 5, "epoch 9 has no records"
+
+
+@pytest.mark.parametrize("was_clean_shutdown", [True, False], ids=["clean-stop", "kill"])
+def test_replica_without_records_is_read_as_jvm_kafka_leaves_it(
+    open_log: OpenLog, make_batch: MakeBatch, disk: SimulatedDisk, was_clean_shutdown: bool
+) -> None:
+    """After a kill the indexes are preallocated with zeros; leader-epoch-checkpoint is empty in both cases."""
+    preallocated = {"index": 10_485_760, "timeindex": 10_485_756} if not was_clean_shutdown else {}
+    disk.make_directory(DIRECTORY)
+    for suffix in ("log", "index", "timeindex"):
+        disk.open(f"{DIRECTORY}/{0:020d}.{suffix}", create=True).truncate(preallocated.get(suffix, 0))
+    disk.open(f"{DIRECTORY}/leader-epoch-checkpoint", create=True).close()
+
+    log = open_log(was_clean_shutdown=was_clean_shutdown)
+    append(log, make_batch(2), leader_epoch=4)
+    log.close()
+
+    again = open_log(was_clean_shutdown=True)
+    assert (again.log_start_offset, again.log_end_offset, again.latest_epoch) == (0, 2, 4)
+    assert disk.size_bytes(f"{DIRECTORY}/{0:020d}.index") == 0
 
 
 def test_a_damaged_epoch_file_after_a_clean_stop_is_an_error(

@@ -206,3 +206,28 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
 
 
 TestPurgatoryAgainstModel = PurgatoryAgainstModel.TestCase
+
+
+def test_operation_that_ends_leaves_its_keys_to_those_that_still_wait() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    first, second = Door(), Door()
+    wait(purgatory, first, "a", "b")
+    waiting = wait(purgatory, second, "b")
+    first.is_open = True
+    purgatory.check("a")
+
+    assert {key: len(operations) for key, operations in purgatory._by_key.items()} == {"b": 1}
+    assert (first.tries, second.tries) == (2, 1)
+    assert not waiting.is_complete
+
+
+def test_operation_that_was_tried_by_its_caller_is_not_tried_as_it_enters() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    door = Door()
+    purgatory.watch(
+        ["a"], deadline_ms=100, try_complete=door.try_complete, on_deadline=lambda: "too late", is_tried=True
+    )
+    tries_on_entering = door.tries
+    purgatory.check("a")
+
+    assert (tries_on_entering, door.tries) == (0, 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.errors import ErrorCode, KafkaError, StorageError
+from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.raft import commit_feed
 from ottla.raft.config import RaftConfig
 from ottla.raft.control_batch import read_control_batch
@@ -277,6 +277,17 @@ def test_a_failed_write_stops_the_replica(replica: Any) -> None:
         replica.append(b"a")
 
     assert len(replica.failures) == 1
+
+
+def test_replica_without_a_descriptor_to_sync_with_stops_in_order(replica: Any) -> None:
+    """It would wait for a sync that never began; the disk's reserve of descriptors comes before that."""
+    replica.client._replica.log.log.segments()[-1].close()
+    replica.disk.fail_next("open", errno.EMFILE, path_part=LOG)
+
+    with pytest.raises(ShortageError):
+        replica.append(b"a")
+
+    assert [type(failure) for failure in replica.failures] == [ShortageError]
 
 
 def test_a_batch_of_an_epoch_that_nobody_led_is_cut_off(replica: Any) -> None:

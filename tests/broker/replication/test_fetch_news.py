@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.replication.fetch_session import FetchedPartition, FetchNews, FetchSession, FetchSessions
+from ottla.replication.fetch_news import FetchNews
+from ottla.replication.fetch_session import RETRY_MS, FetchedPartition, FetchSession, FetchSessions
 from ottla.simulator.chance import SeededRandom
 from ottla.types import ZERO_UUID, TopicPartition
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -15,14 +16,14 @@ KEY = ("t", ZERO_UUID, 0)
 
 
 def session(session_id: int = 1, *, is_followers: bool = False) -> FetchSession:
-    partitions = {KEY: FetchedPartition(FetchPartition(partition=0))}
+    partitions = {KEY: FetchedPartition(fetch_offset=0)}
     return FetchSession(session_id, 1, False, partitions, 0, 0, is_followers=is_followers)
 
 
 def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
     news, one, other = FetchNews(), session(1), session(2)
     for watching in (one, other, one):
-        news.watch(T0, watching, KEY)
+        news.watch(T0, watching, KEY, watching.partitions[KEY])
 
     assert news.note(T0) == [one, other]
     assert list(one.pending) == [KEY]
@@ -32,7 +33,7 @@ def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
 @pytest.mark.parametrize("end", ["closed", "forgotten"])
 def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> None:
     news, one = FetchNews(), session()
-    news.watch(T0, one, KEY)
+    news.watch(T0, one, KEY, one.partitions[KEY])
     if end == "closed":
         one.is_open = False
     else:
@@ -40,6 +41,28 @@ def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> N
 
     assert news.note(T0) == []
     assert list(one.pending) == []
+
+
+def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
+    news, kept = FetchNews(), session(0)
+    news.watch(T0, kept, KEY, kept.partitions[KEY])
+    for session_id in range(1, 1_000):
+        ended = session(session_id)
+        news.watch(T0, ended, KEY, ended.partitions[KEY])
+        ended.is_open = False
+
+    assert len(news._watchers[T0]) <= 8
+    assert news.note(T0) == [kept]
+
+
+def test_partition_that_is_forgotten_and_named_again_is_noted_once() -> None:
+    news, one = FetchNews(), session()
+    for _ in range(3):
+        one.partitions[KEY] = FetchedPartition(fetch_offset=0)
+        news.watch(T0, one, KEY, one.partitions[KEY])
+
+    assert news.note(T0) == [one]
+    assert one.notes == 1
 
 
 def request(session_id: int = 0, epoch: int = 0, *, names: bool = True) -> FetchRequest:
@@ -78,6 +101,7 @@ def test_a_consumers_session_by_name_goes_on_with_the_topic_that_is_made_anew(pa
     (gone,) = pair[1].ask(request(first.session_id, 1, names=False), 12)
     pair.controller.create_topic("t", (1, 2))
     pair.settle()
+    pair.run(RETRY_MS)
     (empty,) = pair[1].ask(request(first.session_id, 2, names=False), 12)
     pair[1].produce(b"new topic")
     pair.settle()
@@ -109,6 +133,7 @@ def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(n
     by_id = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
     (unknown,) = cluster[1].ask(FetchRequest(max_bytes=1 << 20, session_epoch=0, topics=[by_id]), 13)
     cluster.settle()
+    cluster.run(RETRY_MS)
     (known,) = cluster[1].ask(request(unknown.session_id, 1, names=False), 13)
     cluster[1].produce(b"a", acks=1)
     cluster.run(600)
@@ -142,6 +167,7 @@ def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_l
     (unknown,) = cluster[1].ask(request(), 12)
     cluster.controller.create_topic("t", (1, 2))
     cluster.settle()
+    cluster.run(RETRY_MS)
     (known,) = cluster[1].ask(request(unknown.session_id, 1, names=False), 12)
     (quiet,) = cluster[1].ask(request(unknown.session_id, 2, names=False), 12)
     cluster[1].produce(b"a", acks=1)
@@ -156,7 +182,7 @@ def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_l
 
 def test_a_partition_that_nobody_watches_any_more_is_forgotten_with_its_next_news() -> None:
     news, one = FetchNews(), session()
-    news.watch(T0, one, KEY)
+    news.watch(T0, one, KEY, one.partitions[KEY])
     one.is_open = False
     news.note(T0)
 

@@ -33,7 +33,7 @@ def begin(sessions: FetchSessions, message: FetchRequest, now_ms: int = 0, *, id
 
 
 def offsets(context: FetchContext) -> dict[int, int]:
-    return {key[2]: fetched.request.fetch_offset for key, fetched in context.partitions.items()}
+    return {key[2]: fetched.fetch_offset for key, fetched in context.partitions.items()}
 
 
 def refusal(sessions: FetchSessions, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
@@ -199,3 +199,21 @@ def test_without_slots_every_fetch_is_full() -> None:
     context = begin(new_sessions(slots=0), request(NO_SESSION, INITIAL_EPOCH, add={0: 1}))
 
     assert (context.session_id, offsets(context)) == (NO_SESSION, {0: 1})
+
+
+def test_largest_consumers_session_can_be_closed() -> None:
+    sessions = FetchSessions(random=SeededRandom(1))
+    small, large = (sessions.begin(fetch_of(count), uses_topic_ids=True, now_ms=0).session for count in (2, 5))
+    followers = sessions.begin(fetch_of(9), uses_topic_ids=True, now_ms=0, is_follower=True).session
+    assert small is not None
+    assert large is not None
+    assert followers is not None
+
+    assert [sessions.close_largest(partitions_min=3) for _ in range(2)] == [5, 0]
+    assert [small.is_open, large.is_open, followers.is_open] == [True, False, True]
+
+
+def fetch_of(count: int) -> FetchRequest:
+    """Return a full fetch of so many partitions that opens a session."""
+    partitions = [FetchPartition(partition=index) for index in range(count)]
+    return FetchRequest(session_epoch=0, topics=[FetchTopic(topic_id=Uuid(b"t" * 16), partitions=partitions)])

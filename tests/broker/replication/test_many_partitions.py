@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.handlers import fetch
+from ottla.handlers.fetch_round import FetchRound
 from ottla.log.config import LogConfig
 from ottla.replication.fetch_session import FetchedPartition, FetchSession
 from ottla.types import ZERO_UUID, TopicPartition
-from ottla.wire.messages.fetch import FetchPartition
 
 COUNT = 50
 
@@ -16,10 +15,10 @@ COUNT = 50
 def watch(broker: Any, *, is_followers: bool) -> list[int]:
     """Let a fetch wait for news of all partitions; return a list of how many had some whenever it looked again."""
     keys = [("t", ZERO_UUID, index) for index in range(COUNT)]
-    partitions = {key: FetchedPartition(FetchPartition(partition=key[2])) for key in keys}
+    partitions = {key: FetchedPartition(fetch_offset=0) for key in keys}
     session = FetchSession(99, 1, False, partitions, 0, 0, is_followers=is_followers)
     for key in keys:
-        broker.replicas.news.watch(TopicPartition("t", key[2]), session, key)
+        broker.replicas.news.watch(TopicPartition("t", key[2]), session, key, partitions[key])
     looks: list[int] = []
     broker.replicas.fetch_purgatory.watch(
         [session.session_id],
@@ -82,13 +81,13 @@ def test_fetches_look_at_the_partitions_that_changed_and_at_no_others(
     cluster.controller.create_topic("t", *[(1, 2)] * COUNT)
     cluster.run(2_000)
     looked_at: list[int] = []
-    find = fetch._Round._partition_of
+    find = FetchRound._partition_of
 
-    def noted(round_: Any, key: Any) -> Any:
+    def noted(round_: Any, key: Any, fetched: Any) -> Any:
         looked_at.append(key[2])
-        return find(round_, key)
+        return find(round_, key, fetched)
 
-    monkeypatch.setattr(fetch._Round, "_partition_of", noted)
+    monkeypatch.setattr(FetchRound, "_partition_of", noted)
     cluster.run(2_000)
     quiet = list(looked_at)
     cluster[1].produce(b"a", index=7)

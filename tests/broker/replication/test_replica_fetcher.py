@@ -1,12 +1,16 @@
 """A follower copies its leader: every record, every watermark, and whatever becomes of the leader."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from ottla.errors import ErrorCode
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session import FetchSessions
+from ottla.replication.leader_session import LeaderSession
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchRequest
@@ -327,6 +331,106 @@ def test_what_retention_deletes_on_the_leader_goes_on_quiet_followers_too(pair: 
     pair.run(600)
 
     assert pair[2].partition().log.log_start_offset == 1
+
+
+# --- failures
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("can't start new thread"), MemoryError(), ZeroDivisionError("x\ny" * 200)], ids=repr
+)
+def test_unexpected_exception_fails_one_partition_until_its_leadership_changes(
+    new_cluster: Callable[..., Any],
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = many(new_cluster, 2)
+    log = cluster[2].partition(index=0).log
+
+    def append_as_follower(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(log), "append_as_follower", _for_one(log, append_as_follower))
+    cluster[1].produce(b"a", index=0, acks=1)
+    cluster[1].produce(b"b", index=1)
+    cluster.settle()
+    fetchers = cluster[2].replicas.fetchers
+    failed = (fetchers.failed_count, log.log_end_offset, cluster[2].partition(index=1).log.log_end_offset)
+    monkeypatch.undo()
+    cluster.controller.change(index=0, leader=1)
+    cluster.run(600)
+
+    assert failed == (1, 0, 1)
+    assert fetchers.unexpected_error is error
+    (line,) = [each.getMessage() for each in caplog.records if "replication failed" in each.getMessage()]
+    assert line.startswith(f"t-0: replication failed until the leadership changes: {type(error).__name__}: ")
+    assert "\n" not in line
+    assert len(line) < 500
+    assert (fetchers.failed_count, log.log_end_offset) == (0, 1)
+
+
+def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_from(
+    trio: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trio.controller.create_topic("u", (2, 3))
+    trio.run(600)
+    real = LeaderSession.fill
+    broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(TopicPartition("t", 0))]
+
+    def fill(self: LeaderSession, *args: Any) -> None:
+        if self is broken._session:
+            raise RuntimeError("no way")
+        real(self, *args)
+
+    monkeypatch.setattr(LeaderSession, "fill", fill)
+    trio.run(1_000)  # the fetch that was on its way has returned
+    trio[1].produce(b"a", acks=1)
+    trio[2].produce(b"b", topic="u", acks=1)
+    trio.run(2_000)
+    behind = (trio[3].partition().log.log_end_offset, trio[3].partition(topic="u").log.log_end_offset)
+    monkeypatch.undo()
+    trio.run(2_000)
+
+    assert behind == (0, 1)
+    assert trio[3].values() == [b"a"]
+    assert caplog.text.count("fetch from node 1 could not be sent: RuntimeError: 'no way'") == 1
+
+
+def test_follower_without_a_descriptor_fetches_again_later(pair: Any, caplog: pytest.LogCaptureFixture) -> None:
+    log = pair[2].partition().log
+    log.segments()[0].close()
+    pair[2].disk.fail_next("open", errno.EMFILE, path_part=".log")
+    pair[1].produce(b"a")
+    pair.settle()
+    behind = log.log_end_offset
+    pair.run(1_000)
+
+    assert (behind, log.log_end_offset, log.failure) == (0, 1, None)
+    assert "Too many open files" in caplog.text
+
+
+def test_new_partition_is_opened_again_when_there_was_no_descriptor(pair: Any) -> None:
+    for node_id in (1, 2):
+        pair[node_id].disk.fail_next("open", errno.EMFILE, path_part="/u-0/")
+    pair.controller.create_topic("u", (1, 2))
+    pair.run(600)
+    answers = pair[1].produce(b"a", topic="u")
+    pair.run(600)
+
+    assert answers[0].error_code == 0
+    assert pair[2].partition(topic="u").log.log_end_offset == 1
+    assert [pair[node_id].replicas._logs.offline_directories() for node_id in (1, 2)] == [[], []]
+
+
+def _for_one(log: Any, replacement: Callable[..., None]) -> Callable[..., Any]:
+    """Return a method that calls ``replacement`` for ``log``, and the real one for other logs."""
+    real = type(log).append_as_follower
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return replacement() if self is log else real(self, *args, **options)
+
+    return method
 
 
 # --- directories

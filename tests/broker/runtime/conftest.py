@@ -211,6 +211,25 @@ class Served:
 
 
 @pytest.fixture
+def start_limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return a function: only so many threads can be started from now on, as with a limit of processes."""
+    real = threading.Thread.start
+
+    def limit(count: int) -> None:
+        started: list[threading.Thread] = []
+
+        def start(thread: threading.Thread) -> None:
+            if len(started) == count:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+            real(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+    return limit
+
+
+@pytest.fixture
 def secured(authority: Any) -> Secured:
     return Secured(authority)
 

@@ -5,7 +5,8 @@ import socket
 import pytest
 
 from ottla.config.node_config import NodeConfig
-from ottla.runtime.assembly import addresses_told
+from ottla.errors import ConfigurationError
+from ottla.runtime.assembly import addresses_told, start_thread
 
 NODE = {
     "node.id": "0",
@@ -34,3 +35,11 @@ def test_listener_without_a_host_is_at_the_advertised_host(named: dict[str, str]
 
     assert (outside.host, outside.port) == (told, 31_234)
     assert (inside.host, inside.port) == ("inside.example", 9092)
+
+
+def test_node_that_cannot_start_its_threads_says_what_to_raise() -> None:
+    def start() -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(ConfigurationError, match=r"can't start new thread for the admin pages: raise the limit of pro"):
+        start_thread(start, "the admin pages")

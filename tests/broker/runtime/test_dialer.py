@@ -199,3 +199,27 @@ def test_without_room_above_the_connection_stays_where_it_is(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
 
     assert dialled(loop, listener).getpeername() == listener.getsockname()
+
+
+def test_name_fails_to_resolve_where_no_thread_can_be_started(loop: Loop, start_limit: Callable[[int], None]) -> None:
+    start_limit(0)
+    loop.dialer.dial(1, Endpoint("kafka.test", 9092))
+    loop.dialer.dial(2, Endpoint("kafka.test", 9092))
+    loop.run_until(lambda: len(loop.failed) == 2)
+
+    reason, was_refused = loop.failed[1]
+    assert "can't start new thread" in reason
+    assert not was_refused
+
+
+def test_name_that_cannot_be_encoded_fails_to_resolve(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(_: str, __: int, **options: Any) -> list[Any]:
+        if options.get("flags") == socket.AI_NUMERICHOST:
+            raise OSError(errno.EINVAL, "no address")
+        raise UnicodeError("label too long")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    loop.dialer.dial(1, Endpoint("x" * 100, 9092))
+    loop.run_until(lambda: bool(loop.failed))
+
+    assert "label too long" in loop.failed[1][0]

@@ -218,3 +218,67 @@ def test_the_space_is_the_file_systems(disk: OsDisk, tmp_path: Path) -> None:
     space = disk.space(str(tmp_path))
 
     assert 0 < space.usable_bytes <= space.total_bytes
+
+
+# --- without threads
+
+
+def test_syncs_are_made_on_the_loop_where_no_thread_can_be_started(
+    disk: OsDisk, loop: Loop, file: File, tmp_path: Path, start_limit: Callable[[int], None]
+) -> None:
+    start_limit(0)
+    outcomes: list[OSError | None] = []
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 1 << 30)
+
+    disk.sync_later([file], outcomes.append)
+    disk.sync_all([file, file])
+    disk.remove(str(large))
+    loop.run_one()
+
+    assert outcomes == [None]
+    assert not large.exists()
+
+
+def test_unexpected_exception_of_a_sync_is_reported_as_an_io_error(
+    disk: OsDisk, loop: Loop, file: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[OSError | None] = []
+
+    def sync(_: OsFile) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(OsFile, "sync", sync)
+    disk.sync_later([file], outcomes.append)
+    loop.run_one()
+
+    (error,) = outcomes
+    assert error is not None
+    assert error.errno == errno.EIO
+    assert "MemoryError" in str(error)
+
+
+# --- without inodes
+
+
+@pytest.mark.parametrize(
+    ("inodes_left", "says"), [(0, "No inodes left on device: all 1000 are used"), (1, "No space left on device")]
+)
+def test_file_system_without_inodes_says_so(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes_left: int, says: str
+) -> None:
+    real = os.statvfs(tmp_path)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def statvfs(_: str) -> os.statvfs_result:
+        return os.statvfs_result((*real[:5], 1000, inodes_left, inodes_left, *real[8:]))
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+    with pytest.raises(OSError, match=says) as raised:
+        disk.open(str(tmp_path / "t-0" / "file"), create=True)
+    assert raised.value.errno == errno.ENOSPC

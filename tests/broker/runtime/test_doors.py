@@ -1,5 +1,6 @@
 """A door that is held lets nobody in until its time has passed; who has knocked meanwhile is let in then."""
 
+import errno
 import selectors
 import socket
 from collections.abc import Iterator
@@ -129,3 +130,21 @@ def test_a_door_opens_where_the_system_does_not_bound_what_it_takes(
     place.knock("FRONT")
 
     assert place.turn() == ["NEW"]
+
+
+def test_listener_that_cannot_be_watched_again_is_tried_later(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.doors.hold("FRONT", 10)
+    place.knock("FRONT")
+    place.clock.advance(10)
+
+    def register(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place.selector, "register", register)
+        assert place.turn() == []
+    assert place.doors.next_deadline_ms() == place.clock.monotonic_ms() + RETRY_ACCEPT_MS
+    place.clock.advance(RETRY_ACCEPT_MS)
+
+    assert place.turn() == ["FRONT"]
+    assert place.metrics.doors_held["FRONT"] == 1

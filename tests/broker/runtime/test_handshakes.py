@@ -341,3 +341,27 @@ def test_failures_within_a_second_share_a_line(
         "TLS handshake with 10.0.0.1:4711 on SSL failed: the peer hung up during the TLS handshake (4 failed so far)",
     ]
     assert world.metrics.failed_handshakes["SSL"] == 4
+
+
+def test_handshake_fails_where_no_thread_can_be_started(
+    new_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = new_world()
+
+    def submit(_: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(world.worker, "submit", submit)
+    for connection in range(6):
+        world.accept(connection)
+        world.speak(connection)
+    world.handshakes.turn()
+    world.handshakes.turn()
+    monkeypatch.undo()
+    world.accept(7)
+    world.speak(7)
+    world.handshakes.turn()
+
+    assert sorted(world.failed) == list(range(6))
+    assert "no thread can be started for it: can't start new thread" in world.failed[0]
+    assert world.secured == [7]

@@ -4,7 +4,7 @@ import http.server
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -148,3 +148,9 @@ def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(server: t
 )
 def test_an_address_that_is_not_public_is_not_dialled(host: str) -> None:
     assert "no public address" in str(fetch(f"https://{host}:1/keys", private=False))
+
+
+def test_keys_are_not_fetched_where_no_thread_can_be_started(start_limit: Callable[[int], None]) -> None:
+    start_limit(0)
+
+    assert fetch("file:///none") == "can't start new thread"

@@ -1,8 +1,9 @@
 """The page cache: what was just written is there; what was thrown out is not, until another thread has read it."""
 
+import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,22 @@ def test_loading_beyond_the_end_of_a_file_ends(descriptor: int) -> None:
 
     assert loaded.wait(30)
     cache.close()
+
+
+def test_cold_read_without_a_thread_is_left_to_the_caller(descriptor: int, start_limit: Callable[[int], None]) -> None:
+    cache = PageCache()
+    start_limit(0)
+
+    assert not cache.load(descriptor, 0, 10, lambda: None)
+    cache.close()
+
+
+def test_cold_read_without_a_descriptor_is_left_to_the_caller(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = PageCache()
+
+    def dup(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", dup)
+
+    assert not cache.load(descriptor, 0, 10, lambda: None)

@@ -475,3 +475,55 @@ def test_a_port_in_use_is_an_error(served: Any) -> None:
     with pytest.raises(OSError, match="in use"):
         reactor.listen("OTHER", "127.0.0.1", served.port)
     reactor.close()
+
+
+# --- what no code expected
+
+
+@pytest.mark.parametrize("method", ["received", "receive_buffer", "accepted"])
+def test_unexpected_exception_closes_its_connection_and_the_others_are_served(
+    serve: Callable[..., Any], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(echo) as served, served.connect() as other:
+        other.sendall(b"one\n")
+        assert read_all(other, 4) == b"one\n"
+        real = getattr(served.core, method)
+
+        def raise_once(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(served.core, method, real)
+            raise RuntimeError("can't start new thread")
+
+        broken = None if method == "accepted" else served.connect()
+        with served.held():
+            monkeypatch.setattr(served.core, method, raise_once)
+            if broken is None:
+                broken = served.connect_plain()
+            broken.sendall(b"x\n")
+        with broken, suppress(OSError):
+            while broken.recv(100):
+                pass
+        other.sendall(b"two\n")
+
+        assert read_all(other, 4) == b"two\n"
+        assert served.network_metrics.unexpected_errors == 1
+
+
+def test_completion_that_raises_is_dropped_and_the_next_ones_run(served: Any) -> None:
+    done: list[int] = []
+    served.reactor.post(lambda: 1 // 0)
+    served.reactor.post(lambda: done.append(1))
+    served.wait_until(lambda: bool(done))
+
+    assert served.network_metrics.unexpected_errors == 1
+
+
+def test_aborted_connection_frees_what_waits_for_its_peer(serve: Callable[..., Any]) -> None:
+    with serve(lambda line: [bytes(8 * 1024 * 1024)]) as served, served.connect() as sock:
+        sock.sendall(b"x\n")
+        sock.recv(1)
+        connection = next(iter(served.reactor._links))
+        served.wait_until(lambda: served.reactor.unsent_bytes(connection) > 0)
+        served.reactor.post(lambda: served.reactor.abort_connection(connection))
+
+        served.wait_for("closed: its memory is needed")
+        assert served.reactor.unsent_bytes(connection) == 0

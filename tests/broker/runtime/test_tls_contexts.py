@@ -124,6 +124,17 @@ def test_what_cannot_be_used_is_said_once_and_the_old_one_stays(
     assert caplog.text.count("new certificates cannot be used, listener SSL keeps those that it has") == 1
 
 
+def test_a_path_that_was_altered_forges_no_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    contexts = certificates.open()
+    altered = {**certificates.properties, "ssl.keystore.location": "/nowhere\n2026-01-01T00:00:00.000Z ERROR forged"}
+    for _ in range(3):
+        contexts.renew(altered)
+
+    (line,) = [record.getMessage() for record in caplog.records if "certificates" in record.getMessage()]
+    assert "/nowhere\\n2026" in line
+    assert line.isprintable()
+
+
 def test_a_file_that_was_read_while_it_was_written_is_read_again_without_a_word(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """Several whole nodes over a simulated network: they form a cluster, replicate, and survive the loss of one."""
 
 import errno
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -115,6 +116,26 @@ def test_a_controller_that_has_read_no_entries_yet_lets_in_super_users_only(supe
     answer = cluster.connect(1, "CONTROLLER").ask(VoteRequest(topics=[]), VoteResponse, 2)
 
     assert answer.error_code == code
+
+
+@pytest.mark.parametrize("combined", [True, False], ids=["voters", "brokers-apart"])
+def test_a_cluster_whose_nodes_are_no_super_users_says_so(combined: bool, caplog: pytest.LogCaptureFixture) -> None:
+    overrides = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+    cluster = Cluster(
+        seed=1, brokers=3 if combined else 1, controllers=3 if combined else 1, combined=combined, overrides=overrides
+    )
+    cluster.start()
+    cluster.run(10_000)
+
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert not any(place.is_ready for place in cluster.nodes.values() if "broker" in place.roles)
+    assert 1 <= len(errors) <= len(cluster.nodes)
+    for line in errors:
+        assert "is User:ANONYMOUS there" in line
+        assert "super.users" in line
+    cluster.run(60_000)
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) <= 3 * len(cluster.nodes)
 
 
 def test_a_crowd_that_asks_for_one_new_topic_has_it_created_once(cluster: Cluster) -> None:

@@ -105,6 +105,29 @@ def test_a_torn_topic_id_file_does_not_cost_the_log(world: World) -> None:
     assert [record.value for record in records_in(fetch(again, "t", 0))] == [b"kept"]
 
 
+@pytest.mark.parametrize("part", ["groups", "replicas", "logs"])
+def test_part_that_raises_in_its_tick_does_not_keep_the_others_from_theirs(
+    running: RunningNode, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    client = running.connect()
+    noted: list[tuple[str, Exception]] = []
+    error = RuntimeError("can't start new thread")
+    running.node._on_defect = lambda what, raised: noted.append((what, raised))
+
+    def tick(_: int) -> None:
+        raise error
+
+    # A part is the very object; the logs tick by themselves.
+    broken = getattr(running.node, part)
+    monkeypatch.setattr(type(broken), "tick", lambda _, now_ms: tick(now_ms))
+    running.run(1_100)
+    assert noted[0] == (f"{type(broken).__name__} did not do what was due", error)
+    monkeypatch.undo()
+    create_topic(client, "t")
+
+    assert produce(client, "t", batch_of(client, [b"x"])).error_code == ErrorCode.NONE
+
+
 def test_thousands_of_new_partitions_do_not_stop_the_loop_and_any_can_be_used_at_once(running: RunningNode) -> None:
     client = running.connect()
     create_topic(client, "many", partitions=300)

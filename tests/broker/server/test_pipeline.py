@@ -2,15 +2,19 @@
 
 import logging
 import struct
+from dataclasses import replace
 
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers.api import SERVED
+from ottla.handlers.catalog import find
 from ottla.ports import ConnectionId
 from ottla.simulator.single_node import Client, RunningNode, World
 from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -19,6 +23,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.registry import ApiKey
 
 
 def framed(body: bytes) -> bytes:
@@ -300,4 +305,23 @@ def test_a_request_that_lists_more_than_it_may_closes_its_connection_and_no_othe
     lines = [record.getMessage() for record in caplog.records]
     assert greedy.is_closed is not is_served
     assert lines == [] if is_served else "topics has 1001 entries" in lines[0]
+    assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
+
+
+def test_a_response_that_cannot_be_encoded_is_one_bounded_line_and_ends_its_connection(
+    running: RunningNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, bad = running.connect(), running.connect()
+    served = find(ApiKey.DESCRIBE_CLUSTER, 0)
+    assert served is not None
+    response = DescribeClusterResponse(error_message="\n" * 100_000)
+    monkeypatch.setitem(SERVED, ApiKey.DESCRIBE_CLUSTER, replace(served, handler=lambda context, request: response))
+    with caplog.at_level(logging.WARNING):
+        bad.send(DescribeClusterRequest(), 0)
+
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert bad.is_closed
+    assert [record.exc_info for record in errors] == [None]
+    assert len(errors[0].getMessage()) < 300
+    assert "DescribeCluster v0 cannot be answered: a string of 100000 bytes" in errors[0].getMessage()
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.config.node_config import NodeConfig
 from ottla.sasl.exchange import AuthenticationFailedError
-from ottla.server.settings import gateway_config, peer_logins, raft_config
+from ottla.server.settings import gateway_config, log_manager_config, peer_logins, raft_config
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.disk import SimulatedDisk
 from ottla.simulator.single_node import PROPERTIES
@@ -28,6 +28,41 @@ def test_requests_may_hold_what_is_said_or_a_bound_that_fits_every_request(
     config = NodeConfig.from_properties({**PROPERTIES, **changes})
 
     assert gateway_config(config).request_memory_bytes_max == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("limit", "said", "connections", "open_files"),
+    [
+        pytest.param(128, None, 48, 64, id="tiny"),
+        pytest.param(1_024, None, 384, 512, id="usual-soft-limit"),
+        pytest.param(65_536, None, 64_512, 512, id="usual-hard-limit"),
+        pytest.param(65_536, "1000", 1_000, 512, id="as-said"),
+        pytest.param(1_024, "1000", 384, 512, id="more-than-there-can-be"),
+    ],
+)
+def test_connections_leave_descriptors_for_files(
+    limit: int, said: str | None, connections: int, open_files: int
+) -> None:
+    config = NodeConfig.from_properties(PROPERTIES | ({} if said is None else {"max.connections": said}))
+
+    assert gateway_config(config, limit).connections_max == connections
+    assert log_manager_config(config, limit).open_files_max == open_files
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "said", "size_bytes"),
+    [
+        pytest.param(128 * MIB, None, 32 * MIB, id="a-quarter"),
+        pytest.param(4096 * MIB, None, 256 * MIB, id="the-default-is-less"),
+        pytest.param(128 * MIB, 100 * MIB, 100 * MIB, id="as-said"),
+    ],
+)
+def test_requests_may_hold_a_quarter_of_the_limit_of_memory(
+    limit_bytes: int, said: int | None, size_bytes: int
+) -> None:
+    config = NodeConfig.from_properties(PROPERTIES | ({} if said is None else {"queued.max.request.bytes": str(said)}))
+
+    assert gateway_config(config, memory_limit_bytes=limit_bytes).request_memory_bytes_max == size_bytes
 
 
 def test_the_door_between_brokers_is_privileged_only_where_clients_have_another() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, run_to_end
-from ottla.server.large_requests import AT_ONCE, LargeRequests
+from ottla.server.large_requests import LargeRequests
 from ottla.server.step_runner import StepRunner
 from ottla.simulator.clock import SimulatedClock
 
@@ -159,15 +159,39 @@ def test_large_requests_wait_for_a_place_in_their_order(clock: TickingClock) -> 
             clock.now_ns += 200_000
             yield None
 
-    results = [runner.start(large.in_place(steps(number))) for number in range(AT_ONCE + 3)]
-    assert begun == list(range(AT_ONCE))
+    results = [runner.start(large.in_place(steps(number))) for number in range(4)]
+    assert begun == [0]
     assert len(large) == 3
-    results[AT_ONCE].abandon()
+    results[1].abandon()
     assert len(large) == 2
     results[0].abandon()
     while runner.run_slices():
         pass
 
-    assert begun == [*range(AT_ONCE), AT_ONCE + 1, AT_ONCE + 2]
+    assert begun == [0, 2, 3]
     assert len(large) == 0
     assert run_to_end(large.in_place(steps(99))) is None, "every place was given back"
+
+
+def test_large_request_that_waits_for_an_event_leaves_its_place_to_the_next(clock: TickingClock) -> None:
+    large, runner = LargeRequests(), StepRunner(clock)
+    event: Delayed[str] = Delayed()
+    ended: list[str] = []
+
+    def steps(name: str, wait: Delayed[str] | None) -> Steps[None]:
+        ended.append(f"{name} {(yield wait) if wait is not None else 'at once'}")
+        yield None
+
+    first = runner.start(large.in_place(steps("first", event)))
+    runner.start(large.in_place(steps("second", None)))
+    abandoned = runner.start(large.in_place(steps("third", Delayed())))
+    while runner.run_slices():
+        pass
+    abandoned.abandon()
+    event.complete("later")
+    while runner.run_slices():
+        pass
+
+    assert ended == ["second at once", "first later"]
+    assert first.is_complete
+    assert run_to_end(large.in_place(steps("fourth", None))) is None, "the place is free"

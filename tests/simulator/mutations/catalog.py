@@ -12,8 +12,9 @@ from hunting import Apply, SetAttribute, measure
 from ottla.controller.elections import PartitionChange
 from ottla.controller.leadership import LeadershipControl
 from ottla.controller.partitions import PartitionControl
-from ottla.handlers import fetch
 from ottla.handlers.api import RequestContext
+from ottla.handlers.consumer_fetch import ConsumerFetch
+from ottla.handlers.fetch_round import FetchRound
 from ottla.log import partition_log, producer_state, retention
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
@@ -97,7 +98,7 @@ def _read_uncommitted(set_attribute: SetAttribute) -> None:
 
     set_attribute(Partition, "read_for_consumer", read)
     set_attribute(
-        fetch._ConsumerRound,
+        ConsumerFetch,
         "_is_news",
         lambda self, partition, wanted: partition.log.log_end_offset > wanted.fetch_offset,
     )
@@ -216,7 +217,7 @@ def _elect_anyone(set_attribute: SetAttribute) -> None:
 
 @mutation("fetch sessions are not told of new records", seeds_max=60)
 def _tell_no_sessions(set_attribute: SetAttribute) -> None:
-    set_attribute(fetch._Round, "_watch", lambda self, session, added: None)
+    set_attribute(FetchRound, "_watch", lambda self, session, key, fetched: None)
 
 
 @mutation("the leader of a partition is taken at its word: any high watermark of a follower", seeds_max=60)
@@ -322,7 +323,7 @@ def _start_late(set_attribute: SetAttribute) -> None:
 
     def late(self: PartitionLog, now_ms: int) -> Any:
         segments = list(self._local.segments)
-        age_ms = now_ms - segments[0].largest_timestamp_ms
+        age_ms = segments[0].age_ms(now_ms)
         if len(segments) > 1 and 0 <= self.config.retention_ms < 2 * age_ms:
             self.raise_log_start(min(segments[1].base_offset, self.high_watermark))
         return apply_retention(self, now_ms)

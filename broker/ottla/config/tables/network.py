@@ -20,7 +20,7 @@ listeners LIST PLAINTEXT://:9092 list+ - per-broker acted-on
 max.connection.creation.rate INT 2147483647 0.. 1/s cluster-wide acted-on
     New connections per second that this broker takes.
 max.connections INT 2147483647 0.. - cluster-wide acted-on
-    Connections that this broker holds at once; the listeners that only nodes use take more.
+    Connections that this broker holds at once; the listeners that only nodes use take more. Lowered to what the limit of descriptors leaves beside files.
 max.connections.per.ip INT 2147483647 0.. - cluster-wide acted-on
     Connections from one address.
 max.connections.per.ip.overrides STRING "" - - cluster-wide acted-on
@@ -30,7 +30,7 @@ num.io.threads INT 8 1.. - cluster-wide known
 num.network.threads INT 3 1.. - cluster-wide known
     Kafka's socket threads. One Ottla node has one event loop.
 queued.max.request.bytes LONG -1 - bytes read-only acted-on
-    Bytes that requests on their way in may hold, over all connections; those for which there is no room are not read. -1 (Kafka: no bound) stands for 256 MiB, or twice socket.request.max.bytes where that is more.
+    Bytes that requests on their way in may hold, over all connections; those for which there is no room are not read. -1 (Kafka: no bound) stands for 256 MiB, or twice socket.request.max.bytes where that is more, and a quarter of the limit of memory of the control group at most.
 queued.max.requests INT 500 1.. - read-only known
     Kafka's queue between its socket threads and its request threads. An Ottla node serves a request when its last byte is there: there is no such queue. What requests hold on their way in is bounded by queued.max.request.bytes.
 request.timeout.ms INT 30000 - ms read-only acted-on

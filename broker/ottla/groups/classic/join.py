@@ -17,6 +17,7 @@ from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.client import Client
 from ottla.groups.result import Result
 from ottla.purgatory import Delayed
+from ottla.quoting import quoted
 from ottla.types import Uuid
 from ottla.wire.codec.primitives import STRING_BYTES_MAX
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -134,7 +135,9 @@ def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Joi
     # A leader may rejoin with nothing new to say: it has seen a change of the topics themselves.
     _update(group, member, joining)
     who = "leader" if is_leader else "member"
-    return rebalancer.rebalance_or_complete_join(group, f"{who} {member_id} rejoins; it says: {_reason(request)}")
+    return rebalancer.rebalance_or_complete_join(
+        group, f"{who} {quoted(member_id)} rejoins; it says: {_reason(request)}"
+    )
 
 
 def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, member_id: str) -> Result | None:
@@ -156,7 +159,7 @@ def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, memb
     group.add(member, joining.response)
     # Without an id it cannot send heartbeats, and while it waits a lost connection goes unnoticed: limit the wait.
     rebalancer.renew_session(group, member, rebalancer.config.new_member_join_timeout_ms)
-    return rebalancer.rebalance_or_complete_join(group, f"new member {member_id}; it says: {_reason(request)}")
+    return rebalancer.rebalance_or_complete_join(group, f"new member {quoted(member_id)}; it says: {_reason(request)}")
 
 
 def _replace_static_member(
@@ -173,11 +176,11 @@ def _replace_static_member(
     rebalancer.renew_session(group, member)
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         # The leader may be assigning to the old id just now: begin again.
-        return rebalancer.prepare_rebalance(group, f"static member {instance_id} came back as {new_id}")
+        return rebalancer.prepare_rebalance(group, f"static member {quoted(instance_id)} came back as {quoted(new_id)}")
     if group.state is not ClassicGroupState.STABLE:
         return rebalancer.maybe_complete_join(group)
     if group.select_protocol() != group.protocol_name:
-        reason = f"static member {instance_id} came back with other protocols; it says: {_reason(request)}"
+        reason = f"static member {quoted(instance_id)} came back with other protocols; it says: {_reason(request)}"
         return rebalancer.rebalance_or_complete_join(group, reason)
 
     def on_append(error: ErrorCode) -> None:
@@ -235,4 +238,4 @@ def _restore(group: ClassicGroup, member: ClassicMember, said: tuple[list[JoinGr
 
 
 def _reason(request: JoinGroupRequest) -> str:
-    return request.reason or "not provided"
+    return quoted(request.reason or "not provided")

@@ -10,6 +10,7 @@ from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.result import Result
+from ottla.quoting import quoted
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def leave(rebalancer: Rebalancer, request: LeaveGroupRequest) -> tuple[Result | 
     if group is None or not left:
         return None, response
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
-        return rebalancer.rebalance_or_complete_join(group, f"{', '.join(left)} left"), response
+        return rebalancer.rebalance_or_complete_join(group, f"{quoted(', '.join(left))} left"), response
     return rebalancer.maybe_complete_join(group), response
 
 
@@ -50,6 +51,11 @@ def _leave(rebalancer: Rebalancer, group: ClassicGroup, identity: MemberIdentity
         group.check_member(member_id, instance_id)
     except KafkaError as error:
         return error.code
-    log.info("Group %s: %s leaves; it says: %s", group.group_id, member_id, identity.reason or "not provided")
+    log.info(
+        "Group %s: %s leaves; it says: %s",
+        quoted(group.group_id),
+        quoted(member_id),
+        quoted(identity.reason or "not provided"),
+    )
     rebalancer.forget(group, member_id)
     return ErrorCode.NONE

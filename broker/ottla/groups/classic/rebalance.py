@@ -22,6 +22,7 @@ from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
 from ottla.groups.result import Result
 from ottla.ports import Clock, Random
+from ottla.quoting import quoted
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
@@ -53,7 +54,7 @@ class Rebalancer:
     # Rebalances
 
     def rebalance_or_complete_join(self, group: ClassicGroup, reason: str) -> Result | None:
-        """Start a rebalance, or, when one is on, see whether everybody is there now."""
+        """Start a rebalance, or, when one is on, see whether everybody is there now; `quoted` names in ``reason``."""
         if group.can_rebalance:
             return self.prepare_rebalance(group, reason)
         return self.maybe_complete_join(group)
@@ -69,7 +70,7 @@ class Rebalancer:
             delay_ms = self.config.initial_rebalance_delay_ms
             self._delay_initial_join(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         group.transition_to(ClassicGroupState.PREPARING_REBALANCE, wall_ms=self.clock.wall_ms())
-        log.info("Group %s leaves generation %d to rebalance: %s", group.group_id, group.generation_id, reason)
+        log.info("Group %s leaves generation %d to rebalance: %s", quoted(group.group_id), group.generation_id, reason)
         if is_initial:
             return None
         if group.all_members_joined:
@@ -90,16 +91,20 @@ class Rebalancer:
         late = [member for member in group.members.values() if member.awaiting_join is None and not member.is_static]
         for member in late:
             self.forget(group, member.member_id)
-            log.info("Group %s drops %s, which did not rejoin in time", group.group_id, member.member_id)
+            log.info(
+                "Group %s drops %s, which did not rejoin in time", quoted(group.group_id), quoted(member.member_id)
+            )
         if group.members and not group.elect_joined_leader():
             # Only static members are left and none has joined: wait on, until one does or its session ends.
             self.timers.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
             return None
         group.start_next_generation(wall_ms=self.clock.wall_ms())
         if group.is_empty:
-            log.info("Group %s is empty in generation %d", group.group_id, group.generation_id)
+            log.info("Group %s is empty in generation %d", quoted(group.group_id), group.generation_id)
             return Result(records=[record_of(group, {})], replay=False)
-        log.info("Group %s has %d members in generation %d", group.group_id, len(group.members), group.generation_id)
+        log.info(
+            "Group %s has %d members in generation %d", quoted(group.group_id), len(group.members), group.generation_id
+        )
         for member in list(group.members.values()):
             members = group.members_for_leader() if member.member_id == group.leader_id else []
             group.answer_join(member, self.joined(group, member.member_id, members=members))
@@ -237,16 +242,18 @@ class Rebalancer:
 
     def _expire_session(self, group: ClassicGroup, member_id: str) -> Result | None:
         if member_id in group.pending_join:
-            log.info("Group %s drops %s, which did not come back with its id", group.group_id, member_id)
+            log.info(
+                "Group %s drops %s, which did not come back with its id", quoted(group.group_id), quoted(member_id)
+            )
             group.remove(member_id)
             return self._complete_join_without(group)
         member = group.members.get(member_id)
         if member is None or member.has_satisfied_heartbeat:
             return None
-        log.info("Group %s drops %s, whose session timed out", group.group_id, member_id)
+        log.info("Group %s drops %s, whose session timed out", quoted(group.group_id), quoted(member_id))
         self.forget(group, member_id)
         if group.state in _JOINED:
-            return self.rebalance_or_complete_join(group, f"the session of {member_id} timed out")
+            return self.rebalance_or_complete_join(group, f"the session of {quoted(member_id)} timed out")
         return self._complete_join_without(group)
 
     def _complete_join_without(self, group: ClassicGroup) -> Result | None:
@@ -259,7 +266,7 @@ class Rebalancer:
         silent = list(group.pending_sync)
         for member_id in silent:
             self.forget(group, member_id)
-        return self.prepare_rebalance(group, f"{', '.join(silent)} sent no SyncGroup in time")
+        return self.prepare_rebalance(group, f"{quoted(', '.join(silent))} sent no SyncGroup in time")
 
     def _answer_sync(self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse) -> None:
         # A session that ended while the member waited was let pass and has no timer any longer: start it anew.

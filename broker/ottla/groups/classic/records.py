@@ -11,6 +11,7 @@ from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.quoting import quoted
 from ottla.wire.messages.group_log import GroupMetadataValue, MemberMetadata
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol
 
@@ -67,7 +68,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """
     instances = [member.group_instance_id for member in value.members if member.group_instance_id is not None]
     if len({member.member_id for member in value.members}) < len(value.members) or len(set(instances)) < len(instances):
-        raise ProtocolError(f"the record of group {group_id} has a member twice")
+        raise ProtocolError(f"the record of group {quoted(group_id)} has a member twice")
     group = ClassicGroup(group_id)
     group.generation_id = value.generation
     group.protocol_name = value.protocol

@@ -1,4 +1,4 @@
-"""OffsetFetch: the offsets of a group, for some topics or all.
+"""OffsetFetch: the offsets of a group, for some topics.
 
 Source: OffsetMetadataManager.fetchOffsets, fetchAllOffsets.
 """
@@ -9,7 +9,6 @@ from ottla.errors import ErrorCode
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -21,18 +20,12 @@ NO_OFFSET: Final = -1
 def fetch_offsets(
     store: OffsetStore, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Return what is asked for, -1 where there is no offset; all that there is when ``request.topics`` is None.
+    """Return what is asked for, -1 where there is no offset.
 
     With ``require_stable``, what an open transaction would change is answered with UNSTABLE_OFFSET_COMMIT.
     """
     response = OffsetFetchResponseGroup(group_id=request.group_id)
-    topics = request.topics
-    if topics is None:
-        topics = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
-            for name, partitions in store.of_group(request.group_id).items()
-        ]
-    for topic in topics:
+    for topic in request.topics or ():
         keys = [OffsetKey(request.group_id, topic.name, partition) for partition in topic.partition_indexes]
         partitions = [_partition(store, key, require_stable) for key in keys]
         response.topics.append(

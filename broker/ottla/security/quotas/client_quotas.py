@@ -10,7 +10,6 @@ Source: ClientQuotaManager and ClientQuotaMetadataManager of Apache Kafka 4.3.
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.log_lines import quoted
 from ottla.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -23,6 +22,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.rate import WindowedRate
 from ottla.ports import Clock
+from ottla.quoting import quoted
 from ottla.security.quotas.charge import Charge
 from ottla.security.quotas.connection_rates import ConnectionRates
 from ottla.security.quotas.limits import Limits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, dataclass_tran
 from ottla.errors import ProtocolError
 from ottla.ports import Buffer, Chunk, FileSlice
 from ottla.wire.codec.fields import Field
-from ottla.wire.codec.primitives import EncodedArray, uvarint
+from ottla.wire.codec.primitives import EncodedArray, TooManyEntriesError, run_steps, uvarint
 from ottla.wire.codec.versions import VersionRange, parse_versions
 
 Records: TypeAlias = Buffer | FileSlice
@@ -199,13 +199,17 @@ class Message(Struct):
             raise self._encode_error(version, error) from error
 
     def _encode_error(self, version: int, error: Exception) -> ValueError:
-        return ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}; {self!r}")
+        return ValueError(f"{type(self).__name__} v{version} cannot be encoded: {error}")
 
     def encode(self, version: int) -> bytes:
         """Return this message's bytes, records included; raises ValueError as `write` does."""
         out = bytearray()
         splices: list[Splice] = []
-        self.write(version, out, splices)
+        try:
+            self.write(version, out, splices)
+        except TooManyEntriesError:
+            out, splices = bytearray(), []
+            run_steps(self.write_in_steps(version, out, splices))
         if not splices:
             return bytes(out)
         return b"".join(

@@ -1,0 +1,148 @@
+"""A Fetch of a consumer: up to the high watermark, from the leader or, from v11 on, from any replica.
+
+Source: ReplicaManager.readFromLog, ClientQuotaManager.maybeRecordAndGetThrottleTimeMs of Apache Kafka 4.3; KIP-392.
+"""
+
+from collections.abc import Iterable
+
+from ottla.config.validation import RACK_AWARE_SELECTOR
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.api import RequestContext
+from ottla.handlers.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
+from ottla.log.partition_log import LogSlice
+from ottla.purgatory.steps import Steps, batches
+from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
+from ottla.replication.partition import Partition
+from ottla.replication.replica_selector import preferred_read_replica
+from ottla.wire.acl_codes import Operation
+from ottla.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+
+_FIRST_VERSION_WITH_RACK = 11
+_READ_COMMITTED = 1
+_PARTITION_OVERHEAD_BYTES = 64
+"""What an answer has around the records of a partition, about; counted for quotas."""
+
+
+class ConsumerFetch(FetchRound):
+    """See the module."""
+
+    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext) -> None:
+        super().__init__(context, request, session)
+        self._permissions = context.services.authorizer.changes
+        if session.session is not None and not session.is_incremental:
+            session.session.permissions = self._permissions  # all partitions are looked at now
+        self._may_read_followers = context.api_version >= _FIRST_VERSION_WITH_RACK
+        self._read_committed = request.isolation_level == _READ_COMMITTED
+        self._rack = ""
+        if self._may_read_followers and self.replicas.config.selector_class == RACK_AWARE_SELECTOR:
+            self._rack = request.rack_id
+        bytes_max = None if context.charge is None else context.charge.fetch_bytes_max()
+        if bytes_max is not None:
+            # Of more nothing would ever be let through.
+            self._size_bytes_max = min(self._size_bytes_max, bytes_max)
+            self._min_bytes = min(self._min_bytes, self._size_bytes_max)
+
+    def _takes_slices(self, session: FetchSession) -> bool:
+        is_changed = session.permissions != self._permissions
+        return len(session.partitions if is_changed else session.pending) > STRAIGHT_MAX
+
+    def _prepare(self, keys: Iterable[PartitionKey]) -> None:
+        """Look at quiet partitions, too, where the client may have lost its permission to read them."""
+        session = self.session.session
+        if session is not None and session.permissions != self._permissions:
+            session.permissions = self._permissions
+            session.pending.update(dict.fromkeys(key for key in session.partitions if key not in session.failed))
+
+    def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
+        """Do the same for many; those with errors are looked at again in their time (`FetchSession.retry_failed`)."""
+        if session.permissions == self._permissions:
+            return
+        for keys in batches(list(session.partitions), 8 * PER_SLICE):
+            session.pending.update(dict.fromkeys(key for key in keys if key not in session.failed))
+            yield None
+        session.permissions = self._permissions
+
+    def _throttle(self, with_records: int) -> FetchResponse | None:
+        """Give out what was read, unless that is more than the client's quota: then nothing, and how long to wait."""
+        charge = self.context.charge
+        if charge is None:
+            return None
+        throttle_ms = charge.charge_fetch(self._size_bytes + with_records * _PARTITION_OVERHEAD_BYTES)
+        if throttle_ms == 0:
+            return None
+        session = self.session.session
+        if session is not None and not self.session.is_incremental:
+            # It was to learn of the session with this answer, and asks for a new one.
+            self.context.services.fetch_sessions.close(session)
+            return FetchResponse(throttle_time_ms=throttle_ms)
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.session.session_id)
+
+    def _partition_of(self, key: PartitionKey, fetched: FetchedPartition) -> Partition:
+        topic = self._topic_of(key)
+        if topic is not None:
+            self.context.require_on_topic(Operation.READ, topic)
+        return super()._partition_of(key, fetched)
+
+    def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
+        if not partition.is_leader and not self._may_read_followers:
+            return True
+        is_other_epoch = 0 <= wanted.current_leader_epoch != partition.leader_epoch
+        return is_other_epoch or partition.log.high_watermark > wanted.fetch_offset
+
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+        partition = self._partition_of(key, wanted)
+        if self._may_read_followers:
+            partition.require_epoch(wanted.current_leader_epoch)
+        else:
+            partition.require_leadership(wanted.current_leader_epoch)
+        self._fill_watermarks(partition, answer)
+        if self._diverges(partition, wanted, answer) or self._is_sent_elsewhere(partition, wanted, answer):
+            return False
+        room_bytes = self._room_bytes(wanted)
+        is_first = self._size_bytes == 0
+        if room_bytes <= 0 and not is_first:
+            return False
+        found = partition.read_for_consumer(
+            wanted.fetch_offset,
+            size_bytes_max=max(room_bytes, 0),
+            at_least_one=is_first,
+            read_committed=self._read_committed,
+        )
+        self._add(partition, answer, found)
+        return found.records is None
+
+    def _is_sent_elsewhere(self, partition: Partition, wanted: FetchedPartition, answer: PartitionData) -> bool:
+        if not self._rack or not partition.is_leader:
+            return False
+        preferred = preferred_read_replica(
+            partition, rack=self._rack, fetch_offset=wanted.fetch_offset, now_ms=self.context.received_at_ms
+        )
+        if preferred is None:
+            return False
+        answer.preferred_read_replica = preferred
+        self._is_urgent = True
+        return True
+
+    def _add(self, partition: Partition, answer: PartitionData, found: LogSlice) -> None:
+        if found.aborted_transactions is not None:
+            answer.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in found.aborted_transactions
+            ]
+        if found.records is not None:
+            answer.records = found.records
+            self._size_bytes += found.size_bytes
+            traffic = self.replicas.traffic_of(partition.topic_partition.topic)
+            traffic.fetch_requests += 1
+            traffic.bytes_out += found.size_bytes
+
+
+class RejectedFetch(FetchRound):
+    """The Fetch of a client that names a replica id without permission to act for the cluster."""
+
+    def _partition_of(self, key: PartitionKey, fetched: FetchedPartition) -> Partition:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+        self._partition_of(key, wanted)
+        return False

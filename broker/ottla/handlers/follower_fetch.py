@@ -1,0 +1,171 @@
+"""A Fetch of a follower: up to the log end, which also says how far the follower's own log goes.
+
+Source: ReplicaManager.fetchMessages, Partition.updateFollowerFetchState of Apache Kafka 4.3; KIP-903 (broker epochs).
+"""
+
+from collections.abc import Iterable
+
+from ottla.errors import CorruptRecordError, KafkaError
+from ottla.handlers.api import RequestContext
+from ottla.handlers.fetch_round import PER_SLICE, FetchRound
+from ottla.purgatory.steps import Steps, batches
+from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
+from ottla.replication.partition import Partition
+from ottla.replication.remote_replica import RemoteReplica
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+
+_AWAITED_WAIT_MS_MAX = 10
+
+
+class FollowerFetch(FetchRound):
+    """See the module."""
+
+    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext, replica_id: int) -> None:
+        super().__init__(context, request, session)
+        self._replica_id = context.connection.follower_id = replica_id
+        if context.charge is not None:
+            context.charge.is_exempt = True
+        self._replica_epoch = request.replica_state.replica_epoch
+        self._read_before: set[PartitionKey] = set()
+        self._listed_session = session.session if session.session_id else None
+        self._was_awaited = False
+        self._throttled_bytes = 0
+        if self._listed_session is not None and not session.is_incremental:
+            self.replicas.note_follower_session(replica_id, self._listed_session)
+
+    def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
+        forgotten, self.session.forgotten = self.session.forgotten, []
+        for keys in batches(forgotten, PER_SLICE):
+            self._end_sessions(keys)
+            yield None
+        yield from super()._prepare_in_slices(session)
+
+    def _end_sessions(self, forgotten: Iterable[PartitionKey]) -> None:
+        for key in forgotten:
+            topic = self._topic_of(key)
+            partition = None if topic is None else self.replicas.find(topic, key[2])
+            if partition is not None and self._replica_id in partition.remote:
+                partition.remote[self._replica_id].session = None
+
+    def _prepare(self, keys: Iterable[PartitionKey]) -> None:
+        """Take note of how far the follower is in what it names; then wake what waited for that, once for all."""
+        self._end_sessions(self.session.forgotten)
+        committed = []
+        for key in keys:
+            wanted = self.session.partitions.get(key)
+            if wanted is not None and self._note_progress(key, wanted):
+                assert wanted.partition is not None
+                committed.append(wanted.partition.topic_partition)
+        if committed:
+            self.replicas.on_committed(committed)
+
+    def _note_progress(self, key: PartitionKey, wanted: FetchedPartition) -> bool:
+        """Take note of one partition; return whether more is committed now."""
+        try:
+            partition = self._partition_of(key, wanted)
+            remote = self._remote(partition, wanted)
+            log = partition.log
+            is_known = log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset
+            if not is_known or self._parts(partition, wanted):
+                return False
+        except KafkaError:
+            return False  # the answer will say so
+        log_start_before = remote.log_start_offset
+        is_further = partition.on_follower_fetch(
+            remote,
+            offset=wanted.fetch_offset,
+            log_start_offset=wanted.log_start_offset,
+            broker_epoch=self._replica_epoch,
+            session=self._listed_session,
+            now_ms=self.context.received_at_ms,
+        )
+        self.replicas.on_follower_progress(partition, self._replica_id)
+        if wanted.log_start_offset != log_start_before:
+            self.replicas.delete_purgatory.check(partition.topic_partition)
+        return is_further
+
+    def _finish_preparing(self) -> None:
+        self._was_awaited = self.replicas.awaits(self._replica_id, self.context.received_at_ms)
+        if self._was_awaited:
+            # It has not asked yet for a partition that it should: it must not sleep when it learns of that.
+            self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
+
+    def _must_hurry(self) -> bool:
+        now_ms = self.context.services.clock.monotonic_ms()
+        return not self._was_awaited and self.replicas.awaits(self._replica_id, now_ms)
+
+    def _remote(self, partition: Partition, wanted: FetchedPartition) -> RemoteReplica:
+        partition.require_leadership(wanted.current_leader_epoch)
+        return partition.remote_replica(self._replica_id, self._replica_epoch, wanted.current_leader_epoch)
+
+    @staticmethod
+    def _parts(partition: Partition, wanted: FetchedPartition) -> bool:
+        return (
+            wanted.last_fetched_epoch >= 0
+            and partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch) is not None
+        )
+
+    def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
+        return (
+            not partition.is_leader
+            or partition.leader_epoch != wanted.current_leader_epoch
+            or partition.log.log_end_offset > wanted.fetch_offset
+            or partition.log.log_start_offset > wanted.log_start_offset
+        )
+
+    def _read_partition(self, key: PartitionKey, wanted: FetchedPartition, answer: PartitionData) -> bool:
+        partition = self._partition_of(key, wanted)
+        remote = self._remote(partition, wanted)
+        self._fill_watermarks(partition, answer)
+        if 0 <= wanted.last_log_start_offset < answer.log_start_offset:
+            self._is_urgent = True  # somebody may wait for all replicas to delete records
+        if self._diverges(partition, wanted, answer):
+            return False
+        room_bytes = self._room_bytes(wanted)
+        is_first = self._size_bytes == 0
+        if (room_bytes <= 0 and not is_first) or self._is_throttled(partition, remote):
+            return False
+        found = partition.read_for_follower(
+            wanted.fetch_offset, size_bytes_max=max(room_bytes, 0), at_least_one=is_first
+        )
+        if found.records is None:
+            return True
+        if remote.served_offset == wanted.fetch_offset and key not in self._read_before:
+            # It was sent these before, and may have refused them for their CRC.
+            self._read_before.add(key)
+            if partition.find_damage(found, wanted.fetch_offset):
+                self.replicas.on_damage(partition)
+                raise CorruptRecordError(f"{partition.topic_partition}: damaged on the leader's disk")
+        answer.records = found.records
+        self._size_bytes += found.size_bytes
+        return False
+
+    def _is_throttled(self, partition: Partition, remote: RemoteReplica) -> bool:
+        """Who is in sync is never held back."""
+        quota = self.replicas.leader_quota
+        return (
+            quota.is_limited
+            and remote.broker_id not in partition.in_sync
+            and quota.is_throttled(partition.topic_partition)
+            and quota.is_exceeded(self.context.services.clock.monotonic_ms())
+        )
+
+    def _collect(self, keys: Iterable[PartitionKey]) -> None:
+        keys = list(keys)
+        for key in keys:
+            answer, fetched = self._answers[key], self.session.partitions.get(key)
+            if not answer.records or fetched is None or fetched.partition is None:
+                continue
+            remote = fetched.partition.remote.get(self._replica_id)
+            if remote is not None:
+                remote.served_offset = fetched.fetch_offset
+            quota = self.replicas.leader_quota
+            if quota.is_limited and quota.is_throttled(fetched.partition.topic_partition):
+                self._throttled_bytes += len(answer.records)
+        super()._collect(keys)
+
+    def _complete(self) -> FetchResponse:
+        self.replicas.replication_bytes_out += self._size_bytes
+        if self._throttled_bytes:
+            self.replicas.leader_quota.record(self._throttled_bytes, self.context.services.clock.monotonic_ms())
+        return super()._complete()

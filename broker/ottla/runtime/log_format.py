@@ -1,0 +1,46 @@
+"""How the node's log lines look: one line per event, times in UTC, and nothing in them that forges another line.
+
+The second line of defence: the core quotes what clients sent (`ottla.quoting`). Here also the text of exceptions and of
+libraries passes, so what is not printable is escaped, a message is cut, and every line of a traceback is indented: a
+line that starts with a time is one that this process wrote as such.
+"""
+
+import logging
+import time
+from typing import Final
+
+from ottla.quoting import escape_unprintable
+
+_MESSAGE_CHARACTERS_MAX: Final = 8_000
+_TRACEBACK_CHARACTERS_MAX: Final = 16_000
+_INDENT: Final = "    "
+_CUT: Final = "[...]"
+
+
+class LogFormatter(logging.Formatter):
+    """``2026-01-31T12:00:00.000Z INFO    ottla.server.node: message``."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, escaped and cut."""
+        line = super().formatMessage(record)
+        if len(line) > _MESSAGE_CHARACTERS_MAX:
+            line = f"{line[:_MESSAGE_CHARACTERS_MAX]}{_CUT}"
+        return escape_unprintable(line)
+
+    def formatException(self, ei: object) -> str:
+        """Return the traceback, its end where it is too long: that is where the exception itself is."""
+        return _indented(super().formatException(ei))  # type: ignore[arg-type]
+
+    def formatStack(self, stack_info: str) -> str:
+        return _indented(stack_info)
+
+
+def _indented(text: str) -> str:
+    if len(text) > _TRACEBACK_CHARACTERS_MAX:
+        half = _TRACEBACK_CHARACTERS_MAX // 2
+        text = f"{text[:half]}\n{_CUT}\n{text[-half:]}"
+    return "\n".join(f"{_INDENT}{escape_unprintable(line)}" for line in text.split("\n"))

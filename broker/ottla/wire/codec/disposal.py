@@ -1,0 +1,35 @@
+"""Letting go of a message with very many entries a few at a time: to free 90,000 objects at once takes 10 to 30 ms."""
+
+from collections.abc import Generator
+from typing import Any, Final
+
+from ottla.wire.codec.message import Message, Struct
+
+_ENTRIES_PER_STEP: Final = 128
+
+
+def lists_of(struct: Struct) -> list[list[Any]]:
+    """Return copies of the lists in a struct, so that the struct itself can go and its entries stay."""
+    lists = [getattr(struct, key) for key, field in struct.fields.items() if field.kind == "array"]
+    return [list(each) for each in lists if isinstance(each, list) and each]
+
+
+def free_in_steps(lists: list[list[Any]]) -> Generator[None, None, None]:
+    """Empty ``lists``, which nothing else refers to, and those of the entries in them.
+
+    Entries that something else refers to stay as they are: only these lists are emptied.
+    """
+    while lists:
+        entries = lists.pop()
+        while entries:
+            some = entries[-_ENTRIES_PER_STEP:]
+            del entries[-_ENTRIES_PER_STEP:]
+            for entry in some:
+                if isinstance(entry, Struct):
+                    lists += lists_of(entry)
+            yield
+
+
+def free_message_in_steps(message: Message) -> Generator[None, None, None]:
+    """Return what frees ``message`` in steps; the caller must not keep it."""
+    return free_in_steps(lists_of(message))
