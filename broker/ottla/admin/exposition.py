@@ -198,6 +198,12 @@ def _request_memory(memory: RequestMemorySample) -> Iterator[Metric]:
         "Connections closed because their requests kept memory that others waited for, and brought too little.",
         memory.connections_closed,
     )
+    yield _gauge(
+        "ottla_work_memory_bytes", "Bytes that work off the loop holds, such as decompression.", memory.work_bytes
+    )
+    yield _counter(
+        "ottla_waits_for_work_memory_total", "Work off the loop that had to wait for memory.", memory.work_waits
+    )
 
 
 def _slices(slices: SliceSample) -> Iterator[Metric]:

@@ -60,6 +60,9 @@ class RequestMemorySample(NamedTuple):
     connections_waiting: int
     waits: int
     connections_closed: int
+    work_bytes: int
+    """Held by work off the loop."""
+    work_waits: int
 
 
 class SliceSample(NamedTuple):
@@ -223,6 +226,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
             gateway.memory.waiter_count,
             gateway.memory.waits,
             gateway.closed_for_slow_frames,
+            node.services.work_memory.held_bytes,
+            node.services.work_memory.waits,
         ),
         slices=SliceSample(
             len(gateway.steps), gateway.steps.slices, len(gateway.large_requests), gateway.large_requests.waits

@@ -109,9 +109,6 @@ def topic_values(layers: BrokerLayers, overrides: Mapping[str, str]) -> dict[str
 # Keys of a topic that other parts than the log act on, or nobody.
 _NOT_FOR_THE_LOG = frozenset(
     {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
         "follower.replication.throttled.replicas",
         "internal.segment.bytes",
         "leader.replication.throttled.replicas",

@@ -29,7 +29,7 @@ flush.ms LONG 9223372036854775807 0.. ms cluster-wide acted-on
 follower.replication.throttled.replicas LIST "" replicas - cluster-wide acted-on
     Followers whose fetching is slowed down, as partition:broker,... or *.
 index.interval.bytes INT 4096 0.. bytes cluster-wide acted-on
-    Records between two index entries.
+    Records between two index entries; more than 65536 counts as 65536.
 internal.segment.bytes INT - - bytes cluster-wide acted-on unlisted
     For tests: segment.bytes below its lower bound.
 leader.replication.throttled.replicas LIST "" replicas - cluster-wide acted-on

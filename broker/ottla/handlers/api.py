@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.ports import ConnectionId
 from ottla.purgatory import Delayed
+from ottla.purgatory.off_loop import OffLoop
 from ottla.purgatory.steps import Steps
 from ottla.types import Endpoint, NodeId, Offset, host_address
 from ottla.wire.acl_codes import ANONYMOUS_PRINCIPAL, CLUSTER_NAME, Operation, ResourceType
@@ -105,6 +106,13 @@ class RequestContext:
     """The request, as quotas hold it against the client; None where nobody has any."""
     size_bytes: int = 0
     """Of the request's frame; only counted for ``charge``."""
+
+    def off_loop(self) -> OffLoop:
+        """Return where work off the loop is done for this request, at its client's expense."""
+        services, charge = self.services, self.charge
+        if charge is None:
+            return OffLoop(services.background, services.work_memory, services.clock)
+        return OffLoop(services.background, services.work_memory, services.clock, charge.work)
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether who asked is allowed to do this with that resource; a refusal is counted and logged."""

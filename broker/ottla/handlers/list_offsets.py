@@ -2,13 +2,15 @@
 
 v2 isolation level; v4 leader epochs; v6 flexible; v7 max timestamp (KIP-734); v8 earliest local (KIP-405); v9 latest
 tiered; v10 timeout; v11 earliest pending upload. Nothing is tiered here: local answers equal the others, -5 is unknown.
+A partition named twice is answered once, with INVALID_REQUEST, and topics named twice are put together.
 Consumers are told of what is committed, followers (by their id) and debuggers (-2, also by a follower) of everything.
 Source: ListOffsetsRequest.json; ReplicaManager.fetchOffset, UnifiedLog.fetchOffsetByTimestamp of Apache Kafka 4.3.
 """
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import RequestContext, serves
+from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.log.partition_log import TimestampAndOffset
+from ottla.purgatory.steps import Steps, run_to_end
 from ottla.replication.partition import Partition
 from ottla.types import Offset
 from ottla.wire.acl_codes import Operation
@@ -36,6 +38,11 @@ _FIRST_VERSION_OF = {
 }
 _NO_VERSION = 1 << 15
 _UNKNOWN = TimestampAndOffset(timestamp_ms=-1, offset=-1, leader_epoch=-1)
+_END = TimestampAndOffset(timestamp_ms=-1, offset=-2, leader_epoch=-1)
+_AT_HAND = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
+_AT_ONCE_MAX = 50
+"""Partitions; each takes some microseconds."""
+_PER_SLICE_MAX = 20
 _READ_COMMITTED = 1
 _FIRST_VERSION_WITH_LEADER_EPOCH = 4
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
@@ -44,37 +51,67 @@ _DEBUGGER = -2
 
 
 @serves(api_key=2, versions=range(1, 12))
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look each partition up on its own; a partition named twice is refused."""
+def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Answer:
+    """Look each partition up on its own; in steps, unless all that is asked for is at hand."""
+    steps = _list_offsets(context, request)
+    wanted = [partition.timestamp for topic in request.topics for partition in topic.partitions]
+    if len(wanted) <= _AT_ONCE_MAX and all(timestamp in _AT_HAND for timestamp in wanted):
+        return run_to_end(steps)
+    return steps
+
+
+def _list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             key = (topic.name, wanted.partition_index)
             counts[key] = counts.get(key, 0) + 1
+            if len(counts) % _PER_SLICE_MAX == 0:
+                yield None
     response = ListOffsetsResponse()
+    answers_of: dict[str, list[ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
-        answers = []
-        for wanted in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            answers.append(answer)
-            try:
-                if counts[topic.name, wanted.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
-                found = _look_up(context, request, topic.name, wanted)
-            except KafkaError as error:
-                answer.error_code = error.code
-                continue
-            answer.timestamp = found.timestamp_ms
-            answer.offset = found.offset
-            if context.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
-                answer.leader_epoch = found.leader_epoch
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        answers = answers_of.get(topic.name)
+        if answers is None:
+            answers = answers_of[topic.name] = []
+            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        for number, wanted in enumerate(topic.partitions):
+            count = counts.pop((topic.name, wanted.partition_index), 0)
+            if count:
+                answer = yield from _answer_partition(context, request, topic.name, wanted, is_duplicate=count > 1)
+                answers.append(answer)
+            if number % _PER_SLICE_MAX == 0:
+                yield None
+        yield None
     return response
+
+
+def _answer_partition(
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    *,
+    is_duplicate: bool,
+) -> Steps[ListOffsetsPartitionResponse]:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    try:
+        if is_duplicate:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        found = yield from _look_up(context, request, topic, wanted)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return answer
+    answer.timestamp = found.timestamp_ms
+    answer.offset = found.offset
+    if context.api_version >= _FIRST_VERSION_WITH_LEADER_EPOCH:
+        answer.leader_epoch = found.leader_epoch
+    return answer
 
 
 def _look_up(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
-) -> TimestampAndOffset:
+) -> Steps[TimestampAndOffset]:
     context.require_on_topic(Operation.DESCRIBE, topic)
     partition = context.services.replicas.get(topic, wanted.partition_index)
     if request.replica_id == _DEBUGGER:
@@ -83,11 +120,17 @@ def _look_up(
         partition.require_leadership(wanted.current_leader_epoch)
     if wanted.timestamp < 0 and context.api_version < _FIRST_VERSION_OF.get(wanted.timestamp, _NO_VERSION):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    found = yield from _find(context, partition, wanted.timestamp)
+    if wanted.timestamp not in _AT_HAND:
+        if not context.services.replicas.holds(partition):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if request.replica_id != _DEBUGGER:
+            partition.require_leadership(wanted.current_leader_epoch)
     log = partition.log
     if request.replica_id != _CONSUMER:
-        return _find(partition, wanted.timestamp, log.log_end_offset)
+        return _below(found, log.log_end_offset, partition)
     end = log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark
-    found = _find(partition, wanted.timestamp, end)
+    found = _below(found, end, partition)
     is_behind = partition.is_leader and partition.epoch_start_offset > log.high_watermark
     if is_behind and (wanted.timestamp == LATEST or (found is _UNKNOWN and wanted.timestamp >= 0)):
         # A new leader does not know yet how much its predecessor had committed: an offset from now might go back.
@@ -96,16 +139,25 @@ def _look_up(
     return found
 
 
-def _find(partition: Partition, timestamp: int, end: Offset) -> TimestampAndOffset:
+def _find(context: RequestContext, partition: Partition, timestamp: int) -> Steps[TimestampAndOffset | None]:
+    """Return what is asked for; _END for the end that the client may see, None where there is no such offset."""
     log = partition.log
     if timestamp == LATEST:
-        return TimestampAndOffset(-1, end, partition.leader_epoch)
+        return _END
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return TimestampAndOffset(-1, log.log_start_offset, partition.epoch_for_offset(log.log_start_offset))
+        start_offset = log.log_start_offset
+        return TimestampAndOffset(-1, start_offset, partition.epoch_for_offset(start_offset))
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp()
-    elif timestamp < 0:
-        found = None
-    else:
-        found = log.offset_for_timestamp(timestamp)
-    return found if found is not None and found.offset < end else _UNKNOWN
+        return (yield from log.offset_of_max_timestamp(context.off_loop()))
+    if timestamp < 0:
+        return None
+    return (yield from log.offset_for_timestamp(timestamp, context.off_loop()))
+
+
+def _below(found: TimestampAndOffset | None, end: Offset, partition: Partition) -> TimestampAndOffset:
+    """Return ``found`` where the client may see it: below ``end``, or the log's start."""
+    if found is _END:
+        return TimestampAndOffset(-1, end, partition.leader_epoch)
+    if found is None or (found.offset >= end and found.timestamp_ms >= 0):
+        return _UNKNOWN
+    return found

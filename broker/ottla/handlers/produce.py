@@ -2,19 +2,27 @@
 
 v5 log_start_offset in answers; v8 record errors; v9 flexible; v10 the current leader of moved partitions (KIP-951); v12
 implicit transaction enlistment (KIP-890); v13 topic ids.
+All batches are checked before the first is appended. Where a check takes long, nothing has been done yet, and the
+request is served in steps: there each batch is appended when it has been checked, to the partition as it is then.
 Not done: transactional batches are refused with INVALID_TXN_STATE, as no transaction can have been started here.
 Source: ProduceRequest.json; KafkaApis.handleProduceRequest, ReplicaManager.appendRecords of Apache Kafka 4.3.
 """
 
 import struct
+from collections.abc import Iterator
 
 from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, KafkaError
 from ottla.handlers.api import Answer, CloseConnection, RequestContext, serves
 from ottla.handlers.moved_leader import add_moved_leader
+from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_steps
 from ottla.log.partition_log import AppendOrigin, RecordValidationError
+from ottla.purgatory import Delayed
+from ottla.purgatory.delayed import when_all
+from ottla.purgatory.steps import Steps
 from ottla.replication.partition import Partition
 from ottla.types import Offset
 from ottla.wire.acl_codes import Operation
+from ottla.wire.codec import Message
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -27,6 +35,7 @@ from ottla.wire.messages.produce import (
 from ottla.wire.records import LOG_OVERHEAD_BYTES, Compression
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_CURRENT_LEADER = 10
 _TRANSACTIONAL_BIT = 0x10
 _ATTRIBUTES_LOW_BYTE = 22
 
@@ -36,6 +45,7 @@ _SMALLEST_LENGTH = 14
 _MAGIC = 2
 _COMPRESSION_BITS = 0x07
 _FIRST_VERSION_WITH_ZSTD = 7
+_PARTITIONS_AT_ONCE = 32
 
 _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 
@@ -43,44 +53,128 @@ _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 @serves(api_key=0, versions=range(3, 14))
 def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     """Append to every partition; respond now, or once all of it is committed (acks=all) or on this disk."""
-    response = ProduceResponse()
-    waiting: _Waiting = []
-    for topic in request.topic_data:
-        response.responses.append(_append_topic(context, request, response, topic, waiting))
-    if request.acks == 0:
-        return _answer_nothing(response)
-    if not waiting:
-        return response
-    return context.services.replicas.produce_purgatory.watch(
-        [partition.topic_partition for partition, _, _ in waiting],
-        deadline_ms=context.received_at_ms + request.timeout_ms,
-        try_complete=lambda: response if _complete_acknowledgeable(waiting, request.acks) else None,
-        on_deadline=lambda: _time_out(response, waiting),
-    )
-
-
-def _append_topic(
-    context: RequestContext,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    topic: TopicProduceData,
-    waiting: _Waiting,
-) -> TopicProduceResponse:
-    replicas = context.services.replicas
-    name: str | None = topic.name
-    if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-        name = context.services.metadata.topic_name(topic.topic_id)
-    is_allowed = name is None or context.may_on_topic(Operation.WRITE, name)
-    answers = []
-    for data in topic.partition_data:
-        answer = PartitionProduceResponse(index=data.index)
-        answers.append(answer)
+    if sum(len(topic.partition_data) for topic in request.topic_data) > _PARTITIONS_AT_ONCE:
+        return _produce_in_steps(context, request)
+    produce = _Produce(context, request)
+    entries = list(produce.entries())
+    now_ms = context.services.clock.wall_ms()
+    for entry in entries:
         try:
-            if name is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            if not is_allowed:
-                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            _append(context, request, name, data, answer, waiting)
+            partition, records = produce.admit(entry)
+            log = partition.log
+            checked = check_at_once(records, log.config, log.topic_partition, now_ms)
+        except KafkaError as error:
+            entry.error = error
+            continue
+        if checked is None:
+            return _produce_in_steps(context, request)
+        entry.partition, entry.checked = partition, checked
+    for entry in entries:
+        produce.append(entry)
+    return produce.answer()
+
+
+def _produce_in_steps(context: RequestContext, request: ProduceRequest) -> Steps[Answer]:
+    """Do the same for many partitions, and for batches that take long to check."""
+    produce = _Produce(context, request)
+    services = context.services
+    off_loop = context.off_loop()
+    now_ms = services.clock.wall_ms()
+    for entry in produce.entries():
+        try:
+            partition, records = produce.admit(entry)
+            config, topic_partition = partition.log.config, partition.topic_partition
+            entry.checked = yield from check_in_steps(records, config, topic_partition, now_ms, off_loop)
+            if not services.replicas.holds(partition):
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            entry.partition = partition
+        except KafkaError as error:
+            entry.error = error
+        produce.append(entry)
+        services.replicas.announce_appends()
+        yield None
+    return (yield from produce.answer_in_steps())
+
+
+class _Entry:
+    """One partition's part of a request, and what became of it; ``name`` is None where the topic's id is unknown."""
+
+    __slots__ = ("answer", "checked", "data", "error", "is_allowed", "name", "partition")
+
+    def __init__(
+        self, name: str | None, is_allowed: bool, data: PartitionProduceData, answer: PartitionProduceResponse
+    ) -> None:
+        self.name = name
+        self.is_allowed = is_allowed
+        self.data = data
+        self.answer = answer
+        self.partition: Partition | None = None
+        self.checked: CheckedBatch | None = None
+        self.error: KafkaError | None = None
+
+
+class _Produce:
+    """One request on its way."""
+
+    __slots__ = ("_context", "_request", "_response", "_waiting")
+
+    def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
+        self._context = context
+        self._request = request
+        self._response = ProduceResponse()
+        self._waiting: _Waiting = []
+
+    def entries(self) -> Iterator[_Entry]:
+        """Yield the request's partitions, each with its place in the response."""
+        for topic in self._request.topic_data:
+            yield from self._topic_entries(topic)
+
+    def _topic_entries(self, topic: TopicProduceData) -> Iterator[_Entry]:
+        context = self._context
+        name: str | None = topic.name
+        if context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            name = context.services.metadata.topic_name(topic.topic_id)
+        is_allowed = name is None or context.may_on_topic(Operation.WRITE, name)
+        answers: list[PartitionProduceResponse] = []
+        self._response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index)
+            answers.append(answer)
+            yield _Entry(name, is_allowed, data, answer)
+
+    def admit(self, entry: _Entry) -> tuple[Partition, memoryview]:
+        """Return the partition that a batch is to be appended to, and the batch, before it has been checked.
+
+        Raises:
+            KafkaError: nothing may be appended.
+        """
+        if entry.name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not entry.is_allowed:
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        acks = self._request.acks
+        if not -1 <= acks <= 1:
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+        records = entry.data.records
+        assert records is None or isinstance(records, memoryview), "requests are decoded from one buffer"
+        _check_shape(records, self._context.api_version)
+        assert records is not None
+        if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open for this producer")
+        partition = self._context.services.replicas.get(entry.name, entry.data.index)
+        partition.require_appendable(acks)
+        return partition, records
+
+    def append(self, entry: _Entry) -> None:
+        """Append a batch that has been checked; fill in its answer, also where it is an error."""
+        context, name, answer = self._context, entry.name, entry.answer
+        replicas = context.services.replicas
+        try:
+            if entry.error is not None:
+                raise entry.error
+            self._append(entry)
         except RecordValidationError as error:
             _refuse(answer, error)
             answer.record_errors = [
@@ -89,51 +183,63 @@ def _append_topic(
             ]
         except KafkaError as error:
             _refuse(answer, error)
-            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
-                add_moved_leader(context, answer.current_leader, response.node_endpoints, name, data.index)
+            has_moved = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if has_moved and name is not None and context.api_version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
+                endpoints = self._response.node_endpoints
+                add_moved_leader(context, answer.current_leader, endpoints, name, entry.data.index)
         # A name that no topic has leaves nothing behind: there are as many as clients care to invent.
         if answer.error_code and name is not None and context.services.metadata.topic(name) is not None:
             replicas.traffic_of(name).failed_produce_requests += 1
-    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
+    def _append(self, entry: _Entry) -> None:
+        partition, checked, answer = entry.partition, entry.checked, entry.answer
+        assert partition is not None, "it has been admitted"
+        assert checked is not None, "it has been checked"
+        assert entry.name is not None, "it has been admitted"
+        replicas, acks = self._context.services.replicas, self._request.acks
+        result = replicas.append(partition, checked, origin=AppendOrigin.CLIENT, required_acks=acks)
+        answer.base_offset = result.first_offset
+        answer.log_append_time_ms = result.log_append_time_ms
+        answer.log_start_offset = result.log_start_offset
+        traffic = replicas.traffic_of(entry.name)
+        traffic.produce_requests += 1
+        traffic.messages_in += result.last_offset - result.first_offset + 1
+        traffic.bytes_in += len(entry.data.records or b"")
+        if acks == 0:
+            return
+        if partition.is_acknowledgeable(result.last_offset, acks):
+            answer.error_code = partition.acknowledgement_error(acks)
+        else:
+            self._waiting.append((partition, result.last_offset, answer))
 
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: str,
-    data: PartitionProduceData,
-    answer: PartitionProduceResponse,
-    waiting: _Waiting,
-) -> None:
-    """Append one partition's batch and fill in its answer.
+    def answer(self) -> Answer:
+        """Return the response, or what delivers it once everything is committed."""
+        if self._request.acks == 0:
+            return _answer_nothing(self._response)
+        return self._wait_for(self._waiting) if self._waiting else self._response
 
-    Raises:
-        KafkaError: the partition refuses; nothing was written.
-    """
-    if not -1 <= request.acks <= 1:
-        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
-    records = data.records
-    assert records is None or isinstance(records, memoryview), "requests are decoded from one buffer"
-    _check_shape(records, context.api_version)
-    assert records is not None
-    if records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open for this producer")
-    replicas = context.services.replicas
-    partition = replicas.get(topic, data.index)
-    result = replicas.append(partition, records, origin=AppendOrigin.CLIENT, required_acks=request.acks)
-    answer.base_offset = result.first_offset
-    answer.log_append_time_ms = result.log_append_time_ms
-    answer.log_start_offset = result.log_start_offset
-    traffic = replicas.traffic_of(topic)
-    traffic.produce_requests += 1
-    traffic.messages_in += result.last_offset - result.first_offset + 1
-    traffic.bytes_in += len(records)
-    if request.acks == 0:
-        return
-    if partition.is_acknowledgeable(result.last_offset, request.acks):
-        answer.error_code = partition.acknowledgement_error(request.acks)
-    else:
-        waiting.append((partition, result.last_offset, answer))
+    def answer_in_steps(self) -> Steps[Answer]:
+        """Return the same; some partitions at a time wait together, so that no event looks at all of them."""
+        if len(self._waiting) <= _PARTITIONS_AT_ONCE:
+            return self.answer()
+        parts: list[Delayed[Message]] = []
+        for start in range(0, len(self._waiting), _PARTITIONS_AT_ONCE):
+            parts.append(self._wait_for(self._waiting[start : start + _PARTITIONS_AT_ONCE]))
+            yield None
+        answered: Delayed[Message] = Delayed()
+        when_all(parts).on_complete(lambda _: answered.complete(self._response))
+        if not answered.is_complete:
+            answered.on_abandon = lambda: _abandon(parts)
+        return answered
+
+    def _wait_for(self, waiting: _Waiting) -> Delayed[Message]:
+        response, acks = self._response, self._request.acks
+        return self._context.services.replicas.produce_purgatory.watch(
+            [partition.topic_partition for partition, _, _ in waiting],
+            deadline_ms=self._context.received_at_ms + self._request.timeout_ms,
+            try_complete=lambda: response if _complete_acknowledgeable(waiting, acks) else None,
+            on_deadline=lambda: _time_out(response, waiting),
+        )
 
 
 def _check_shape(records: memoryview | None, version: int) -> None:
@@ -168,6 +274,11 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.error_message = error.message
     answer.base_offset = -1
+
+
+def _abandon(parts: list[Delayed[Message]]) -> None:
+    for part in parts:
+        part.abandon()
 
 
 def _complete_acknowledgeable(waiting: _Waiting, required_acks: int) -> bool:

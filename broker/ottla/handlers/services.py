@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.ports import Clock, Random
+from ottla.ports import Background, Clock, Random
 
 if TYPE_CHECKING:
     from ottla.config.node_config import NodeConfig
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ottla.log.manager import LogManager
     from ottla.metadata.cache import MetadataCache
     from ottla.metadata.records import MetadataRecord
+    from ottla.purgatory.memory_budget import MemoryBudget
     from ottla.raft.client import RaftClient
     from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
@@ -28,6 +29,10 @@ class Services:
 
     clock: Clock
     random: Random
+    background: Background
+    """Work off the loop; handlers wait for it with `ottla.purgatory.in_background`."""
+    work_memory: "MemoryBudget"
+    """Bounds what such work holds, over the whole node."""
     config: "NodeConfig"
     cluster_id: str
     metadata: "MetadataCache"

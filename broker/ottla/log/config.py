@@ -16,6 +16,8 @@ LONG_MAX = (1 << 63) - 1
 SEGMENT_BYTES_MAX = (1 << 31) - 1
 """Positions in an index are int32."""
 
+INDEX_INTERVAL_BYTES_MAX = 64 * 1024
+"""Of batches without an index entry a fetch walks the headers: in so many bytes it finds 900 in 0.5 ms at most."""
 OFFSET_INDEX_ENTRY_SIZE_BYTES = 8
 TIME_INDEX_ENTRY_SIZE_BYTES = 12
 
@@ -33,7 +35,8 @@ class LogConfig:
         segment_jitter_ms: taken from ``segment_ms`` for this partition; the owner draws it from
             ``segment.jitter.ms`` so that segments do not roll all at once.
         segment_index_bytes: room for one index file; a full index rolls the segment.
-        index_interval_bytes: an index entry is added after more than this many bytes of records.
+        index_interval_bytes: an index entry is added after more than this many bytes of records, or more than 64 KiB:
+            readers walk what is between two entries.
         retention_ms: delete segments whose newest record is older; -1 keeps for ever.
         retention_bytes: delete oldest segments while the log stays at least this large; -1 keeps everything.
         cleanup_policy: "delete" and/or "compact"; "compact" makes every record need a key. Empty keeps everything.
@@ -42,6 +45,7 @@ class LogConfig:
         message_timestamp_before_max_ms: how old a producer's timestamp may be.
         message_timestamp_after_max_ms: how far in the future a producer's timestamp may be.
         compression_type: "producer" keeps batches as they come; any other re-encodes batches that differ.
+        compression_gzip_level, compression_lz4_level, compression_zstd_level: for batches that are re-encoded.
         file_delete_delay_ms: a deleted file keeps its bytes for this long, for reads that are under way.
         flush_messages: fsync after this many records, before the last of them is confirmed.
         flush_ms: fsync records at most this long after they were appended.
@@ -68,6 +72,9 @@ class LogConfig:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = 60 * 60 * 1000
     compression_type: CompressionType = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
@@ -87,6 +94,8 @@ class LogConfig:
     """Whether records may have to be on stable storage before they are confirmed."""
     minds_records: bool = field(init=False, repr=False, compare=False)
     """Whether what the records of a batch say decides about it, besides its header."""
+    index_entry_interval_bytes: int = field(init=False, repr=False, compare=False)
+    """``index_interval_bytes`` as the log keeps it."""
     offset_index_entries_max: int = field(init=False, repr=False, compare=False)
     time_index_entries_max: int = field(init=False, repr=False, compare=False)
 
@@ -104,6 +113,7 @@ class LogConfig:
             ("is_deleted", "delete" in self.cleanup_policy),
             ("awaits_syncs", self.ottla_acks_fsync or self.flush_messages != LONG_MAX),
             ("minds_records", is_compacted or minds_age),
+            ("index_entry_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)),
             ("offset_index_entries_max", self.segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE_BYTES),
             ("time_index_entries_max", self.segment_index_bytes // TIME_INDEX_ENTRY_SIZE_BYTES),
         ):

@@ -111,7 +111,7 @@ class LocalLog:
             size_bytes=size_bytes,
             last_offset=last_offset,
             max_timestamp_ms=max_timestamp_ms,
-            interval_bytes=config.index_interval_bytes,
+            interval_bytes=config.index_entry_interval_bytes,
         )
         if batch.producer_id >= 0:
             replay_batch(self.producers, batch, segment.transaction_index)
@@ -136,7 +136,7 @@ class LocalLog:
                 size_bytes=batch.size_bytes,
                 last_offset=batch.last_offset,
                 max_timestamp_ms=batch.max_timestamp_ms,
-                interval_bytes=config.index_interval_bytes,
+                interval_bytes=config.index_entry_interval_bytes,
             )
             position += batch.size_bytes
             replay_batch(self.producers, batch, segment.transaction_index)

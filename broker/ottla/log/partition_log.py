@@ -12,38 +12,32 @@ Source: UnifiedLog and LocalLog of Apache Kafka 4.3.
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from ottla.errors import ErrorCode, InvalidRecordError, KafkaError, OffsetOutOfRangeError, StorageError
+from ottla.errors import ErrorCode, KafkaError, OffsetOutOfRangeError, StorageError
 from ottla.log.append import NO_OFFSET, AppendOrigin, AppendResult
+from ottla.log.batch_check import CheckedBatch, check_at_once, check_coordinator_batch, check_in_one_go
 from ottla.log.checkpoint import read_partition_metadata, write_partition_metadata
 from ottla.log.config import LogConfig
 from ottla.log.local_log import Closing, LocalLog
 from ottla.log.log_reader import LogSlice
-from ottla.log.offset_lookup import TimestampAndOffset, find_max_timestamp, find_timestamp
+from ottla.log.offset_lookup import OffsetLookup, TimestampAndOffset
 from ottla.log.open_files import OpenFiles
 from ottla.log.producer_state import ProducerStateEntry, read_marker
 from ottla.log.recovery import LoadedLog, LogLoader
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import Segment
 from ottla.log.transaction_index import AbortedTransaction
-from ottla.log.validation import (
-    RecordError,
-    RecordValidationError,
-    check_assigned_batches,
-    check_client_batch,
-    check_records,
-    check_size,
-    check_timestamps,
-    must_recompress,
-    recompress,
-)
+from ottla.log.validation import RecordError, RecordValidationError, check_assigned_batches
 from ottla.ports import Buffer, Clock, Disk
+from ottla.purgatory.off_loop import OffLoop
+from ottla.purgatory.steps import Steps
 from ottla.types import LeaderEpoch, Offset, OffsetAndEpoch, TopicPartition, Uuid
-from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType, parse_batch
+from ottla.wire.records import NO_TIMESTAMP, RecordBatch, TimestampType
 
 __all__ = [
     "AbortedTransaction",
     "AppendOrigin",
     "AppendResult",
+    "CheckedBatch",
     "LogSlice",
     "PartitionLog",
     "RecordError",
@@ -237,7 +231,7 @@ class PartitionLog:
 
     def append_as_leader(
         self,
-        records: Buffer,
+        records: Buffer | CheckedBatch,
         *,
         leader_epoch: LeaderEpoch,
         origin: AppendOrigin = AppendOrigin.CLIENT,
@@ -250,7 +244,9 @@ class PartitionLog:
         must be writable for that; a read-only buffer is copied first. The bytes are not kept after the call.
 
         Args:
-            records: one batch; from the RAFT_LEADER any number, with offsets and epoch as they shall be.
+            records: one batch; from the RAFT_LEADER any number, with offsets and epoch as they shall be. A batch that
+                a CLIENT sent may have been checked before, by `check_at_once` or `check_in_steps`; one that has not is
+                checked here, however long that takes.
             leader_epoch: under which they are written.
             origin: decides how much is checked.
             now_ms: wall clock, for timestamps and roll by age.
@@ -266,26 +262,22 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise self.failure
-        if origin is AppendOrigin.RAFT_LEADER:
-            return self._append_assigned(records, now_ms)
-        if type(records) is bytes or (type(records) is memoryview and records.readonly):
-            records = bytearray(records)
-        batch = parse_batch(records)
-        config = self.config
-        if origin is AppendOrigin.CLIENT:
-            check_client_batch(batch, config, self.topic_partition)
-            check_timestamps(batch, config, now_ms)
-        elif batch.end_position != len(records):
-            raise InvalidRecordError("a coordinator appends one batch at a time")
-        else:
-            check_size(batch.size_bytes, config, self.topic_partition)
-        if config.minds_records and not batch.is_control:
-            check_records(batch, config, self.topic_partition, now_ms)
+        if not isinstance(records, CheckedBatch):
+            if origin is AppendOrigin.RAFT_LEADER:
+                return self._append_assigned(records, now_ms)
+            config, topic_partition = self.config, self.topic_partition
+            if origin is not AppendOrigin.CLIENT:
+                records = check_coordinator_batch(records, config, topic_partition)
+            elif (checked := check_at_once(records, config, topic_partition, now_ms)) is not None:
+                records = checked
+            else:
+                records = check_in_one_go(records, config, topic_partition, now_ms, self._clock)
+        batch = records.batch
         if batch.producer_id >= 0:
             duplicate = self._check_producer(batch, origin, transaction_version)
             if duplicate is not None:
                 return duplicate
-        return self._append_checked(batch, leader_epoch, now_ms)
+        return self._append_checked(records, leader_epoch, now_ms)
 
     def _check_producer(
         self, batch: RecordBatch, origin: AppendOrigin, transaction_version: int
@@ -310,21 +302,17 @@ class PartitionLog:
         producers.check_data(batch, offset=self.log_end_offset, check_sequence=is_client)
         return None
 
-    def _append_checked(self, batch: RecordBatch, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
+    def _append_checked(self, checked: CheckedBatch, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
         """Give a sound batch its place in the log and write it."""
-        config = self.config
+        config, batch = self.config, checked.batch
         append_time_ms = NO_TIMESTAMP
         if config.message_timestamp_type == "LogAppendTime":
             append_time_ms = now_ms
             batch.set_max_timestamp(TimestampType.LOG_APPEND_TIME, now_ms)
-        elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            batch.set_max_timestamp(TimestampType.CREATE_TIME, batch.max_timestamp_ms)
-        base_offset = self.log_end_offset
-        if config.compression_type != "producer" and must_recompress(batch, config):
-            batch = recompress(batch, config, base_offset=base_offset, leader_epoch=leader_epoch)
-            check_size(batch.size_bytes, config, self.topic_partition)
         else:
-            batch.patch(base_offset, leader_epoch)
+            batch.set_max_timestamp(TimestampType.CREATE_TIME, checked.newest_timestamp_ms)
+        base_offset = self.log_end_offset
+        batch.patch(base_offset, leader_epoch)
         try:
             self._local.append(batch, config, now_ms)
         except StorageError as error:
@@ -413,13 +401,15 @@ class PartitionLog:
 
     # --- offsets by time and by epoch
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampAndOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int, off_loop: OffLoop) -> Steps[TimestampAndOffset | None]:
         """Return the first record stamped ``timestamp_ms`` or later, or None. The caller bounds it by HW or LSO."""
-        return self._guarded(lambda: find_timestamp(self._local.segments, timestamp_ms, self.log_start_offset))
+        lookup = OffsetLookup(self._local.segments, lambda: self.log_start_offset, off_loop)
+        return self._guarded_steps(lookup.find_timestamp(timestamp_ms))
 
-    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+    def offset_of_max_timestamp(self, off_loop: OffLoop) -> Steps[TimestampAndOffset | None]:
         """Return the first record with the newest timestamp (KIP-734), or None when the log is empty."""
-        return self._guarded(lambda: find_max_timestamp(self._local.segments, self.log_start_offset))
+        lookup = OffsetLookup(self._local.segments, lambda: self.log_start_offset, off_loop)
+        return self._guarded_steps(lookup.find_max_timestamp())
 
     def offset_for_leader_epoch(self, leader_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return the largest epoch <= ``leader_epoch`` that the log knows, and where it ends (KIP-101, KIP-279).
@@ -586,6 +576,14 @@ class PartitionLog:
             raise self.failure
         try:
             return action()
+        except StorageError as error:
+            self._fail(error)
+
+    def _guarded_steps(self, steps: Steps[_Result]) -> Steps[_Result]:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return (yield from steps)
         except StorageError as error:
             self._fail(error)
 

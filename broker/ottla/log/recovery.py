@@ -342,7 +342,7 @@ class LogLoader:
             size_bytes=batch.size_bytes,
             last_offset=batch.last_offset,
             max_timestamp_ms=batch.max_timestamp_ms,
-            interval_bytes=self._config.index_interval_bytes,
+            interval_bytes=self._config.index_entry_interval_bytes,
         )
 
     def _load_producers(self, end_offset: Offset) -> None:

@@ -1,43 +1,23 @@
-"""What a leader checks of a batch before it gives it offsets.
+"""What a leader checks of a batch before it gives it offsets: everything but the records, which `batch_check` walks.
 
-The header is checked in full, with the CRC that covers the records. So are the records: that they are as many as the
-header says, that their sizes and the sizes in them fit into each other to the last byte, and that their offset deltas
-are 0, 1, ... (`are_dense` does that for batches of all usual forms at little cost; what it cannot vouch for is walked).
-Compressed batches are decompressed for it, within a limit; and there may be only so many records and headers in one
-batch, because 5 KB can hold thirty million headers, and looking at them would hold everybody up.
+The header is checked in full. There may be only so many records and headers in one batch, because 5 KB can hold thirty
+million headers, and consumers would have to read them.
 
-What the records contain decides only in compacted topics (every record needs a key), where timestamps may be too old,
-and where the topic's compression makes them be written anew.
-
-JVM Kafka lets pass offset deltas with gaps in plain batches, fails on them with UNKNOWN_SERVER_ERROR in compressed
-ones, and does not hold a record's own size against its fields there. Readers stumble over all of that, so here it is
-INVALID_RECORD, as every other such lie is in both.
+JVM Kafka accepts offset deltas with gaps in plain batches, fails on them with UNKNOWN_SERVER_ERROR in compressed ones,
+does not compare a record's own size with its fields there, and takes sizes below -1 for null. Readers fail on all of
+that, librdkafka without ever returning, so here it is INVALID_RECORD, as every other such contradiction is in both.
 
 Source: LogValidator and UnifiedLog.analyzeAndValidateRecords of Kafka.
 """
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.errors import ErrorCode, InvalidRecordError, KafkaError
 from ottla.log.config import LogConfig
 from ottla.ports import Buffer
 from ottla.types import LeaderEpoch, Offset, TopicPartition
-from ottla.wire.records import (
-    NO_TIMESTAMP,
-    Compression,
-    RecordBatch,
-    RecordsSummary,
-    TimestampType,
-    are_dense,
-    build_batch,
-    count_headers,
-    decompress,
-    iterate_batches,
-    parse_batch,
-    read_records,
-    validate_plain_records,
-)
+from ottla.wire.records import NO_TIMESTAMP, Compression, RecordBatch, iterate_batches
 
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 """The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
@@ -46,10 +26,6 @@ _BYTES_PER_ENTRY_MIN = 4
 _ENTRIES_LIMIT_MIN = 65_536
 _RECORD_SIZE_BYTES_MIN = 7
 """Its size, attributes, two deltas, two sizes and a header count, of a byte each."""
-_HEADERS_COUNTED_FROM_BYTES = 4 * 1024 * 1024
-"""In fewer bytes there cannot be so many headers that they must be counted before they are looked at."""
-_PLAIN_TIMESTAMP_MAX = 2**62
-"""Base timestamps up to here either side of 0 leave room for every delta that `are_dense` vouches for."""
 
 _COMPRESSION_BITS = 0x07
 _APPEND_TIME_BIT = 0x08
@@ -103,16 +79,12 @@ def check_size(size_bytes: int, config: LogConfig, topic_partition: TopicPartiti
         )
 
 
-def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
-    """Refuse a producer's batch whose header cannot be right, or whose records are not what it says.
-
-    The records of topics for which ``minds_records`` holds are left to `check_records`.
+def check_client_size(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
+    """Reject what is more than one batch, or a batch that is too large.
 
     Raises:
-        CorruptRecordError: the CRC does not match, or the records cannot be decompressed.
-        InvalidRecordError: the header contradicts itself, or the records contradict it or themselves.
-        KafkaError: MESSAGE_TOO_LARGE (also for too many records or headers: producers then split the batch),
-            RECORD_LIST_TOO_LARGE.
+        InvalidRecordError: bytes follow the batch.
+        KafkaError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     if len(batch.buffer) != batch.end_position:
         raise InvalidRecordError(
@@ -120,7 +92,14 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"{len(batch.buffer) - batch.end_position} more bytes"
         )
     check_size(batch.size_bytes, config, topic_partition)
-    batch.check_crc()
+
+
+def check_client_header(batch: RecordBatch, topic_partition: TopicPartition) -> None:
+    """Reject a producer's batch, whose CRC is right, for a header that cannot be.
+
+    Raises:
+        InvalidRecordError: the header contradicts itself, or says what no producer may.
+    """
     count = batch.record_count
     if count <= 0 or count != batch.last_offset_delta + 1 or batch.base_offset != 0:
         raise _offsets_error(batch, topic_partition)
@@ -133,14 +112,9 @@ def check_client_batch(batch: RecordBatch, config: LogConfig, topic_partition: T
             f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id} in "
             f"topic partition {topic_partition}"
         )
-    if config.minds_records:
-        _check_codec(batch.attributes & _COMPRESSION_BITS)
-    else:
-        data = _plain_records(batch, config, topic_partition)
-        is_near = -_PLAIN_TIMESTAMP_MAX <= batch.base_timestamp_ms <= _PLAIN_TIMESTAMP_MAX
-        if not (is_near and are_dense(data, count, headers_each_max=_headers_each_max(data, count, config))):
-            _check_header_count(batch, data, config, topic_partition)
-            validate_plain_records(batch, data)
+    kind = batch.attributes & _COMPRESSION_BITS
+    if kind not in _COMPRESSION_KINDS:
+        raise InvalidRecordError(f"Unknown compression type id: {kind}")
 
 
 def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> InvalidRecordError:
@@ -162,78 +136,31 @@ def _offsets_error(batch: RecordBatch, topic_partition: TopicPartition) -> Inval
     return InvalidRecordError(reason)
 
 
-def _entries_max(config: LogConfig) -> int:
+def entries_max(config: LogConfig) -> int:
+    """Return how many records, and how many headers, a batch may have."""
     return max(config.max_message_bytes // _BYTES_PER_ENTRY_MIN, _ENTRIES_LIMIT_MIN)
 
 
-def _too_many_entries(found: str, config: LogConfig, topic_partition: TopicPartition) -> KafkaError:
-    return KafkaError(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"The record batch in the append to {topic_partition} has {found}; with max.message.bytes="
-        f"{config.max_message_bytes} it may have {_entries_max(config)}",
-    )
-
-
-def _plain_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> bytes:
-    """Return the batch's records; decompressing them is what shows noise and bombs for what they are.
+def check_record_count(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition) -> None:
+    """Reject a batch for the number of records that its header gives.
 
     Raises:
-        CorruptRecordError: the bytes are not what the codec writes, or decompress to too much.
-        InvalidRecordError: there is no such codec, or there cannot be so many records.
-        KafkaError: MESSAGE_TOO_LARGE, for too many records.
-    """
-    kind = batch.attributes & _COMPRESSION_BITS
-    if not kind:
-        data = bytes(batch.payload)
-    else:
-        _check_codec(kind)
-        data = decompress(Compression(kind), batch.payload, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
-    count = batch.record_count
-    if count > _entries_max(config):
-        if count * _RECORD_SIZE_BYTES_MIN > len(data):
-            raise InvalidRecordError(f"the batch says that it has {count} records; it has {len(data)} bytes for them")
-        raise _too_many_entries(f"{count} records", config, topic_partition)
-    return data
-
-
-def _headers_each_max(data: bytes, record_count: int, config: LogConfig) -> int:
-    """Return with how many headers in each of so many records there cannot be too many in all."""
-    return _entries_max(config) // max(record_count, 1) if len(data) > _HEADERS_COUNTED_FROM_BYTES else len(data)
-
-
-def _check_header_count(batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition) -> None:
-    """Refuse a batch for the number of its headers, before anybody looks at them.
-
-    Raises:
-        InvalidRecordError: the records contradict the header or themselves.
+        InvalidRecordError: there cannot be so many.
         KafkaError: MESSAGE_TOO_LARGE.
     """
-    if len(data) > _HEADERS_COUNTED_FROM_BYTES:
-        header_count = count_headers(batch, data)
-        if header_count > _entries_max(config):
-            raise _too_many_entries(f"{header_count} headers", config, topic_partition)
-
-
-def _summarize_records(
-    batch: RecordBatch, data: bytes, config: LogConfig, topic_partition: TopicPartition
-) -> RecordsSummary:
-    """Walk the records, once where no record has more headers than each of them may have.
-
-    Raises:
-        InvalidRecordError: the records contradict the header or themselves.
-        KafkaError: MESSAGE_TOO_LARGE, for too many headers.
-    """
-    if len(data) > _HEADERS_COUNTED_FROM_BYTES:
-        with suppress(InvalidRecordError):
-            most = _headers_each_max(data, batch.record_count, config)
-            return validate_plain_records(batch, data, headers_each_max=most)
-        _check_header_count(batch, data, config, topic_partition)
-    return validate_plain_records(batch, data)
-
-
-def _check_codec(kind: int) -> None:
-    if kind not in _COMPRESSION_KINDS:
-        raise InvalidRecordError(f"Unknown compression type id: {kind}")
+    count = batch.record_count
+    if count <= entries_max(config):
+        return
+    size_bytes_max = RECORDS_SIZE_BYTES_MAX if batch.is_compressed else len(batch.payload)
+    if count * _RECORD_SIZE_BYTES_MIN > size_bytes_max:
+        raise InvalidRecordError(
+            f"the batch says that it has {count} records; it has at most {size_bytes_max} bytes for them"
+        )
+    raise KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch in the append to {topic_partition} has {count} records; with max.message.bytes="
+        f"{config.max_message_bytes} it may have {entries_max(config)}",
+    )
 
 
 def check_assigned_batches(
@@ -264,18 +191,13 @@ def check_assigned_batches(
     return batches
 
 
-def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicPartition, now_ms: int) -> None:
-    """Refuse a batch for its records: a key that is missing, a timestamp that is too old.
+def require_keys(null_key_indexes: Sequence[int], topic_partition: TopicPartition) -> None:
+    """Reject a batch for a compacted topic that has records without key, at ``null_key_indexes``.
 
     Raises:
-        CorruptRecordError: the records cannot be decompressed.
-        InvalidRecordError: the records contradict the header.
-        RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP.
-        KafkaError: MESSAGE_TOO_LARGE, for too many records or headers.
+        RecordValidationError: INVALID_RECORD.
     """
-    data = _plain_records(batch, config, topic_partition)
-    summary = _summarize_records(batch, data, config, topic_partition)
-    if config.is_compacted and summary.null_key_indexes:
+    if null_key_indexes:
         raise RecordValidationError(
             ErrorCode.INVALID_RECORD,
             "One or more records have been rejected",
@@ -283,23 +205,22 @@ def check_records(batch: RecordBatch, config: LogConfig, topic_partition: TopicP
                 RecordError(
                     index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
                 )
-                for index in summary.null_key_indexes
+                for index in null_key_indexes
             ),
         )
-    if config.message_timestamp_type == "CreateTime":
-        _check_timestamp(summary.min_timestamp_ms, config, now_ms)
-        _check_timestamp(summary.max_timestamp_ms, config, now_ms)
 
 
-def check_timestamps(batch: RecordBatch, config: LogConfig, now_ms: int) -> None:
-    """Refuse a batch for the timestamp type or the largest timestamp in its header.
+def check_timestamps(batch: RecordBatch, oldest_ms: int, newest_ms: int, config: LogConfig, now_ms: int) -> None:
+    """Reject a batch for the timestamps of its records, or for the type that its header gives them.
+
+    ``oldest_ms`` counts only where message.timestamp.before.max.ms is set.
 
     Raises:
         RecordValidationError: INVALID_TIMESTAMP.
     """
     if config.message_timestamp_type == "CreateTime":
-        if batch.max_timestamp_ms - now_ms > config.message_timestamp_after_max_ms:
-            _check_timestamp(batch.max_timestamp_ms, config, now_ms)
+        _check_timestamp(oldest_ms, config, now_ms)
+        _check_timestamp(newest_ms, config, now_ms)
     elif batch.attributes & _APPEND_TIME_BIT:
         raise RecordValidationError(
             ErrorCode.INVALID_TIMESTAMP,
@@ -328,28 +249,11 @@ def must_recompress(batch: RecordBatch, config: LogConfig) -> bool:
     return batch.compression is not _COMPRESSIONS[config.compression_type]
 
 
-def recompress(batch: RecordBatch, config: LogConfig, *, base_offset: Offset, leader_epoch: LeaderEpoch) -> RecordBatch:
-    """Return the batch written anew with the topic's codec, in a buffer of its own.
-
-    Raises:
-        InvalidRecordError: the records contradict the header.
-        CorruptRecordError: they cannot be decompressed.
-    """
-    records = [
-        record._replace(offset=record.offset - batch.base_offset + base_offset)
-        for record in read_records(batch, size_bytes_max=RECORDS_SIZE_BYTES_MAX)
-    ]
-    is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    data = build_batch(
-        records,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        compression=_COMPRESSIONS[config.compression_type],
-        timestamp_type=batch.timestamp_type,
-        log_append_time_ms=batch.max_timestamp_ms if is_append_time else None,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-    )
-    return parse_batch(bytearray(data))
+def target_compression(config: LogConfig) -> tuple[Compression, int | None]:
+    """Return the codec that a topic wants, which is not "producer", and its level; None is the codec's default."""
+    kind = _COMPRESSIONS[config.compression_type]
+    if kind is Compression.GZIP:
+        return kind, config.compression_gzip_level
+    if kind is Compression.LZ4:
+        return kind, config.compression_lz4_level
+    return kind, config.compression_zstd_level if kind is Compression.ZSTD else None

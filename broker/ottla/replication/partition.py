@@ -18,7 +18,7 @@ import logging
 from dataclasses import dataclass, field
 
 from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfRangeError
-from ottla.log.partition_log import AppendOrigin, AppendResult, LogSlice, PartitionLog
+from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, LogSlice, PartitionLog
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
 from ottla.replication.isr import IsrChange, IsrOutcome
@@ -182,12 +182,27 @@ class Partition:
     # --- appending
 
     def append_as_leader(
-        self, records: Buffer, *, origin: AppendOrigin, required_acks: int, wall_ms: int, now_ms: int
+        self, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int, wall_ms: int, now_ms: int
     ) -> AppendResult:
         """Append one batch; with acks=all only when enough replicas are in sync.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what `PartitionLog.append_as_leader` raises.
+            KafkaError: what `require_appendable` and `PartitionLog.append_as_leader` raise.
+        """
+        self.require_appendable(required_acks)
+        log = self.log
+        end_offset = log.log_end_offset
+        result = log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=wall_ms)
+        for replica in self.remote.values():
+            replica.on_leader_append(end_offset)
+        self.advance_high_watermark(now_ms)
+        return result
+
+    def require_appendable(self, required_acks: int) -> None:
+        """Reject an append unless this node leads and, for acks=all (-1), enough replicas are in sync.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS.
         """
         if self.leader != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is led by node {self.leader}")
@@ -197,13 +212,6 @@ class Partition:
                 f"The size of the current ISR {len(self.in_sync)} is insufficient to satisfy the min.isr requirement "
                 f"of {self.log.config.min_insync_replicas} for partition {self.topic_partition}",
             )
-        log = self.log
-        end_offset = log.log_end_offset
-        result = log.append_as_leader(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=wall_ms)
-        for replica in self.remote.values():
-            replica.on_leader_append(end_offset)
-        self.advance_high_watermark(now_ms)
-        return result
 
     def append_as_follower(
         self, records: Buffer, *, high_watermark: Offset, log_start_offset: Offset, wall_ms: int

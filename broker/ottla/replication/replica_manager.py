@@ -15,7 +15,7 @@ from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode, KafkaError, ShortageError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager
-from ottla.log.partition_log import AppendOrigin, AppendResult, PartitionLog
+from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, PartitionLog
 from ottla.log.recovery import DamagedLogError
 from ottla.log.unknown_epochs import cut_unknown_epochs
 from ottla.log_lines import LineLimit
@@ -212,7 +212,7 @@ class ReplicaManager:
     # --- appending
 
     def append(
-        self, partition: Partition, records: Buffer, *, origin: AppendOrigin, required_acks: int
+        self, partition: Partition, records: Buffer | CheckedBatch, *, origin: AppendOrigin, required_acks: int
     ) -> AppendResult:
         """Append one batch to a partition that this node leads; `announce_appends` then wakes who waits for it.
 

@@ -21,6 +21,7 @@ from ottla.errors import ConfigurationError
 from ottla.handlers.catalog import import_handlers
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
+from ottla.runtime.background import BackgroundThreads
 from ottla.runtime.cgroup_memory import CgroupMemory
 from ottla.runtime.chance import SystemRandom
 from ottla.runtime.clock import SystemClock
@@ -154,6 +155,7 @@ class _Run:
         self._reserve = DescriptorReserve(min(RESERVE_SIZE, descriptor_limit // 32))
         self._memory = ProcessMemory(reactor)
         self._disk = OsDisk(reactor.post, reserve=self._reserve)
+        self._background = BackgroundThreads(reactor.post)
         self._listeners = listeners
         self._node = Node(
             config=config,
@@ -161,6 +163,7 @@ class _Run:
             disk=self._disk,
             network=reactor,
             random=SystemRandom(),
+            background=self._background,
             advertised=addresses_told(config, self._listeners),
             on_ready=self._became_ready,
             on_stopped=self._stopped,
@@ -194,6 +197,7 @@ class _Run:
                 self._admin.stop()
             if self._tls is not None:
                 self._tls.watch.stop()
+            self._background.close()
             self._disk.close()
             self._reserve.close()
             for number, handler in previous.items():

@@ -40,11 +40,7 @@ class StepThread:
             self._thread = None
 
     def _run(self) -> None:
-        if hasattr(os, "SCHED_BATCH"):
-            try:
-                _yield_to_the_loop()
-            except OSError as error:  # a sandbox without such priorities; every handshake needs this thread
-                logger.debug("the thread for TLS has the priority of the loop: %s", error)
+        lower_thread_priority()
         while (work := self._queue.get()) is not None:
             work()
             # On a core of its own a node would otherwise answer nobody until the kernel's slice is over, which is as
@@ -52,8 +48,13 @@ class StepThread:
             os.sched_yield()
 
 
-def _yield_to_the_loop() -> None:
+def lower_thread_priority() -> None:
     """Have this thread alone (Linux) leave a core to the loop where both want it, which waits for no whole slice."""
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if not hasattr(os, "SCHED_BATCH"):
+        return
     thread = threading.get_native_id()
-    os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+    except OSError as error:  # a sandbox without such priorities; the thread is needed all the same
+        logger.debug("%s has the priority of the loop: %s", threading.current_thread().name, error)

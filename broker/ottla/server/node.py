@@ -31,7 +31,7 @@ from ottla.metadata.snapshot_generator import SnapshotGenerator
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
 from ottla.peers.client import PeerClient
-from ottla.ports import Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
+from ottla.ports import Background, Clock, ConnectionId, Disk, KeySource, Memory, Network, Random
 from ottla.purgatory import Delayed
 from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
@@ -101,6 +101,7 @@ class Node:
         disk: Disk,
         network: Network,
         random: Random,
+        background: Background,
         advertised: tuple[Listener, ...],
         on_ready: Callable[[], None],
         on_stopped: Callable[[str | None], None],
@@ -146,7 +147,7 @@ class Node:
         )
         self._open_metadata(disk)
         self._open_partitions(disk)
-        self._open_doors(network)
+        self._open_doors(network, background)
         self._lifecycle = self._make_lifecycle(advertised) if config.is_broker else None
 
     def _open_metadata(self, disk: Disk) -> None:
@@ -268,7 +269,7 @@ class Node:
             offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
         )
 
-    def _open_doors(self, network: Network) -> None:
+    def _open_doors(self, network: Network, background: Background) -> None:
         """Make what serves clients."""
         config = self.config
         self._quotas = ClientQuotas(self.clock, settings.quota_config(config))
@@ -276,6 +277,8 @@ class Node:
         self.services = Services(
             clock=self.clock,
             random=self._random,
+            background=background,
+            work_memory=settings.work_memory(config),
             config=config,
             cluster_id=self.cluster_id,
             metadata=self.metadata,

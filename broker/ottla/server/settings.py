@@ -27,6 +27,7 @@ from ottla.metadata.configs import EVERY_BROKER, ConfigResource, ConfigsImage
 from ottla.metadata.snapshot_generator import SnapshotGeneratorConfig
 from ottla.peers.client import PeerClientConfig
 from ottla.ports import Disk
+from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.raft.config import RaftConfig
 from ottla.raft.voter_set import Voter, VoterSet
 from ottla.replication.config import ReplicationConfig
@@ -46,6 +47,8 @@ UNLIMITED_DESCRIPTORS: Final = 2**31 - 1
 _DESCRIPTORS_KEPT_MAX: Final = 512
 _TOKEN_BYTES_MAX = 1024 * 1024
 _REQUEST_MEMORY_BYTES = 256 * 1024 * 1024
+_WORK_MEMORY_BYTES = 64 * 1024 * 1024
+"""A few threads work at a time: more would only wait for them."""
 """What queued.max.request.bytes=-1 stands for, unless two of the largest requests are more."""
 
 
@@ -93,6 +96,11 @@ def request_memory_bytes_max(config: NodeConfig, memory_limit_bytes: int | None 
         return config.queued_max_request_bytes
     bytes_max = max(_REQUEST_MEMORY_BYTES, 2 * config.socket_request_max_bytes)
     return bytes_max if memory_limit_bytes is None else max(1, min(bytes_max, memory_limit_bytes // 4))
+
+
+def work_memory(config: NodeConfig) -> MemoryBudget:
+    """Return what work off the loop may hold besides the requests: a quarter of their memory, 64 MiB at most."""
+    return MemoryBudget(min(request_memory_bytes_max(config) // 4, _WORK_MEMORY_BYTES))
 
 
 def privileged_listeners(config: NodeConfig) -> frozenset[str]:

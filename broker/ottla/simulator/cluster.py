@@ -13,6 +13,7 @@ from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Random
 from ottla.raft.voter_set import Voter
 from ottla.server.node import Node
+from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import MachineClock, SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
@@ -58,11 +59,17 @@ class SimulatedNode:
         self.clock: SimulatedClock | MachineClock = cluster.clock
         self.disk = self.new_disk()
         self.network = SimulatedNetwork()
+        self.background = SimulatedBackground(
+            schedule=lambda done: cluster.internet.reach_later(self.host, self._background_delay_ms(), done),
+            random=cluster.random,
+        )
         self.process: Node | None = None
         self.is_frozen = False
         self.is_ready = False
         self.sync_ms = 0
         """How long the disk takes to sync."""
+        self.background_ms_max = 0
+        """How long work off the loop takes at most."""
         self.wake_ms = 0
         """When the process has something to do, in true time."""
         self.overrides: dict[str, str] = {}
@@ -73,6 +80,9 @@ class SimulatedNode:
     def new_disk(self) -> SimulatedDisk:
         """Return an empty disk, whose syncs complete after ``sync_ms``."""
         return SimulatedDisk(schedule=lambda sync: self.cluster.internet.reach_later(self.host, self.sync_ms, sync))
+
+    def _background_delay_ms(self) -> int:
+        return self.cluster.random.randrange(self.background_ms_max + 1)
 
     @property
     def node(self) -> Node:
@@ -221,6 +231,7 @@ class Cluster:
             disk=place.disk,
             network=place.network,
             random=self.random,
+            background=place.background,
             advertised=config.advertised_listeners,
             on_ready=ready,
             on_stopped=place.stopped.append,
@@ -270,6 +281,7 @@ class Cluster:
 
     def _vanish(self, place: SimulatedNode, *, silently: bool = False) -> None:
         place.network.vanish(silently=silently)
+        place.background.kill()
         place.process = None
         if place.is_frozen:
             place.is_frozen = False

@@ -25,6 +25,7 @@ class DiskFaults:
     def mend(self, place: SimulatedNode) -> None:
         """Let the node's disk work again; a process that has given up a directory is started anew."""
         place.sync_ms = 1
+        place.background.fails_one_in = 0
         heal_disk(place)
         if place.disk.broken_directories:
             self._repair(place)

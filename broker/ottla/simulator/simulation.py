@@ -36,6 +36,8 @@ RECOVERY_LIMIT_MS = 120_000
 """How long the cluster may take to be well again: several sessions, elections and rebalances, one after the other."""
 CHECK_INTERVAL_MS = 500
 OPERATOR_INTERVAL_MS = 15_000
+BACKGROUND_MS_MAX = 50
+BACKGROUND_FAILS_ONE_IN = 20
 ADMINISTRATION_PAUSE_MS = 4_000
 EVERY_INVARIANT = (
     *INVARIANTS,
@@ -108,6 +110,8 @@ class Simulation:
                 skew_ms=self._random.randrange(2 * skew + 1) - skew,
             )
             place.sync_ms = 1
+            place.background_ms_max = BACKGROUND_MS_MAX
+            place.background.fails_one_in = BACKGROUND_FAILS_ONE_IN if self._is_faulty else 0
 
     def _make_clients(self) -> None:
         self._host = ClientHost(self.cluster, "clients", self._random)

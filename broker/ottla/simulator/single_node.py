@@ -16,6 +16,7 @@ from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock
 from ottla.sasl.client_login import ClientLogin
 from ottla.server.node import Node
+from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
@@ -182,6 +183,7 @@ class RunningNode:
         self.disk = disk
         self.clock = clock
         self.network = SimulatedNetwork()
+        self.background = SimulatedBackground()
         self.is_ready = False
         self.stopped: list[str | None] = []
         config = NodeConfig.from_properties(PROPERTIES | {key.replace("_", "."): overrides[key] for key in overrides})
@@ -191,6 +193,7 @@ class RunningNode:
             disk=disk,
             network=self.network,
             random=random,
+            background=self.background,
             advertised=config.advertised_listeners,
             on_ready=self._on_ready,
             on_stopped=self.stopped.append,
@@ -205,6 +208,7 @@ class RunningNode:
         end_ms = self.clock.monotonic_ms() + milliseconds
         while True:
             self.disk.complete_syncs()
+            self.background.complete_work()
             self.node.tick()
             left_ms = end_ms - self.clock.monotonic_ms()
             if left_ms <= 0:

@@ -213,3 +213,31 @@ def test_a_transactional_id_is_told_that_there_is_no_coordinator(client: Client)
     answer = client.ask(InitProducerIdRequest(transactional_id="x"), InitProducerIdResponse, 4)
 
     assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_partition_that_is_named_twice_is_answered_once(client: Client) -> None:
+    """JVM Kafka 4.3 gives INVALID_REQUEST once, in whichever topics of the request the two are."""
+    create_topic(client, "u", partitions=2)
+    twice = [ListOffsetsPartition(partition_index=0, timestamp=each) for each in (LATEST, EARLIEST)]
+    once = ListOffsetsPartition(partition_index=1, timestamp=LATEST)
+    for topics in (
+        [ListOffsetsTopic(name="u", partitions=[*twice, once])],
+        [ListOffsetsTopic(name="u", partitions=[twice[0]]), ListOffsetsTopic(name="u", partitions=[twice[1], once])],
+    ):
+        answer = client.ask(ListOffsetsRequest(topics=topics), ListOffsetsResponse, 8)
+        found = [
+            (topic.name, part.partition_index, part.error_code) for topic in answer.topics for part in topic.partitions
+        ]
+
+        assert found == [("u", 0, ErrorCode.INVALID_REQUEST), ("u", 1, ErrorCode.NONE)]
+
+
+def test_many_partitions_are_answered_in_order(client: Client) -> None:
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in range(300)]
+    answer = client.ask(
+        ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=wanted)]), ListOffsetsResponse, 8
+    )
+
+    found = answer.topics[0].partitions
+    assert [part.partition_index for part in found] == list(range(300))
+    assert [part.error_code for part in found[:2]] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -227,3 +227,97 @@ def test_with_acks_fsync_one_sync_answers_every_producer_that_waits(world: World
     assert all(producer.take_frame() is not None for producer in producers)
     # The first sync covers one append, the second all that came meanwhile; a sync is of a few files.
     assert world.disk.operations["sync"] - before < 20
+
+
+# --- batches that take long to check
+
+
+def large_batch(client: Client, count: int = 20_000, **options: int) -> bytes:
+    return batch_of(client, [b"v" * (index % 5) for index in range(count)], **options)
+
+
+@pytest.mark.parametrize("acks", [1, -1], ids=["leader", "all"])
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD], ids=lambda kind: kind.label)
+@pytest.mark.parametrize("topic_compression", ["producer", "lz4"])
+def test_large_batches_are_appended_in_the_order_of_their_requests(
+    running: RunningNode, compression: Compression, topic_compression: str, acks: int
+) -> None:
+    client = running.connect()
+    create_topic(client, "large", compression_type=topic_compression)
+    options = {"producer_id": 7, "producer_epoch": 0}
+    batches = [
+        large_batch(client, 5_000, compression=compression, base_sequence=0, **options),
+        large_batch(client, 3, compression=compression, base_sequence=5_000, **options),
+        large_batch(client, 4_000, compression=compression, base_sequence=5_003, **options),
+    ]
+    requests = [request_with("large", batch, acks=acks) for batch in batches]
+    client.send_bytes(b"".join(client.frame(request, 9) for request in requests))
+
+    answers = []
+    for _ in range(3):
+        running.run_until(lambda: len(client.peer.received) > 4)
+        frame = client.take_frame()
+        assert frame is not None
+        answers.append(ProduceResponse.decode(memoryview(frame), 9, 5).responses[0].partition_responses[0])
+
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 5_000), (0, 5_003)]
+
+
+def request_with(topic: str, batch: bytes, *, acks: int = 1) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=batch)
+    return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_partition_that_goes_while_its_batch_is_checked_gets_nothing(client: Client, version: int) -> None:
+    """Only from v10 on does the response have a place for the current leader."""
+    node = client.node.node
+    client.send(request_with("t", large_batch(client, compression=Compression.GZIP)), version)
+    partition = node.replicas.get("t", 0)
+    partition.leader = 2
+    client.node.run(100)
+    answer = client.answer_to(ProduceRequest(), version)
+
+    assert isinstance(answer, ProduceResponse)
+    found = answer.responses[0].partition_responses[0]
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.log.log_end_offset == 0
+
+
+def test_client_that_leaves_while_its_batch_is_checked_leaves_no_memory_behind(
+    client: Client, running: RunningNode
+) -> None:
+    running.background.run_count = 0
+    client.send(request_with("t", large_batch(client, compression=Compression.GZIP)), 9)
+    memory = running.node.services.work_memory
+    assert memory.held_bytes > 0
+    running.node.closed(client.peer.connection, "it has gone")
+    running.run(100)
+
+    assert memory.held_bytes == 0
+    assert running.node.replicas.get("t", 0).log.log_end_offset == 0
+
+
+def test_batch_is_checked_where_no_thread_can_be_created(client: Client, running: RunningNode) -> None:
+    running.background.fail_next(100)
+
+    answer = produce(client, "t", large_batch(client, compression=Compression.GZIP))
+
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_bad_batch_of_a_request_does_not_concern_the_others(client: Client) -> None:
+    large = large_batch(client, compression=Compression.GZIP)
+    parts = [
+        PartitionProduceData(index=0, records=flipped(large, len(large) - 1)),
+        PartitionProduceData(index=1, records=large),
+        PartitionProduceData(index=9, records=large),
+    ]
+    request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[TopicProduceData(name="t", partition_data=parts)])
+    answers = client.ask(request, ProduceResponse, 9).responses[0].partition_responses
+
+    assert [answer.error_code for answer in answers] == [
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]

@@ -1,5 +1,6 @@
 """Indexes that a crash took, or that are damaged, are made anew from the batches when a log is opened."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -219,3 +220,16 @@ def test_a_damaged_transaction_index_is_made_anew(
     open_log(was_clean_shutdown=True)
 
     assert disk.contents(path) == before
+
+
+def test_index_has_an_entry_every_64_kib_whatever_the_topic_says(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """With index.interval.bytes at its maximum every fetch would walk all headers of a segment."""
+    log = open_log(index_interval_bytes=2**31 - 1)
+    size_bytes = len(make_batch(1, size_bytes=1_000))
+    for _ in range(300):
+        log.append_as_leader(make_batch(1, size_bytes=1_000), leader_epoch=0, now_ms=NOW_MS)
+    positions = [0, *(position for _, position in log.segments()[0].offset_index.entries()), 300 * size_bytes]
+
+    assert max(b - a for a, b in itertools.pairwise(positions)) <= 65_536 + 2 * size_bytes
+    log.close()
+    assert open_log(was_clean_shutdown=True, index_interval_bytes=2**31 - 1).log_end_offset == 300

@@ -18,8 +18,6 @@ from ottla.types import OffsetAndEpoch, Uuid
 from ottla.wire.records import (
     Compression,
     ControlRecordType,
-    Record,
-    build_batch,
     build_end_transaction_marker,
     iterate_batches,
     parse_batch,
@@ -542,50 +540,3 @@ def test_a_renamed_log_works_on(open_log: OpenLog, make_batch: MakeBatch, disk: 
 
     assert log.read(1, size_bytes_max=1).records is not None
     assert all(path.startswith("/data/other-0/") for path in disk.paths())
-
-
-# --- offsets by time
-
-
-def test_offsets_are_found_by_timestamp(open_log: OpenLog, make_batch: MakeBatch) -> None:
-    log = open_log(segment_bytes=400, index_interval_bytes=0)
-    for index in range(6):
-        append(log, make_batch(2, timestamp_ms=NOW_MS + 100 * index), leader_epoch=index)
-
-    def found(timestamp_ms: int) -> tuple[int, int, int] | None:
-        answer = log.offset_for_timestamp(timestamp_ms)
-        return None if answer is None else (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch)
-
-    assert found(0) == (0, 0, 0)
-    assert found(NOW_MS) == (0, 0, 0)
-    assert found(NOW_MS + 1) == (1, 1, 0)
-    assert found(NOW_MS + 2) == (100, 2, 1)
-    assert found(NOW_MS + 501) == (501, 11, 5)
-    assert found(NOW_MS + 502) is None
-
-
-def test_offsets_by_timestamp_start_at_the_log_start(open_log: OpenLog, make_batch: MakeBatch) -> None:
-    log = open_log()
-    append(log, make_batch(4))
-    log.update_high_watermark(4)
-    log.delete_records_before(2)
-
-    answer = log.offset_for_timestamp(NOW_MS)
-
-    assert answer is not None
-    assert answer.offset == 2
-
-
-@pytest.mark.parametrize("compression", list(Compression), ids=lambda codec: codec.label)
-def test_the_newest_record_is_found_wherever_it_is(open_log: OpenLog, compression: Compression) -> None:
-    log = open_log(segment_bytes=500)
-    assert log.offset_of_max_timestamp() is None
-    for times in ([5, 1], [3, 9], [9, 2], [8, 7]):
-        records = [Record(index, NOW_MS + time, None, b"v" * 100) for index, time in enumerate(times)]
-        append(log, build_batch(records, compression=compression), leader_epoch=2)
-        log.roll(NOW_MS)
-
-    answer = log.offset_of_max_timestamp()
-
-    assert answer is not None
-    assert (answer.timestamp_ms - NOW_MS, answer.offset, answer.leader_epoch) == (9, 3, 2)

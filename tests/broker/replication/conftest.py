@@ -23,12 +23,14 @@ from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.topics import PartitionRegistration
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.purgatory import Delayed
+from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.fetch_session import FetchSessions
 from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.security.authorizer import AllowEveryone
+from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.disk import SimulatedDisk
@@ -264,6 +266,8 @@ class Broker:
         )
         self.services: Any = SimpleNamespace(
             clock=cluster.clock,
+            background=SimulatedBackground(),
+            work_memory=MemoryBudget(1 << 26),
             config=SimpleNamespace(fetch_max_bytes=57671680, ottla_advertise_dialled_address=False),
             metadata=self.cache,
             fetch_sessions=FetchSessions(random=cluster.random),

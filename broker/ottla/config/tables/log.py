@@ -70,7 +70,7 @@ log.flush.scheduler.interval.ms LONG 9223372036854775807 - ms read-only acted-on
 log.flush.start.offset.checkpoint.interval.ms INT 60000 0.. ms read-only acted-on
     How often log start offsets are written.
 log.index.interval.bytes INT 4096 0.. bytes cluster-wide acted-on
-    Records between two index entries.
+    Records between two index entries; more than 65536 counts as 65536.
 log.index.size.max.bytes INT 10485760 4.. bytes cluster-wide acted-on
     Room for one index file.
 log.initial.task.delay.ms LONG 30000 0.. ms read-only known unlisted

@@ -21,7 +21,7 @@ from ottla.wire.records.batch import (
     iterate_batches,
     parse_batch,
 )
-from ottla.wire.records.builder import RecordBatchBuilder, build_batch
+from ottla.wire.records.builder import RecordBatchBuilder, build_batch, replace_records
 from ottla.wire.records.compression import Compression, compress, decompress
 from ottla.wire.records.control import (
     ControlRecordType,
@@ -32,17 +32,18 @@ from ottla.wire.records.control import (
     parse_end_transaction_value,
 )
 from ottla.wire.records.crc32c import crc32c
-from ottla.wire.records.dense_records import are_dense
+from ottla.wire.records.dense_records import are_dense, find_newest_timestamp_delta
 from ottla.wire.records.legacy import LegacyMessage, read_message_set
 from ottla.wire.records.record import (
     Header,
     Record,
     RecordsSummary,
-    count_headers,
+    TooManyHeadersError,
     read_records,
     validate_plain_records,
     validate_records,
 )
+from ottla.wire.records.records_walk import RecordsWalk
 
 __all__ = [
     "HEADER_SIZE_BYTES",
@@ -62,16 +63,18 @@ __all__ = [
     "RecordBatch",
     "RecordBatchBuilder",
     "RecordsSummary",
+    "RecordsWalk",
     "TimestampType",
+    "TooManyHeadersError",
     "are_dense",
     "build_batch",
     "build_end_transaction_marker",
     "compress",
     "control_key",
-    "count_headers",
     "crc32c",
     "decompress",
     "end_transaction_value",
+    "find_newest_timestamp_delta",
     "increment_sequence",
     "iterate_batches",
     "parse_batch",
@@ -79,6 +82,7 @@ __all__ = [
     "parse_end_transaction_value",
     "read_message_set",
     "read_records",
+    "replace_records",
     "validate_plain_records",
     "validate_records",
 ]

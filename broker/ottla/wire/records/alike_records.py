@@ -1,12 +1,13 @@
-"""Counting how many records from one on have its layout, by columns.
+"""Counting how many records from one on have its layout, by columns, and finding the newest of them.
 
 `count_alike` takes those of one size out of the batch itself, with the size as the step. Where only the values differ
 in size, it follows the sizes, gathers the start of each record with the end of the one before, and takes the columns
 out of that.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from ottla.wire.records.newest_delta import find_newest_delta
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
 
 _ALIKE_MIN: Final = 8
@@ -27,30 +28,53 @@ _EVEN_CONTINUED: Final = bytes(0 if byte & 0x81 == 0x80 else _WRONG for byte in 
 """What the first byte of a number that is not negative may be: zigzag has the sign in bit 0."""
 
 
+NONE_ALIKE_DELTA: Final = -(2**63)
+"""Below every timestamp delta: of no records."""
+
+
+class Alike(NamedTuple):
+    """Records from one on that are sound and alike; where ``record_count`` is 0, ``end`` is the place of the first."""
+
+    record_count: int
+    end: int
+    """Where the next record starts."""
+    newest_delta: int
+    headers_each: int
+
+
 def count_alike(
-    data: bytes, position: int, index: int, record_count: int, rows: int, headers_each_max: int
-) -> tuple[int, int]:
-    """Return how many records from ``index`` on are sound and alike, and where the next one starts.
+    data: bytes, position: int, index: int, record_count: int, rows: int, headers_each_max: int, expected: int
+) -> Alike:
+    """Return how many records from ``index`` on are sound and alike.
 
     There are ``record_count`` in all, and record ``index``, which starts at ``position``, is not the first. ``rows``
-    says how many to try where trying costs a loop. Records that may have more than ``headers_each_max`` headers are not
-    alike.
+    says how many to try where trying costs a loop; ``expected`` is what the newest timestamp delta of all is, if the
+    batch's header is right, which makes it quick to confirm. The last record may end behind ``data``. Records that may
+    have more than ``headers_each_max`` headers are not alike.
 
     Raises:
         IndexError, InvalidRecordError: record ``index`` is not sound, or ends after ``data`` does.
     """
     layout = read_layout(data, position, index)
-    # A header has at least two numbers behind the one that says how many headers there are.
-    if layout is None or len(layout.headers) // 2 > headers_each_max:
-        return 0, position
+    if layout is None or layout.header_count > headers_each_max:
+        return Alike(0, position, NONE_ALIKE_DELTA, 0)
     step, left = layout.size_bytes, count_rows_left(index, record_count)
     if data[position : position + _ALIKE_MIN * step : step] != data[position : position + 1] * _ALIKE_MIN:
         if left < _SIMILAR_MIN or not _may_be_similar(data, position, layout):
-            return 0, position
-        return _count_similar(data, position, index, min(left, rows), layout)
+            return Alike(0, position, NONE_ALIKE_DELTA, 0)
+        return _count_similar(data, position, index, min(left, rows), layout, expected)
     count = min(left, rows * _EQUAL_ROWS_FACTOR, (len(data) - position) // step)
     count = _count_equal(data, position, index, count, layout)
-    return count, position + count * step
+    newest = _newest(data, position, step, count, layout, expected)
+    return Alike(count, position + count * step, newest, layout.header_count)
+
+
+def _newest(rows: bytes, start: int, step: int, count: int, layout: RecordLayout, expected: int) -> int:
+    """Return the newest timestamp delta of ``count`` rows, whose numbers have one length."""
+    if not count:
+        return NONE_ALIKE_DELTA
+    places = range(start + layout.timestamp, start + layout.offset_delta)
+    return find_newest_delta([_column(rows, at, step, count) for at in places], expected)
 
 
 def _count_equal(data: bytes, position: int, index: int, count: int, layout: RecordLayout) -> int:
@@ -88,30 +112,31 @@ def _count_right(column: bytes, table: bytes) -> int:
     return len(marks) if marks.isascii() else len(marks) - len(marks.lstrip(b"\0"))
 
 
-def _count_similar(data: bytes, position: int, index: int, count: int, layout: RecordLayout) -> tuple[int, int]:
-    """Return how many of ``count`` records from ``index`` on differ in their values only, and where the next starts."""
+def _count_similar(data: bytes, position: int, index: int, count: int, layout: RecordLayout, expected: int) -> Alike:
+    """Return what `count_alike` does, of ``count`` records from ``index`` on that differ in their values only."""
     prefix = layout.value_size[-1] + 1
     suffix = layout.size_bytes - layout.headers[0]
     is_usual = prefix <= _PREFIX_SIZE_BYTES_MAX and suffix <= min(position, _SUFFIX_SIZE_BYTES_MAX)
+    nothing = Alike(0, position, NONE_ALIKE_DELTA, 0)
     if not is_usual or len(layout.size) > 2 or len(layout.value_size) > 2:
-        return 0, position
+        return nothing
     step, wide = suffix + prefix, len(layout.size) == 2
     try:
         heads, end = _gather(data, position - suffix, count, suffix, step, wide=wide)
     except IndexError:  # led astray by the first number of another length
-        return 0, position
+        return nothing
     rows = b"".join(heads)
     if len(rows) != count * step:
-        return 0, position
+        return nothing
     # What a record ends with stands at the start of the next one's row.
     rows += data[end : end + suffix]
     sound = _count_sound(rows, step, suffix, count, layout)
     sound = _count_numbered(rows, suffix, step, sound, index, layout)
     if not sound or not _sizes_agree(rows, step, suffix, sound, layout):
-        return 0, position
-    if sound == count:
-        return count, end + suffix
-    return sound, position + _sum_sizes(rows, suffix, step, sound, wide=wide)
+        return nothing
+    if sound < count:
+        end = position - suffix + _sum_sizes(rows, suffix, step, sound, wide=wide)
+    return Alike(sound, end + suffix, _newest(rows, suffix, step, sound, layout, expected), layout.header_count)
 
 
 def _may_be_similar(data: bytes, position: int, layout: RecordLayout) -> bool:

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ottla.errors import InvalidRecordError
+from ottla.wire.records.newest_delta import find_newest_delta
 from ottla.wire.records.record_layout import RecordLayout, count_rows_left, offset_delta_columns, read_layout
 
 RECORD_COUNT_MIN: Final = 6
@@ -34,15 +35,22 @@ class BatchForm(NamedTuple):
     take: Callable[[bytes], tuple[bytes, ...]]
     expected: tuple[bytes, ...]
     last_end: int
+    timestamps: tuple[tuple[int, ...], ...]
+    """Which columns are timestamp deltas of one length, lowest byte first."""
 
-    def fits(self, data: bytes) -> bool:
-        """Whether ``data``, of as many bytes and records as the form is for, is sound records of its layout."""
+    def newest_delta(self, data: bytes, expected_delta: int) -> int | None:
+        """Return the largest timestamp delta in ``data``, which has as many bytes and records as the form is for.
+
+        None where they are not sound records of its layout.
+        """
         columns = self.take(data)
         end = len(self.expected)
         if columns[:end] != self.expected or not b"".join(columns[end : self.last_end]).isascii():
-            return False
+            return None
         continued = columns[self.last_end :]
-        return not continued or b"".join(continued).translate(_TOP_BIT_FLIPPED).isascii()
+        if continued and not b"".join(continued).translate(_TOP_BIT_FLIPPED).isascii():
+            return None
+        return max(find_newest_delta([columns[at] for at in places], expected_delta) for places in self.timestamps)
 
 
 class BatchForms:
@@ -56,24 +64,24 @@ class BatchForms:
     def __len__(self) -> int:
         return len(self._forms)
 
-    def fit(self, data: bytes, record_count: int) -> bool:
-        """Whether ``data`` is sound records of one layout; if it is, its form is kept."""
+    def fit(self, data: bytes, record_count: int, expected_delta: int) -> int | None:
+        """Return the largest timestamp delta if ``data`` is sound records of one layout, whose form is then kept."""
         if not RECORD_COUNT_MIN <= record_count <= _RECORD_COUNT_MAX or not _may_be_equal(data, record_count):
-            return False
+            return None
         place = len(data), record_count
         known = self._forms.get(place)
-        if known is not None and known.fits(data):
-            return True
+        if known is not None and (found := known.newest_delta(data, expected_delta)) is not None:
+            return found
         try:
             made = make_form(data, record_count)
         except (IndexError, InvalidRecordError):  # the records differ in size, or are wrong
-            return False
-        if made is None or not made.fits(data):
-            return False
+            return None
+        if made is None or (found := made.newest_delta(data, expected_delta)) is None:
+            return None
         if known is None and len(self._forms) >= _FORMS_MAX:
             del self._forms[next(iter(self._forms))]
         self._forms[place] = made
-        return True
+        return found
 
 
 def _may_be_equal(data: bytes, record_count: int) -> bool:
@@ -111,6 +119,7 @@ def make_form(data: bytes, record_count: int) -> BatchForm | None:
     fixed: list[tuple[slice, bytes]] = []
     last: list[slice] = []
     continued: list[slice] = []
+    continued_counts: list[int] = []
     for position, index, rows, layout in tables:
         step = layout.size_bytes
         end = position + rows * step
@@ -121,6 +130,13 @@ def make_form(data: bytes, record_count: int) -> BatchForm | None:
         first = position + layout.timestamp
         *more, one = (slice(at, end, step) for at in range(first, position + layout.offset_delta))
         continued += more
+        continued_counts.append(len(more))
         last.append(one)
     slices = [*(places for places, _ in fixed), *last, *continued]
-    return BatchForm(itemgetter(*slices), tuple(column for _, column in fixed), len(fixed) + len(last))
+    last_end = len(fixed) + len(last)
+    timestamps = []
+    at = last_end
+    for table, count in enumerate(continued_counts):
+        timestamps.append((*range(at, at + count), len(fixed) + table))
+        at += count
+    return BatchForm(itemgetter(*slices), tuple(column for _, column in fixed), last_end, tuple(timestamps))

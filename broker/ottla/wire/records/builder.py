@@ -9,6 +9,7 @@ from typing import Final, TypedDict, Unpack
 from ottla.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from ottla.wire.records.batch import (
     ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_POSITION,
     DELETE_HORIZON_BIT,
@@ -22,7 +23,9 @@ from ottla.wire.records.batch import (
     NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    RecordBatch,
     TimestampType,
+    parse_batch,
 )
 from ottla.wire.records.compression import Compression, compress
 from ottla.wire.records.crc32c import crc32c
@@ -221,6 +224,30 @@ def build_batch(
     for offset, timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms=timestamp_ms, key=key, value=value, headers=headers, offset=offset)
     return builder.build(last_offset=last_offset)
+
+
+def replace_records(batch: RecordBatch, compression: Compression, records: bytes) -> RecordBatch:
+    """Return ``batch`` with other bytes for its records, which ``compression`` has made, in a buffer of its own."""
+    header = HEADER.pack(
+        batch.base_offset,
+        HEADER_SIZE_BYTES - LOG_OVERHEAD_BYTES + len(records),
+        batch.leader_epoch,
+        MAGIC,
+        0,
+        batch.attributes & ~COMPRESSION_MASK | compression,
+        batch.last_offset_delta,
+        batch.base_timestamp_ms,
+        batch.max_timestamp_ms,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.record_count,
+    )
+    data = bytearray(header)
+    data += records
+    crc = crc32c(memoryview(data)[ATTRIBUTES_POSITION:])
+    data[CRC_POSITION:ATTRIBUTES_POSITION] = crc.to_bytes(_CRC_SIZE_BYTES, "big")
+    return parse_batch(data)
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:

@@ -1,43 +1,40 @@
-"""The codecs of record batches, each with a hard limit on what comes out.
+"""The codecs of record batches: written as a whole or piece by piece, read within a hard limit.
 
-A compressed batch of a few KiB may claim gigabytes. Decompression therefore goes piece by piece and stops,
-with a CorruptRecordError, as soon as more than ``size_bytes_max`` would come out. What Java's streams accept
-is accepted:
-
-- gzip: members one after the other; other bytes after a member are ignored (GZIPInputStream).
-- snappy: xerial's framing (a 16-byte header, then blocks with an int32 length), and one bare snappy block,
-  which is what librdkafka wrote for a time (SnappyInputStream). We write xerial's framing.
-- lz4: one frame; bytes after it are ignored (Lz4BlockInputStream). Java cannot read linked blocks, so we
-  write independent ones of 64 KiB.
-- zstd: frames one after the other (KIP-110).
+`decompression` has the readers, and what of Java's leniency they share. We write what Java's and librdkafka's clients
+read: snappy in xerial's framing; lz4 in independent blocks of 64 KiB, because Java cannot read linked ones.
 
 The codecs' libraries are imported when first used: a node that only passes batches on never loads them.
 """
 
-import sys
 from collections.abc import Callable
 from enum import IntEnum
-from importlib import import_module
 from struct import Struct
-from types import ModuleType
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.errors import CorruptRecordError
 from ottla.ports import Buffer
+from ottla.wire.records.decompression import (
+    GZIP_WINDOW_BITS,
+    XERIAL_MAGIC,
+    BufferLimitError,
+    Decompressor,
+    GzipReader,
+    Lz4Reader,
+    PlainReader,
+    SnappyReader,
+    ZstdReader,
+    zstd_module,
+)
 from ottla.wire.records.lz4_descriptor import with_correct_checksum
 
-XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-XERIAL_HEADER_SIZE_BYTES: Final = 16
 _XERIAL_HEADER: Final = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 _XERIAL_BLOCK_SIZE_BYTES: Final = 32 * 1024
-_SNAPPY_EXPANSION_MAX: Final = 22
-"""No snappy element makes more than 64 bytes of 3."""
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_WINDOW_BITS: Final = 31
-"""zlib's way to say: 32 KiB window, gzip header and trailer."""
-_PIECE_SIZE_BYTES: Final = 256 * 1024
 _LZ4_LEVEL_DEFAULT: Final = 9
 """Kafka's default level stands for the fast compressor (Lz4Compression), which the library calls 0."""
+_ZSTD_LARGE_LEVEL_MIN: Final = 17
+"""From this level on, zstd would take up to 700 MiB for input whose size it does not know."""
+BUFFER_SIZE_BYTES_MAX: Final = 128 * 1024 * 1024
+"""No reader needs more: the largest window of zstd."""
 
 _INT32 = Struct(">i")
 
@@ -77,7 +74,12 @@ def compress(kind: Compression, data: Buffer, *, level: int | None = None) -> by
         data: any contiguous bytes.
         level: the codec's own (gzip 1..9, lz4 1..17, zstd -131072..22); None is Kafka's default.
     """
-    return _COMPRESSORS[kind](data, level)
+    if kind is Compression.ZSTD:
+        # In one go: zstd chooses by the size of the input how much memory it takes.
+        compressed: bytes = zstd_module().compress(data, level)
+        return compressed
+    writer = open_compressor(kind, level)
+    return writer.compress(data) + writer.flush()
 
 
 def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: int = 2) -> bytes:
@@ -95,213 +97,190 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
     """
     if kind is Compression.LZ4 and magic == 0:
         data = with_correct_checksum(data)
-    return _DECOMPRESSORS[kind](data, size_bytes_max)
+    piece = _decompress_single(kind, data, size_bytes_max)
+    if piece is not None:
+        return piece
+    # What comes out of snappy comes a block at a time; a larger one is too much by itself.
+    buffer_bytes_max = (
+        min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if kind is Compression.SNAPPY else BUFFER_SIZE_BYTES_MAX
+    )
+    try:
+        reader = open_decompressor(kind, data, buffer_bytes_max=buffer_bytes_max)
+        piece = b"" if reader.is_at_end else reader.read(size_bytes_max + 1)
+        if not reader.is_at_end:
+            piece = _read_rest(reader, piece, size_bytes_max)
+    except BufferLimitError:
+        raise too_large(kind, len(data), size_bytes_max) from None
+    if len(piece) > size_bytes_max:
+        raise too_large(kind, len(data), size_bytes_max)
+    return piece
 
 
-def _too_large(codec: str, compressed_size_bytes: int, size_bytes_max: int) -> CorruptRecordError:
+def _decompress_single(kind: Compression, data: Buffer, size_bytes_max: int) -> bytes | None:
+    """Return what ``data`` holds where it is one member of gzip or zstd, as it nearly always is; else None."""
+    try:
+        if kind is Compression.GZIP:
+            import zlib
+
+            member = zlib.decompressobj(GZIP_WINDOW_BITS)
+            piece = member.decompress(data, size_bytes_max + 1)
+        elif kind is Compression.ZSTD:
+            member = zstd_module().ZstdDecompressor()
+            piece = member.decompress(data, max_length=size_bytes_max + 1)
+        else:
+            return None
+    except Exception:  # zlib.error, ZstdError: the reader finds the words for it
+        return None
+    is_whole = member.eof and not member.unused_data and len(piece) <= size_bytes_max
+    return piece if is_whole else None
+
+
+def _read_rest(reader: Decompressor, first: bytes, size_bytes_max: int) -> bytes:
+    """Read on behind ``first`` until the end, or until it is more than ``size_bytes_max``."""
+    pieces, size_bytes = [first], len(first)
+    while not reader.is_at_end and size_bytes <= size_bytes_max:
+        piece = reader.read(size_bytes_max + 1 - size_bytes)
+        pieces.append(piece)
+        size_bytes += len(piece)
+    return b"".join(pieces)
+
+
+def open_decompressor(
+    kind: Compression, data: Buffer, *, buffer_bytes_max: int = BUFFER_SIZE_BYTES_MAX
+) -> Decompressor:
+    """Return a reader of what ``data`` was compressed from.
+
+    ``buffer_bytes_max`` bounds the window of zstd and the blocks of snappy; the other codecs need less than 10 MiB.
+
+    Raises:
+        CorruptRecordError: the bytes are not what the codec writes.
+    """
+    return _READERS[kind](data, buffer_bytes_max)
+
+
+def too_large(kind: Compression, compressed_size_bytes: int, size_bytes_max: int) -> CorruptRecordError:
+    """Return the error for records that decompress to more than ``size_bytes_max``."""
+    name = kind.label if kind else "plain records"
     return CorruptRecordError(
-        f"{compressed_size_bytes} bytes of {codec} hold more than the allowed {size_bytes_max} bytes"
+        f"{compressed_size_bytes} bytes of {name} hold more than the allowed {size_bytes_max} bytes"
     )
 
 
-def _damaged(codec: str, reason: object) -> CorruptRecordError:
-    return CorruptRecordError(f"the {codec} data of the records cannot be decompressed: {reason}")
+# --- writers
 
 
-def _ends_early(codec: str) -> CorruptRecordError:
-    return _damaged(codec, "it ends before the codec's end mark")
+class Compressor(Protocol):
+    """One writing of compressed records."""
+
+    def compress(self, data: Buffer, /) -> bytes:
+        """Take the next bytes; return what of the output is there."""
+
+    def flush(self) -> bytes:
+        """Return the rest of the output; called once, at the end."""
 
 
-# none
+def open_compressor(kind: Compression, level: int | None = None) -> Compressor:
+    """Return a writer; see `compress`."""
+    return _WRITERS[kind](level)
 
 
-def _copy(data: Buffer, level: int | None) -> bytes:
-    return bytes(data)
+class _PlainWriter:
+    def __init__(self, level: int | None) -> None:
+        pass
+
+    def compress(self, data: Buffer, /) -> bytes:
+        return bytes(data)
+
+    def flush(self) -> bytes:
+        return b""
 
 
-def _copy_within(data: Buffer, size_bytes_max: int) -> bytes:
-    if len(data) > size_bytes_max:
-        raise _too_large("plain records", len(data), size_bytes_max)
-    return bytes(data)
-
-
-# gzip
-
-
-def _compress_gzip(data: Buffer, level: int | None) -> bytes:
+def _open_gzip(level: int | None) -> Compressor:
     import zlib
 
-    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW_BITS)
-    return compressor.compress(data) + compressor.flush()
+    return zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, GZIP_WINDOW_BITS)
 
 
-def _decompress_gzip(data: Buffer, size_bytes_max: int) -> bytes:
-    import zlib
+class _SnappyWriter:
+    """Writes blocks of 32 KiB; what is left over waits for more."""
 
-    pieces: list[bytes] = []
-    left_bytes = size_bytes_max
-    rest: Buffer = data
-    while True:
-        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        try:
-            # zlib takes 0 for "no limit"; one byte more than allowed also tells a bomb from an exact fit.
-            piece = member.decompress(rest, left_bytes + 1)
-        except zlib.error as error:
-            raise _damaged("gzip", error) from error
-        left_bytes -= len(piece)
-        if left_bytes < 0:
-            raise _too_large("gzip", len(data), size_bytes_max)
-        if not member.eof:
-            raise _ends_early("gzip")
-        pieces.append(piece)
-        rest = member.unused_data
-        if not rest.startswith(_GZIP_MAGIC):
-            return piece if len(pieces) == 1 else b"".join(pieces)
+    def __init__(self, level: int | None) -> None:
+        from cramjam import snappy
 
+        self._snappy = snappy
+        self._rest = b""
+        self._header = _XERIAL_HEADER
 
-# snappy
+    def compress(self, data: Buffer, /) -> bytes:
+        plain = memoryview(self._rest + bytes(data)) if self._rest else memoryview(data)
+        out = bytearray(self._header)
+        self._header = b""
+        whole = len(plain) - len(plain) % _XERIAL_BLOCK_SIZE_BYTES
+        for start in range(0, whole, _XERIAL_BLOCK_SIZE_BYTES):
+            self._write_block(out, plain[start : start + _XERIAL_BLOCK_SIZE_BYTES])
+        self._rest = bytes(plain[whole:])
+        return bytes(out)
 
+    def flush(self) -> bytes:
+        out = bytearray(self._header)
+        if self._rest:
+            self._write_block(out, memoryview(self._rest))
+        return bytes(out)
 
-def _compress_snappy(data: Buffer, level: int | None) -> bytes:
-    from cramjam import snappy
-
-    view = memoryview(data)
-    out = bytearray(_XERIAL_HEADER)
-    for start in range(0, len(view), _XERIAL_BLOCK_SIZE_BYTES):
-        block = snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE_BYTES])
+    def _write_block(self, out: bytearray, plain: memoryview) -> None:
+        block = self._snappy.compress_raw(plain)
         out += _INT32.pack(len(block))
         out += block
-    return bytes(out)
 
 
-def _decompress_snappy(data: Buffer, size_bytes_max: int) -> bytes:
-    from cramjam import snappy
+class _Lz4Writer:
+    def __init__(self, level: int | None) -> None:
+        from lz4 import frame
 
-    view = memoryview(data)
-    if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _decompress_snappy_block(snappy, view, size_bytes_max, view, size_bytes_max)
-    out = bytearray()
-    position, end = XERIAL_HEADER_SIZE_BYTES, len(view)
-    if end < position:
-        raise _ends_early("snappy")
-    while position < end:
-        if bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
-            # Streams one after the other, each with its header: SnappyInputStream skips it here too.
-            position += XERIAL_HEADER_SIZE_BYTES
-            continue
-        if end - position < _INT32.size:
-            raise _ends_early("snappy")
-        (length,) = _INT32.unpack_from(view, position)
-        position += _INT32.size
-        if not 0 <= length <= end - position:
-            raise _damaged("snappy", f"a block of {length} bytes, where {end - position} are left")
-        block = view[position : position + length]
-        out += _decompress_snappy_block(snappy, block, size_bytes_max - len(out), view, size_bytes_max)
-        position += length
-    return bytes(out)
+        self._compressor = frame.LZ4FrameCompressor(
+            compression_level=0 if level in (None, _LZ4_LEVEL_DEFAULT) else level,
+            block_size=frame.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+        )
+        self._start: bytes | None = None
 
+    def compress(self, data: Buffer, /) -> bytes:
+        piece: bytes = self._begin() + self._compressor.compress(data)
+        return piece
 
-def _decompress_snappy_block(
-    snappy: ModuleType, block: memoryview, left_bytes: int, view: memoryview, size_bytes_max: int
-) -> bytes:
-    """Return one block's bytes, having held its claimed size against the limit and the possible."""
-    try:
-        claimed_bytes = snappy.decompress_raw_len(block)
-        if claimed_bytes > left_bytes:
-            raise _too_large("snappy", len(view), size_bytes_max)
-        if claimed_bytes > len(block) * _SNAPPY_EXPANSION_MAX:
-            raise _damaged("snappy", f"a block of {len(block)} bytes claims to hold {claimed_bytes}")
-        plain: bytes = bytes(snappy.decompress_raw(block))
-        return plain
-    except import_module("cramjam").DecompressionError as error:
-        raise _damaged("snappy", error) from error
+    def flush(self) -> bytes:
+        piece: bytes = self._begin() + self._compressor.flush()
+        return piece
+
+    def _begin(self) -> bytes:
+        if self._start is None:
+            self._start = self._compressor.begin()
+            return self._start
+        return b""
 
 
-# lz4
+def _open_zstd(level: int | None) -> Compressor:
+    zstd = zstd_module()
+    parameter = zstd.CompressionParameter
+    if level is None or level < _ZSTD_LARGE_LEVEL_MIN:
+        small: Compressor = zstd.ZstdCompressor(level)
+        return small
+    options = {parameter.compression_level: level, parameter.window_log: 22, parameter.chain_log: 23}
+    large: Compressor = zstd.ZstdCompressor(options=options | {parameter.hash_log: 22})
+    return large
 
 
-def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    from lz4 import frame
-
-    compressed: bytes = frame.compress(
-        data,
-        compression_level=0 if level in (None, _LZ4_LEVEL_DEFAULT) else level,
-        block_size=frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-    return compressed
-
-
-def _decompress_lz4(data: Buffer, size_bytes_max: int) -> bytes:
-    from lz4 import frame
-
-    view = memoryview(data)
-    context = frame.create_decompression_context()
-    pieces: list[bytes] = []
-    left_bytes, position, is_at_end = size_bytes_max, 0, False
-    while not is_at_end:
-        try:
-            piece, read_bytes, is_at_end = frame.decompress_chunk(
-                context, view[position:], max_length=min(left_bytes + 1, _PIECE_SIZE_BYTES)
-            )
-        except RuntimeError as error:
-            raise _damaged("lz4", error) from error
-        left_bytes -= len(piece)
-        position += read_bytes
-        if left_bytes < 0:
-            raise _too_large("lz4", len(view), size_bytes_max)
-        if not is_at_end and not piece and not read_bytes:
-            raise _ends_early("lz4")
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-# zstd
-
-
-def _zstd() -> ModuleType:
-    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-
-
-def _compress_zstd(data: Buffer, level: int | None) -> bytes:
-    compressed: bytes = _zstd().compress(data, level)
-    return compressed
-
-
-def _decompress_zstd(data: Buffer, size_bytes_max: int) -> bytes:
-    zstd = _zstd()
-    pieces: list[bytes] = []
-    left_bytes = size_bytes_max
-    rest: Buffer = data
-    while True:
-        frame = zstd.ZstdDecompressor()
-        try:
-            piece: bytes = frame.decompress(rest, max_length=left_bytes + 1)
-        except zstd.ZstdError as error:
-            raise _damaged("zstd", error) from error
-        left_bytes -= len(piece)
-        if left_bytes < 0:
-            raise _too_large("zstd", len(data), size_bytes_max)
-        if not frame.eof:
-            raise _ends_early("zstd")
-        pieces.append(piece)
-        rest = frame.unused_data
-        if not rest:
-            return piece if len(pieces) == 1 else b"".join(pieces)
-
-
-_COMPRESSORS: tuple[Callable[[Buffer, int | None], bytes], ...] = (
-    _copy,
-    _compress_gzip,
-    _compress_snappy,
-    _compress_lz4,
-    _compress_zstd,
+_READERS: tuple[Callable[[Buffer, int], Decompressor], ...] = (
+    PlainReader,
+    GzipReader,
+    SnappyReader,
+    Lz4Reader,
+    ZstdReader,
 )
-_DECOMPRESSORS: tuple[Callable[[Buffer, int], bytes], ...] = (
-    _copy_within,
-    _decompress_gzip,
-    _decompress_snappy,
-    _decompress_lz4,
-    _decompress_zstd,
+_WRITERS: tuple[Callable[[int | None], Compressor], ...] = (
+    _PlainWriter,
+    _open_gzip,
+    _SnappyWriter,
+    _Lz4Writer,
+    _open_zstd,
 )

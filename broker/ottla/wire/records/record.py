@@ -19,6 +19,7 @@ from ottla.wire.records.varint import ZIGZAG, read_varint, read_varlong
 NULL_KEY_INDEXES_MAX: Final = 100
 HEADERS_MAX: Final = 2**31 - 1
 """A record cannot say that it has more."""
+_NULL_SIZE: Final = -1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 
@@ -33,6 +34,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class TooManyHeadersError(InvalidRecordError):
+    """A record may be sound, but has more headers than the caller wanted to look at."""
 
 
 class RecordsSummary(NamedTuple):
@@ -124,7 +129,7 @@ def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max:
     try:
         for index in range(batch.record_count):
             position, end = read_size(data, position)
-            timestamp_delta_ms, offset_delta, key_size_bytes, position = walk_record(
+            timestamp_delta_ms, offset_delta, key_size_bytes, _, position = walk_record(
                 data, position, end, headers_each_max
             )
             if position != end:
@@ -145,27 +150,6 @@ def validate_plain_records(batch: RecordBatch, data: bytes, *, headers_each_max:
             f"offset delta is {batch.last_offset_delta}"
         )
     return _summarize(batch, deltas_ms, tuple(null_key_indexes))
-
-
-def count_headers(batch: RecordBatch, data: bytes) -> int:
-    """Return how many headers the records in ``data`` say that they have, without looking at those.
-
-    Raises:
-        InvalidRecordError: as `validate_plain_records`, as far as one needs to look.
-    """
-    position = index = total = 0
-    try:
-        while index < batch.record_count:
-            position, end = read_size(data, position)
-            *_, position = _walk_to_headers(data, position)
-            total += _read_header_count(data, position, end)[0]
-            position = end
-            index += 1
-    except IndexError:
-        raise _error(batch, index, "the bytes end within it") from None
-    except InvalidRecordError as error:
-        raise _error(batch, index, error.message) from None
-    return total
 
 
 def _summarize(batch: RecordBatch, deltas_ms: list[int], null_key_indexes: tuple[int, ...]) -> RecordsSummary:
@@ -271,11 +255,14 @@ def _read_header_count(data: bytes, position: int, end: int) -> tuple[int, int]:
     return count, position
 
 
-def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int]:
-    """Return timestamp delta, offset delta and key size of the record, and where its last field ends."""
+def walk_record(data: bytes, position: int, end: int, headers_max: int) -> tuple[int, int, int, int, int]:
+    """Return the record's timestamp delta, offset delta, key size, how many headers it has, and where these end."""
     timestamp_delta_ms, offset_delta, key_size_bytes, position = _walk_to_headers(data, position)
-    position = skip_headers(data, position, end, headers_max) if data[position] else position + 1
-    return timestamp_delta_ms, offset_delta, key_size_bytes, position
+    if not data[position]:
+        return timestamp_delta_ms, offset_delta, key_size_bytes, 0, position + 1
+    header_count, _ = _read_header_count(data, position, end)
+    position = skip_headers(data, position, end, headers_max)
+    return timestamp_delta_ms, offset_delta, key_size_bytes, header_count, position
 
 
 def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
@@ -297,12 +284,15 @@ def _walk_to_headers(data: bytes, position: int) -> tuple[int, int, int, int]:
 
 
 def _skip_bytes(data: bytes, position: int) -> tuple[int, int]:
-    """Return a field's size, negative for null, and where it ends by what its size says."""
+    """Return a field's size, -1 for null, and where it ends by what its size says."""
     byte = data[position]
     if byte < 0x80:
         size_bytes, position = ZIGZAG[byte], position + 1
     else:
         size_bytes, position = read_varint(data, position)
+    if size_bytes < _NULL_SIZE:
+        # JVM Kafka takes any negative size for null; librdkafka never returns from a consume of such a record.
+        raise InvalidRecordError(f"one of its fields says that it has {size_bytes} bytes")
     return size_bytes, position + size_bytes if size_bytes > 0 else position
 
 
@@ -310,7 +300,7 @@ def skip_headers(data: bytes, position: int, end: int, headers_max: int) -> int:
     """Return where the record's headers end, having looked at no more than ``headers_max``."""
     count, position = _read_header_count(data, position, end)
     if count > headers_max:
-        raise InvalidRecordError(f"it has {count} headers; no more than {headers_max} are looked at")
+        raise TooManyHeadersError(f"it has {count} headers; no more than {headers_max} are looked at")
     for _ in range(count):
         key_size_bytes, position = _skip_bytes(data, position)
         if key_size_bytes < 0:

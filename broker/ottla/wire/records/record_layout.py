@@ -36,6 +36,7 @@ class RecordLayout(NamedTuple):
     """The places of the bytes that say the record's size."""
     key_size: tuple[int, ...]
     value_size: tuple[int, ...]
+    header_count: int
     headers: tuple[int, ...]
     """The places of the bytes that say the number of headers, and the sizes of their keys and values."""
 
@@ -65,18 +66,18 @@ def read_layout(data: bytes, position: int, index: int) -> RecordLayout | None:
     key_size_bytes, at, key_size = _read_number(data, at, position)
     value_size_bytes, at, value_size = _read_number(data, at + max(key_size_bytes, 0), position)
     header_count, at, headers = _read_number(data, at + max(value_size_bytes, 0), position)
-    if not 0 <= header_count <= _HEADERS_MAX:
+    if not 0 <= header_count <= _HEADERS_MAX or key_size_bytes < -1 or value_size_bytes < -1:
         return None
     for number in range(2 * header_count):
         size_bytes, at, places = _read_number(data, at, position)
-        if size_bytes < 0 and number % 2 == 0:  # a header must have a key
+        if size_bytes < -(number % 2):  # a header must have a key, its value may be null (-1)
             return None
         at += max(size_bytes, 0)
         headers += places
     if at != end:
         return None
     return RecordLayout(
-        end - position, timestamp - position, offset_delta - position, size, key_size, value_size, headers
+        end - position, timestamp - position, offset_delta - position, size, key_size, value_size, header_count, headers
     )
 
 

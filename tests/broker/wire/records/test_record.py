@@ -14,7 +14,6 @@ from ottla.wire.records import (
     Record,
     TimestampType,
     build_batch,
-    count_headers,
     parse_batch,
     read_records,
     validate_records,
@@ -230,16 +229,3 @@ def test_random_payloads_are_refused_or_read(payload: bytes, record_count: int) 
             action(parse_batch(data), size_bytes_max=LIMIT)
         except InvalidRecordError:
             continue
-
-
-def test_headers_are_counted_by_what_the_records_say_of_them() -> None:
-    records = [
-        Record(0, 5, None, None),
-        Record(1, 5, b"k" * 100, b"v" * 10_000, (("a", b"1"), ("b", None))),
-        Record(2, 5, b"", None, (("c", b""),)),
-    ]
-    batch = parse_batch(build_batch(records))
-
-    assert count_headers(batch, bytes(batch.payload)) == 3
-    with pytest.raises(InvalidRecordError, match="record 2 of 3"):
-        count_headers(batch, bytes(batch.payload)[:-1])

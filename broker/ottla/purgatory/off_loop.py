@@ -1,0 +1,110 @@
+"""`OffLoop`: work in the background whose memory is bounded and whose time is charged to the client behind it."""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from ottla.ports import Background, Clock
+from ottla.purgatory.in_background import in_background
+from ottla.purgatory.memory_budget import NO_LIMIT_BYTES, MemoryBudget
+from ottla.purgatory.steps import Steps
+
+T = TypeVar("T")
+
+
+def _ignore(_: int) -> None:
+    """Where there are no quotas, the time is charged to nobody."""
+
+
+class OffLoop(NamedTuple):
+    """Threads, a bound of the memory that their work holds, the time, and what is told how long they worked."""
+
+    background: Background
+    memory: MemoryBudget
+    clock: Clock
+    on_worked: Callable[[int], object] = _ignore
+    """Called on the loop with the nanoseconds of each work."""
+
+    def hold(self, size_bytes: int) -> "HeldMemory":
+        """Return memory that is held from its `HeldMemory.acquire` to its `HeldMemory.release`."""
+        return HeldMemory(self, size_bytes)
+
+
+def in_place(clock: Clock) -> OffLoop:
+    """Return one that performs all work where it is asked for, without bounds: for tools, tests and short work."""
+    return OffLoop(_InPlace(), MemoryBudget(NO_LIMIT_BYTES), clock)
+
+
+class _InPlace:
+    """`Background` without threads; unlike there, ``done`` is called before `run` returns."""
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        outcome: T | Exception
+        try:
+            outcome = work()
+        except Exception as error:  # as on threads, the caller decides about it
+            outcome = error
+        done(outcome)
+
+
+class HeldMemory:
+    """Bytes of a `MemoryBudget` that steps and their work off the loop hold; given back when both have ended.
+
+    Steps that are closed while a thread works for them leave the bytes to that thread.
+    """
+
+    def __init__(self, off_loop: OffLoop, size_bytes: int) -> None:
+        self._off_loop = off_loop
+        self._size_bytes = size_bytes
+        self._is_held = self._is_working = self._is_over = False
+        self._worked_ns = 0
+
+    def acquire(self) -> Steps[None]:
+        """Wait for the bytes; steps that are closed while they wait do not get them."""
+        granted = self._off_loop.memory.take(self._size_bytes)
+        try:
+            if not granted.is_complete:
+                yield granted
+        finally:
+            self._is_held = granted.is_complete
+            if not granted.is_complete:
+                granted.abandon()
+
+    def work(self, work: Callable[[], T]) -> Steps[T]:
+        """Perform ``work`` off the loop, as `in_background`; where no thread can be created, on the loop after all."""
+        clock = self._off_loop.clock
+        has_begun = False
+
+        def begin() -> T:
+            nonlocal has_begun
+            has_begun = True
+            began_ns = clock.monotonic_ns()
+            try:
+                return work()
+            finally:
+                self._worked_ns = clock.monotonic_ns() - began_ns
+
+        self._is_working = True
+        try:
+            return (yield from in_background(self._off_loop.background, begin, on_end=self._on_work_ended))
+        except RuntimeError:
+            if has_begun:
+                raise
+            return work()
+
+    def _on_work_ended(self) -> None:
+        self._is_working = False
+        self._off_loop.on_worked(self._worked_ns)
+        self._worked_ns = 0
+        if self._is_over:
+            self._give_back()
+
+    def release(self) -> None:
+        """Give the bytes back, now or when the thread has done with them."""
+        self._is_over = True
+        if not self._is_working:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._off_loop.memory.give_back(self._size_bytes)

@@ -1,0 +1,91 @@
+"""`SimulatedBackground`: `ottla.ports.Background` as events that can be late, fail, or die with the process.
+
+Threads read what they were given at some moment between `run` and its completion. With ``random`` the work is therefore
+performed either at once or only when it completes, so that a seed finds work on what the loop changes meanwhile.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from ottla.ports import Random
+
+T = TypeVar("T")
+
+
+class SimulatedBackground:
+    """The background threads of one node; it outlives the process, whose work `kill` ends.
+
+    Args of the constructor:
+        schedule: given each completion as a function that performs it; the simulator's loop calls it when it likes.
+            Without one they wait until `complete_work`.
+        random: decides when work is performed and whether it fails; None: when it completes, and never.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedule: Callable[[Callable[[], None]], object] | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.run_count = 0
+        """How often `run` was called."""
+        self.fails_one_in = 0
+        """How often no thread can be created; 0 for never."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._schedule = schedule or self._waiting.append
+        self._random = random
+        self._failures_left = 0
+        self._generation = 0
+
+    def run(self, work: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
+        """See `ottla.ports.Background.run`."""
+        self.run_count += 1
+        if self._fails():
+            self._complete_later(done, lambda: RuntimeError("can't start new thread"))
+        elif self._random is not None and self._random.randrange(2):
+            outcome = _perform(work)
+            self._complete_later(done, lambda: outcome)
+        else:
+            self._complete_later(done, lambda: _perform(work))
+
+    def _fails(self) -> bool:
+        if self._failures_left:
+            self._failures_left -= 1
+            return True
+        return self._random is not None and bool(self.fails_one_in) and not self._random.randrange(self.fails_one_in)
+
+    def _complete_later(self, done: Callable[[T | Exception], None], take_outcome: Callable[[], T | Exception]) -> None:
+        generation = self._generation
+
+        def complete() -> None:
+            if generation == self._generation:
+                done(take_outcome())
+
+        self._schedule(complete)
+
+    # --- what tests and the simulator do to it
+
+    def complete_work(self) -> int:
+        """Complete everything that waits, also what the completions ask for; return how many."""
+        count = 0
+        while self._waiting:
+            self._waiting.popleft()()
+            count += 1
+        return count
+
+    def fail_next(self, count: int = 1) -> None:
+        """Let the next ``count`` calls of `run` fail, as where the system has no thread left."""
+        self._failures_left += count
+
+    def kill(self) -> None:
+        """End the process: nothing that it has run completes any more."""
+        self._generation += 1
+        self._waiting.clear()
+
+
+def _perform(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except Exception as error:  # as on threads, the caller of `run` decides about it
+        return error
