@@ -14,6 +14,7 @@ from ottla.groups.classic.describe import GROUP_TYPE, describe, list_entry
 from ottla.groups.classic.heartbeat import heartbeat
 from ottla.groups.classic.join import Join, join
 from ottla.groups.classic.leave import leave
+from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.classic.sync import sync
 from ottla.groups.client import Client
 from ottla.groups.config import GroupConfig
@@ -27,7 +28,7 @@ from ottla.groups.shard import GroupShard, ShardState
 from ottla.groups.timers import Timers
 from ottla.ports import Clock, Random
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.purgatory.steps import Steps
 from ottla.types import LeaderEpoch
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
@@ -53,6 +54,7 @@ from ottla.wire.records import RecordBatch
 ResponseT = TypeVar("ResponseT")
 
 DEAD = "Dead"
+_STATE_LENGTH_MAX: Final = 32
 
 RELOAD_INTERVAL_MS: Final = 1_000
 """How often a partition that has lost a write is loaded anew, should it lose one again each time."""
@@ -265,14 +267,14 @@ class GroupCoordinator:
         if self._loading:
             error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return ListGroupsResponse(error_code=error)
-        states = set((yield from map_in_steps(str.lower, request.states_filter, per_step=256)))
-        types = set((yield from map_in_steps(str.lower, request.types_filter, per_step=256)))
         response = ListGroupsResponse()
-        if types and GROUP_TYPE not in types:
+        known = {state.lower() for state in ClassicGroupState}
+        states = yield from _known_in(request.states_filter, known)
+        if request.types_filter and not (yield from _known_in(request.types_filter, {GROUP_TYPE})):
             return response
         for shard in self._active():
             for number, group in enumerate(list(shard.rebalancer.groups.values()), 1):
-                if not states or group.state.lower() in states:
+                if not request.states_filter or group.state.lower() in states:
                     response.groups.append(list_entry(group))
                 if number % 32 == 0:
                     yield None
@@ -341,6 +343,17 @@ class GroupCoordinator:
         if shard.state is ShardState.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
+
+
+def _known_in(names: list[str], known: set[str]) -> Steps[set[str]]:
+    """Return which of ``known`` a client's filter names, in any case."""
+    found: set[str] = set()
+    for number, name in enumerate(names, 1):
+        if len(name) <= _STATE_LENGTH_MAX and name.lower() in known:
+            found.add(name.lower())
+        if number % 256 == 0:
+            yield None
+    return found
 
 
 def refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

@@ -31,6 +31,7 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> St
     for topic in request.topics:
         of_topic = results.setdefault(topic.name, [])
         # Of a partition that is named again the last offset counts, as in Kafka.
+        yield None
         latest: dict[int, DeleteRecordsPartition] = {}
         for number, each in enumerate(topic.partitions, 1):
             latest[each.partition_index] = each
@@ -45,12 +46,13 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> St
                 of_topic.append(_when_deleted(context, partition, offset, deadline_ms))
             yield None
     response = DeleteRecordsResponse()
-    if sum(map(len, results.values())) == 1:
-        name, (only,) = next(each for each in results.items() if each[1])
+    if len(results) == 1 and len(of_topic) == 1:
+        (name,), (only,) = results, of_topic
         return only.then(
             lambda result: DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=name, partitions=[result])])
         )
     for name, of_topic in results.items():
+        yield None
         partitions = yield from values_in_steps(of_topic)
         response.topics.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
     return response

@@ -5,6 +5,7 @@ v1 sources and synonyms; v3 types and documentation; v4 flexible. Each value com
 Not done: levels of loggers. Source: ConfigHelper of Apache Kafka 4.3, whose error texts these are.
 """
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from ottla.config.layers import (
@@ -52,11 +53,19 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     wanted: dict[_Resource, set[str] | None] = {}
     for resource in request.resources:
         yield from _note_keys(wanted, resource)
-    # Taken out one by one: to free them all at once would take longer than a slice.
-    results = LazyArray(
-        len(wanted), (_describe(context, request, *resource, wanted.pop(resource)) for resource in list(wanted))
-    )
+    results = LazyArray(len(wanted), _describe_each(context, request, wanted))
     return DescribeConfigsResponse(results=results.as_list)
+
+
+def _describe_each(
+    context: RequestContext, request: DescribeConfigsRequest, wanted: dict[_Resource, set[str] | None]
+) -> Iterator[DescribeConfigsResult]:
+    resources = list(wanted)
+    resources.reverse()
+    while resources:
+        # Taken out one by one: to free them all at once would take longer than a slice.
+        resource = resources.pop()
+        yield _describe(context, request, *resource, wanted.pop(resource))
 
 
 def _note_keys(wanted: dict[_Resource, set[str] | None], resource: DescribeConfigsResource) -> Steps[None]:

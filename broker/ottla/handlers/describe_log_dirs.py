@@ -8,6 +8,7 @@ from ottla.errors import ErrorCode, StorageError
 from ottla.handlers.api import RequestContext, serves
 from ottla.log.partition_log import PartitionLog
 from ottla.purgatory.steps import Steps
+from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -48,21 +49,28 @@ def describe_log_dirs(context: RequestContext, request: DescribeLogDirsRequest) 
 
 def _wanted_logs(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[dict[str, list[PartitionLog]]]:
     """Return the logs that the request names, all where it names none, by directory."""
-    wanted: set[tuple[str, int]] | None = None
-    if request.topics is not None:
-        wanted = set()
-        for asked in request.topics:
-            yield None
-            for start in range(0, len(asked.partitions), _PARTITIONS_PER_STEP):
-                wanted.update((asked.topic, index) for index in asked.partitions[start : start + _PARTITIONS_PER_STEP])
+    logs = context.services.logs
+    wanted: dict[TopicPartition, PartitionLog] = {}
+    if request.topics is None:
+        wanted.update((log.topic_partition, log) for log in logs.logs())
+    for asked in request.topics or ():
+        yield None
+        for number, index in enumerate(asked.partitions, 1):
+            log = logs.get(TopicPartition(asked.topic, index))
+            if log is not None:
+                wanted[log.topic_partition] = log
+            if number % _PARTITIONS_PER_STEP == 0:
                 yield None
     by_directory: dict[str, list[PartitionLog]] = {}
-    for number, log in enumerate(context.services.logs.logs(), 1):
-        if wanted is None or log.topic_partition in wanted:
-            by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
+    for number, (_, log) in enumerate(sorted(wanted.items(), key=_partition_of), 1):
+        by_directory.setdefault(log.directory.rpartition("/")[0], []).append(log)
         if number % _PARTITIONS_PER_STEP == 0:
             yield None
     return by_directory
+
+
+def _partition_of(found: tuple[TopicPartition, PartitionLog]) -> TopicPartition:
+    return found[0]
 
 
 def _describe(logs: list[PartitionLog]) -> Steps[list[DescribeLogDirsTopic]]:

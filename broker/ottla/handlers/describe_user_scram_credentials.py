@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext, serves
-from ottla.purgatory.steps import Steps, map_in_steps
+from ottla.purgatory.steps import Steps, map_in_steps, sorted_in_steps
 from ottla.quoting import cut_name
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.describe_user_scram_credentials import (
@@ -38,7 +38,9 @@ def describe_user_scram_credentials(
         if number % _USERS_PER_STEP == 0:
             yield None
     counts = counts or dict.fromkeys(infos, 1)
-    results = yield from map_in_steps(lambda name: _result(name, counts[name], infos.get(name)), sorted(counts))
+    results = yield from map_in_steps(
+        lambda name: _result(name, counts[name], infos.get(name)), (yield from sorted_in_steps(list(counts)))
+    )
     return DescribeUserScramCredentialsResponse(results=results)
 
 

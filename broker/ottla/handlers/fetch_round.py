@@ -105,6 +105,7 @@ class FetchRound:
             is_late = self.context.services.clock.monotonic_ms() >= self.context.received_at_ms + self.wait_ms_max
             if is_enough or is_late or self._must_hurry():
                 answer = yield from self._respond_in_slices()
+                yield from self._free_answers()
                 if len(session.pending) < _COMPACTED_MAX:
                     # What was removed from a dictionary keeps its place, and every walk over the others passes it.
                     session.pending = dict(session.pending)
@@ -408,6 +409,13 @@ class FetchRound:
             if self.session.is_superseded:
                 return self._superseded()
         return self._complete()
+
+    def _free_answers(self) -> Steps[None]:
+        """Let go of what the response has by now: to free 90,000 keys at once takes 10 ms."""
+        while self._answers:
+            for _ in range(min(len(self._answers), 16 * PER_SLICE)):
+                self._answers.popitem()
+            yield None
 
     def _superseded(self) -> FetchResponse:
         """Return what Kafka answers when a later request has continued the session meanwhile."""

@@ -88,8 +88,11 @@ def _by_key(listed: list[Any], entries: Entries) -> Steps[Iterator[list[Any]]]:
 
 def _in_lists(by_key: dict[Hashable, list[Any]]) -> Iterator[list[Any]]:
     part: list[Any] = []
-    for same in by_key.values():
-        part += same
+    keys = list(by_key)
+    keys.reverse()
+    while keys:
+        # Taken out one by one: to free them all at once would take longer than a slice.
+        part += by_key.pop(keys.pop())
         if len(part) >= ENTRIES_PER_PART:
             yield part
             part = []

@@ -54,19 +54,22 @@ _DEBUGGER = -2
 def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Answer:
     """Look each partition up on its own; in steps, unless all that is asked for is at hand."""
     steps = _list_offsets(context, request)
-    wanted = [partition.timestamp for topic in request.topics for partition in topic.partitions]
-    if len(wanted) <= _AT_ONCE_MAX and all(timestamp in _AT_HAND for timestamp in wanted):
+    is_small = len(request.topics) <= _AT_ONCE_MAX
+    is_small = is_small and sum(len(topic.partitions) for topic in request.topics) <= _AT_ONCE_MAX
+    if is_small and all(wanted.timestamp in _AT_HAND for topic in request.topics for wanted in topic.partitions):
         return run_to_end(steps)
     return steps
 
 
 def _list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     counts: dict[tuple[str, int], int] = {}
+    counted = 0
     for topic in request.topics:
         for wanted in topic.partitions:
             key = (topic.name, wanted.partition_index)
             counts[key] = counts.get(key, 0) + 1
-            if len(counts) % _PER_SLICE_MAX == 0:
+            counted += 1
+            if counted % _PER_SLICE_MAX == 0:
                 yield None
     response = ListOffsetsResponse()
     answers_of: dict[str, list[ListOffsetsPartitionResponse]] = {}

@@ -25,6 +25,7 @@ from ottla.wire.messages.offset_commit import (
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _PARTITIONS_PER_COMMIT = 128
+_TOPICS_PER_STEP = 128
 
 
 @serves(api_key=8, versions=range(2, 11))
@@ -50,10 +51,9 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
         yield None
 
     if len(committed) == 1:
-        return committed[0].then(lambda response: OffsetCommitResponse(topics=_merge([unknown, response.topics])))
-    stored = [response.topics for response in (yield when_all(committed))]
-    yield None
-    return OffsetCommitResponse(topics=_merge([unknown, *stored]))
+        return committed[0].then(lambda response: _merge([unknown, response.topics]))
+    stored: list[OffsetCommitResponse] = yield when_all(committed)
+    return (yield from _merge([unknown, *(response.topics for response in stored)]))
 
 
 def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
@@ -117,11 +117,13 @@ def _refuse(topic: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
     )
 
 
-def _merge(parts: list[list[OffsetCommitResponseTopic]]) -> list[OffsetCommitResponseTopic]:
-    """Return all lists as one, in which a topic comes once."""
+def _merge(parts: list[list[OffsetCommitResponseTopic]]) -> Steps[OffsetCommitResponse]:
+    """Return all topics in one response, in which a topic comes once."""
     by_id: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
-    for topic in chain.from_iterable(parts):
+    for number, topic in enumerate(chain.from_iterable(parts), 1):
         merged = by_id.setdefault((topic.name, topic.topic_id), topic)
         if merged is not topic:
             merged.partitions += topic.partitions
-    return list(by_id.values())
+        if number % _TOPICS_PER_STEP == 0:
+            yield None
+    return OffsetCommitResponse(topics=list(by_id.values()))

@@ -21,6 +21,7 @@ from ottla.wire.messages.offset_delete import (
 )
 
 _PARTITIONS_PER_PIECE = 128
+_RESPONSES_PER_STEP = 64
 
 
 @serves(api_key=47, versions=range(0, 1))
@@ -39,9 +40,7 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Step
         yield None
     if len(deleted) == 1:
         return deleted[0].then(lambda response: _merge(refused, [response]))
-    responses = yield when_all(deleted)
-    yield None
-    return _merge(refused, responses)
+    return (yield from _merge(refused, (yield when_all(deleted))))
 
 
 def _pieces(topics: list[OffsetDeleteRequestTopic]) -> Iterator[list[OffsetDeleteRequestTopic]]:
@@ -56,16 +55,20 @@ def _pieces(topics: list[OffsetDeleteRequestTopic]) -> Iterator[list[OffsetDelet
 
 def _merge(
     refused: dict[str, list[OffsetDeleteResponsePartition]], responses: list[OffsetDeleteResponse]
-) -> OffsetDeleteResponse:
+) -> Steps[OffsetDeleteResponse]:
     """Return the parts' answers as one, in which a topic comes once; the first error is that of the whole."""
     topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for response in responses:
+    for number, response in enumerate(responses, 1):
         if response.error_code != ErrorCode.NONE:
             return response
         for topic in response.topics:
             topics.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name)).partitions += topic.partitions
-    for name, topic in topics.items():
+        if number % _RESPONSES_PER_STEP == 0:
+            yield None
+    for number, (name, topic) in enumerate(topics.items(), 1):
         topic.partitions += refused[name]
+        if number % _RESPONSES_PER_STEP == 0:
+            yield None
     return OffsetDeleteResponse(topics=list(topics.values()))
 
 

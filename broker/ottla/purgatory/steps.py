@@ -62,11 +62,13 @@ def sorted_in_steps(items: list[str], *, per_step: int = 512) -> Steps[list[str]
 
 
 def values_in_steps(delayed: list[Delayed[T]]) -> Steps[list[T]]:
-    """Return the values of all, in order, when the last one is there."""
+    """Return the values of all, in order, when the last one is there; ``delayed`` is emptied."""
     values: list[T] = []
-    for number, each in enumerate(delayed, 1):
+    delayed.reverse()
+    while delayed:
+        each = delayed.pop()
         values.append(each.value if each.is_complete else (yield each))
-        if number % _MERGED_PER_STEP == 0:
+        if len(delayed) % _MERGED_PER_STEP == 0:
             yield None
     return values
 

@@ -201,9 +201,14 @@ class Pipeline:
         """Decode a request that has many entries, and handle it."""
 
         def steps(frame: memoryview) -> Steps[Answer]:
-            request, _ = yield from route.request_type.decode_in_steps(
-                frame, route.version, position, entries_max=self._entries_max
-            )
+            request = object.__new__(route.request_type)
+            try:
+                yield from route.request_type.decode_in_steps(
+                    frame, route.version, position, entries_max=self._entries_max, into=request
+                )
+            except ProtocolError:
+                self.steps.start(free_message_in_steps(request))
+                raise
             freed = free_message_in_steps(request)
             answer = self._handle(connection, route, context, request)
             del request

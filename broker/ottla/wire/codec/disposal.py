@@ -10,7 +10,7 @@ _ENTRIES_PER_STEP: Final = 128
 
 def lists_of(struct: Struct) -> list[list[Any]]:
     """Return copies of the lists in a struct, so that the struct itself can go and its entries stay."""
-    lists = [getattr(struct, key) for key, field in struct.fields.items() if field.kind == "array"]
+    lists = [getattr(struct, key, None) for key, field in struct.fields.items() if field.kind == "array"]
     return [list(each) for each in lists if isinstance(each, list) and each]
 
 

@@ -24,14 +24,15 @@ def make_decoder(message_type: "type[Message]", version: int) -> "Decoder":
 
 
 def make_resumable_decoder(message_type: "type[Message]", version: int) -> "ResumableDecoder":
-    """Return the same as a generator function, whose result that of `make_decoder`'s is."""
+    """Return the same as a generator function, which fills the empty ``message`` that it is given last."""
     made: ResumableDecoder = _make(message_type, version, is_resumable=True)
     return made
 
 
 def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) -> Any:
     name = f"decode_{message_type.__name__}_v{version}"
-    source = FunctionSource(name, "buffer, position, end, room", is_resumable=is_resumable)
+    parameters = "buffer, position, end, room, message" if is_resumable else "buffer, position, end, room"
+    source = FunctionSource(name, parameters, is_resumable=is_resumable)
     source.scope.update(
         new=object.__new__,
         read_uvarint=primitives.read_uvarint,
@@ -48,7 +49,8 @@ def _make(message_type: "type[Message]", version: int, *, is_resumable: bool) ->
         unpack_many_in_steps=primitives.unpack_many_in_steps,
     )
     reader = _StructReader(source, version, flexible=version in message_type.flexible)
-    source.line(f"message = new({source.constant('type', message_type)})")
+    if not is_resumable:
+        source.line(f"message = new({source.constant('type', message_type)})")
     reader.struct("message", message_type)
     if is_resumable:
         source.line("yield")  # a generator also where the version has no array

@@ -29,7 +29,7 @@ NO_ENTRIES_LIMIT = 2**62
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Splice], int], None]
 Decoder: TypeAlias = Callable[[Buffer, int, int, int], tuple[Any, int]]
 ResumableEncoder: TypeAlias = Callable[[Any, bytearray, list[Splice], int], Generator[None, None, None]]
-ResumableDecoder: TypeAlias = Callable[[Buffer, int, int, int], Generator[None, None, tuple[Any, int]]]
+ResumableDecoder: TypeAlias = Callable[[Buffer, int, int, int, Any], Generator[None, None, tuple[Any, int]]]
 
 _NOT_ENCODABLE = (struct_module.error, TypeError, AttributeError, OverflowError)
 _NOT_DECODABLE = (IndexError, struct_module.error, UnicodeDecodeError, ProtocolError)
@@ -271,12 +271,22 @@ class Message(Struct):
 
     @classmethod
     def decode_in_steps(
-        cls, buffer: Buffer, version: int, position: int = 0, *, entries_max: int = NO_ENTRIES_LIMIT
+        cls,
+        buffer: Buffer,
+        version: int,
+        position: int = 0,
+        *,
+        entries_max: int = NO_ENTRIES_LIMIT,
+        into: Self | None = None,
     ) -> Generator[None, None, tuple[Self, int]]:
-        """Do as `decode_from` does, yielding after a few entries each; ``buffer`` must stay as it is meanwhile."""
+        """Do as `decode_from` does, yielding after a few entries each; ``buffer`` must stay as it is meanwhile.
+
+        ``into`` is an empty message to fill, which has what was read before an error (`disposal`).
+        """
         decode = cls._resumable_decoders.get(version) or cls._make_resumable_decoder(version)
         try:
-            return (yield from decode(buffer, position, len(buffer), entries_max))
+            message = object.__new__(cls) if into is None else into
+            return (yield from decode(buffer, position, len(buffer), entries_max, message))
         except _NOT_DECODABLE as error:
             raise cls._decode_error(version, error) from error
 
