@@ -9,11 +9,13 @@ from ottla.metadata.topics import PartitionRegistration
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.ledger import PartitionKey
-from ottla.simulator.simulation import EVERY_INVARIANT
+from ottla.simulator.permissions import denial
+from ottla.simulator.simulation import EVERY_INVARIANT, Simulation
 from ottla.simulator.single_node import World
 from ottla.simulator.witness import Witness
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.types import TopicPartition
+from ottla.wire.acl_codes import Operation
 from ottla.wire.records import Record, build_batch
 
 
@@ -166,3 +168,17 @@ def test_lost_records_of_a_replica_that_returns_are_not_taken_for_committed_agai
     cluster.run_until(lambda: former in registration(cluster, partition).isr)
 
     assert max(ends) == 0
+
+
+def test_denial_that_arrives_after_the_faults_have_stopped_is_removed() -> None:
+    """Seed 315: it was asked for before, and held in the network; nothing was denied yet when the faults stopped."""
+    simulation = Simulation(3, faulty=False)
+    assert simulation.plan.denies
+    simulation.form()
+    late = denial(simulation.plan.topics[0].name, Operation.WRITE)
+
+    simulation._permit()
+    simulation._administrator.add_acls([late])
+    simulation.cluster.run_until(lambda: not simulation._is_all_permitted())
+
+    simulation.cluster.run_until(simulation._is_all_permitted)

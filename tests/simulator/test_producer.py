@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerAnswer
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.client_host import Target
+from ottla.simulator.client_host import ClientHost, Target
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.producer import Producer
+from ottla.simulator.witness import Witness
 from ottla.types import Endpoint, Uuid
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.produce import (
@@ -64,7 +65,9 @@ class Host:
             on_answer(InitProducerIdResponse(producer_id=self.producer_ids, producer_epoch=0))
             return
         assert isinstance(request, ProduceRequest)
-        (batch,) = iterate_batches(request.topic_data[0].partition_data[0].records or b"")
+        records = request.topic_data[0].partition_data[0].records
+        assert isinstance(records, bytes)
+        (batch,) = iterate_batches(records)
         self.waiting.append((batch.base_sequence, on_answer))
 
     def answer(self, code: ErrorCode, offset: int = -1) -> None:
@@ -85,7 +88,8 @@ class World:
         )
         self.witness.ledger.of(KEY).deleted_to = deleted_to
         self.host: Any = Host()
-        self.producer = Producer(self.host, self.witness, "p", "t", acks=-1, is_idempotent=True, pace_ms=1)
+        host, witness = cast(ClientHost, self.host), cast(Witness, self.witness)
+        self.producer = Producer(host, witness, "p", "t", acks=-1, is_idempotent=True, pace_ms=1)
         self.producer.send_to_all()
         self.host.do_due()
         self.producer.send_to_all()
