@@ -7,13 +7,15 @@ import pytest
 from ottla.errors import ErrorCode, StorageError
 from ottla.metadata.topics import PartitionRegistration
 from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import Cluster
+from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.ledger import PartitionKey
-from ottla.simulator.simulation import EVERY_INVARIANT
+from ottla.simulator.permissions import denial
+from ottla.simulator.simulation import EVERY_INVARIANT, Simulation
 from ottla.simulator.single_node import World
 from ottla.simulator.witness import Witness
 from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
 from ottla.types import TopicPartition
+from ottla.wire.acl_codes import Operation
 from ottla.wire.records import Record, build_batch
 
 
@@ -128,3 +130,55 @@ def test_what_is_acknowledged_and_deleted_before_anybody_has_looked_is_known() -
 
     ledger = witness.ledger.of(key)
     assert (ledger.values, ledger.deleted_to) == ([b"seen", b"late", b"next"], 2)
+
+
+def test_lost_records_of_a_replica_that_returns_are_not_taken_for_committed_again() -> None:
+    """Seeds 166445752 and 4010: a former leader was back with its old high watermark, and had yet to truncate."""
+    cluster = Cluster(seed=3)
+    witness = Witness(cluster)
+    witness.invariants = [invariant(witness) for invariant in EVERY_INVARIANT]
+    cluster.before_start = witness.before_start
+    cluster.on_event = witness.look
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", replicas=3, min_insync_replicas="1")
+    cluster.run_until(lambda: "t" in witness.image.topics.by_name)
+    partition = TopicPartition("t", 0)
+    former = registration(cluster, partition).leader
+    client = cluster.connect(former)
+    for value in (b"lost", b"as well"):
+        assert produce(client, "t", batch_of(client, [value]), acks=-1).error_code == ErrorCode.NONE
+    cluster.stop(former)
+    others = [each for each in registration(cluster, partition).replicas if each != former]
+    cluster.run_until(lambda: sorted(registration(cluster, partition).isr) == sorted(others))
+    for node_id in others:
+        cluster.cut_power(node_id, KeepsNothing(1))
+        witness.data_was_lost(node_id)
+    cluster.start(*others)
+    ledger = witness.ledger.of(PartitionKey("t", witness.image.topics.by_name["t"].topic_id, 0))
+    cluster.run_until(lambda: ledger.is_excused and ledger.end == 0)
+    ends = []
+
+    def look(place: SimulatedNode) -> None:
+        witness.look(place)
+        ends.append(ledger.end)
+
+    cluster.on_event = look
+    cluster.start(former)
+    cluster.run_until(lambda: former in registration(cluster, partition).isr)
+
+    assert max(ends) == 0
+
+
+def test_denial_that_arrives_after_the_faults_have_stopped_is_removed() -> None:
+    """Seed 315: it was asked for before, and held in the network; nothing was denied yet when the faults stopped."""
+    simulation = Simulation(3, faulty=False)
+    assert simulation.plan.denies
+    simulation.form()
+    late = denial(simulation.plan.topics[0].name, Operation.WRITE)
+
+    simulation._permit()
+    simulation._administrator.add_acls([late])
+    simulation.cluster.run_until(lambda: not simulation._is_all_permitted())
+
+    simulation.cluster.run_until(simulation._is_all_permitted)

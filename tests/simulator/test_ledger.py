@@ -63,6 +63,26 @@ def test_what_was_lost_with_an_excuse_is_forgotten_batch_by_batch() -> None:
     ledger.add(batch(2, b"once-4", b"y", producer_id=1))
 
 
+def test_offsets_that_were_lost_with_an_excuse_may_be_given_to_new_records() -> None:
+    """Seed 166445752: the log of the replica started behind the lost offsets, so that no batch of theirs was known."""
+    ledger = PartitionLedger(KEY, is_excused=True)
+    ledger.add(batch(4, b"a", b"b"))
+    assert (ledger.end, ledger.find_entry(3)) == (6, None)
+
+    ledger.forget_from(0)
+    ledger.add(batch(0, b"c"))
+
+    assert ledger.values == [b"c"]
+
+
+def test_entry_of_a_batch_is_found_at_each_of_its_offsets() -> None:
+    ledger = PartitionLedger(KEY)
+    ledger.add(batch(0, b"a", b"b"))
+
+    assert ledger.find_entry(0) == ledger.find_entry(1) == ledger.entries[0]
+    assert ledger.find_entry(2) is None
+
+
 @pytest.mark.parametrize(
     ("start", "end", "found"), [(0, 6, [0, 2, 4]), (1, 6, [0, 2, 4]), (2, 5, [2]), (2, 6, [2, 4]), (6, 6, [])]
 )

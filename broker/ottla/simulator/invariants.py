@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import NO_LEADER
+from ottla.metadata.topics import NO_LEADER, PartitionRegistration
 from ottla.raft.records import Batch, ReplicaKey
 from ottla.replication.partition import Partition
 from ottla.simulator.cluster import SimulatedNode
@@ -157,12 +157,16 @@ class CommittedMetadataAgrees(Invariant):
 class ReplicasIdenticalBelowHighWatermark(Invariant):
     """What is below a high watermark is the same, byte for byte, on every replica that says so; offsets are dense.
 
-    This one keeps the ledger: what a high watermark passes first is what all others are compared with.
+    This one keeps the ledger: what a high watermark passes first is what all others are compared with. In an excused
+    partition only the newest leader's high watermark counts: a replica that comes back with what an unclean election
+    has lost still has its old high watermark until it has truncated, and followers truncate to what the leader has.
     """
 
     def on_replica(self, change: Change) -> None:
         if change.now.high_watermark > change.before.high_watermark:
             ledger = self.witness.ledger.of(change.key)
+            if ledger.is_excused and not self._leads(change.place, change.partition):
+                return
             log = change.partition.log
             start = max(change.before.high_watermark, log.log_start_offset)
             _compare(ledger, change.partition, change.place.node_id, start, change.now.high_watermark)
@@ -170,12 +174,20 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
     def on_deletion(self, deletion: Deletion) -> None:
         """Take in what no high watermark had passed when somebody looked last."""
         ledger = self.witness.ledger.of(deletion.key)
+        if ledger.is_excused and not self._leads(deletion.place, deletion.partition):
+            return
         start = ledger.end if ledger.is_excused else 0
         end = deletion.partition.log.high_watermark
         batches = [
             batch for batch in deletion.segment.batches if batch.base_offset >= start and batch.next_offset <= end
         ]
         _compare_batches(ledger, batches, deletion.place.node_id)
+
+    def _leads(self, place: SimulatedNode, partition: Partition) -> bool:
+        """Return whether the replica leads in the newest epoch: a leader that was replaced is a follower to be."""
+        newest = registration_of(self.witness.image, partition)
+        is_newest = newest is None or partition.leader_epoch >= newest.leader_epoch
+        return partition.leader == place.node_id and is_newest
 
 
 class AcknowledgedRecordsAreNeverLost(Invariant):
@@ -309,6 +321,12 @@ def replica_of(replicas: object, key: PartitionKey) -> Partition | None:
     return None
 
 
+def registration_of(image: MetadataImage, partition: Partition) -> PartitionRegistration | None:
+    """Return what the metadata has about the partition of a replica."""
+    topic = image.topics.by_id.get(partition.topic_id)
+    return None if topic is None else topic.partitions.get(partition.topic_partition.partition)
+
+
 def _batches(partition: Partition, start: Offset, end: Offset) -> Iterator[RecordBatch]:
     """Walk the batches from the one that holds ``start``; a read ends where a segment does."""
     while start < end:
@@ -335,7 +353,7 @@ def _compare_batches(ledger: PartitionLedger, batches: Iterable[RecordBatch], no
         if batch.base_offset >= ledger.end:
             ledger.add(batch)
             continue
-        known = ledger.entries[ledger.index_of(batch.base_offset)]
+        known = ledger.find_entry(batch.base_offset)
         if known != entry_of(batch):
             if ledger.is_excused:
                 ledger.forget_from(batch.base_offset)

@@ -85,7 +85,7 @@ class PartitionLedger:
             self.values.append(value)
 
     def index_of(self, offset: Offset) -> int:
-        """Return the place in ``entries`` of the batch that holds ``offset``."""
+        """Return the place in ``entries`` of the batch that holds ``offset``, else of the first one behind it."""
         if self.entries and self.entries[-1].base_offset <= offset <= self.entries[-1].last_offset:
             return len(self.entries) - 1  # most replicas are asked for what was committed last
         low, high = 0, len(self.entries)
@@ -97,11 +97,18 @@ class PartitionLedger:
                 high = middle
         return low
 
+    def find_entry(self, offset: Offset) -> Entry | None:
+        """Return the batch that holds ``offset``; None where it was lost with an excuse."""
+        index = self.index_of(offset)
+        found = self.entries[index] if index < len(self.entries) else None
+        return found if found is not None and found.base_offset <= offset else None
+
     def forget_from(self, offset: Offset) -> None:
         """Forget what was lost with an excuse."""
         index = self.index_of(offset)
         if index < len(self.entries):
-            offset = self.entries[index].base_offset
+            # An entry holds the offset, or is the first behind a gap of offsets that were lost before.
+            offset = min(offset, self.entries[index].base_offset)
             del self.entries[index:]
         for value in self.values[offset:]:
             self.offset_of_value.pop(value, None)

@@ -39,7 +39,10 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Line:
-    """What waits for one partition; ``topic_id`` is that of the topic for which the sequence counts."""
+    """What waits for one partition; ``topic_id`` is that of the topic for which the sequence counts.
+
+    ``acknowledged_to`` is the sequence behind the last that was acknowledged, ``acknowledged_at`` its batch's offset.
+    """
 
     partition: int
     unsent: deque[_Batch] = field(default_factory=deque)
@@ -50,6 +53,8 @@ class _Line:
     is_waiting: bool = False
     sent_to: Endpoint | None = None
     topic_id: Uuid | None = None
+    acknowledged_to: int = 0
+    acknowledged_at: Offset = -1
 
     @property
     def is_empty(self) -> bool:
@@ -218,7 +223,7 @@ class Producer:
         line.in_flight.remove(batch)
         code, offset = _outcome(answer)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._on_success(key, batch, offset)
+            self._on_success(line, key, batch, offset)
         elif code in _SEQUENCE_ERRORS and is_first and self._leads(target):
             self._on_sequence_refused(line, batch, key, code)
         elif self._is_idempotent or batch.attempts < ATTEMPTS_MAX:
@@ -234,18 +239,27 @@ class Producer:
         place = self._host.cluster.nodes.get(leader)
         return topic is None or (place is not None and place.host == target.endpoint.host)
 
-    def _on_success(self, key: PartitionKey, batch: _Batch, offset: Offset) -> None:
+    def _on_success(self, line: _Line, key: PartitionKey, batch: _Batch, offset: Offset) -> None:
         self.acknowledged_count += len(batch.values)
+        next_sequence = batch.sequence + len(batch.values)
+        if next_sequence > line.acknowledged_to:
+            line.acknowledged_to, line.acknowledged_at = next_sequence, offset
         if self._acks == -1 and offset >= 0:
             self._witness.acknowledged(key, offset, batch.values)
 
     def _on_sequence_refused(self, line: _Line, batch: _Batch, key: PartitionKey, code: ErrorCode | None) -> None:
         """The broker has lost what came before: only where that is excused, start anew and give up what was sent.
 
+        It is also where the batch before this one is deleted: a leader that rebuilds the producers' states from the log
+        (UnifiedLog.rebuildProducerState) knows of none below the log start, takes a repeated batch for the producer's
+        first, and then rejects all that does not follow that one.
+
         Raises:
             InvariantViolation: it is not.
         """
-        if not self._witness.ledger.of(key).is_excused and not self._witness.is_deleted(key):
+        ledger = self._witness.ledger.of(key)
+        is_forgotten = batch.sequence == line.acknowledged_to and 0 <= line.acknowledged_at < ledger.deleted_to
+        if not (ledger.is_excused or is_forgotten or self._witness.is_deleted(key)):
             raise InvariantViolation(
                 f"IdempotentProducersNeverDuplicate: {key} refuses sequence {batch.sequence} of {self.name}, which is "
                 f"next: {code}"
@@ -255,7 +269,8 @@ class Producer:
             other.in_flight.clear()
             other.failed.clear()
             other.unsent = deque(each for each in other.unsent if each.sequence < 0)
-            other.next_sequence = 0
+            other.next_sequence = other.acknowledged_to = 0
+            other.acknowledged_at = -1
         self._producer_id = -1
         for other in self._lines.values():
             self._pump_later(other, RETRY_BACKOFF_MS)

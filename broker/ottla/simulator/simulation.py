@@ -246,9 +246,10 @@ class Simulation:
         return not self._permissions.is_anything_denied()
 
     def _permit(self) -> None:
+        """Remove every denial, until the end: one that was asked for before the faults stopped may arrive late."""
         if not self._is_all_permitted():
             self._administrator.remove_denials()
-            self._host.after(OPERATOR_INTERVAL_MS, self._permit)
+        self._host.after(OPERATOR_INTERVAL_MS, self._permit)
 
     def _delete_records(self, name: str) -> None:
         """Have some of the oldest records of a partition deleted, which is noted before it is asked for."""
