@@ -49,8 +49,10 @@ class Cluster:
 
         topic = self.cache.topic(name)
         assert topic is not None
-        encoded = self.cache.encoded_partitions(topic, view, encode)
-        assert isinstance(encoded, EncodedArray)
+        encoded = self.cache.encoded_partitions(topic, view)
+        if encoded is None:
+            encoded = encode()
+            self.cache.keep_encoded_partitions(topic, view, encoded)
         return encoded.data
 
 
