@@ -1,19 +1,23 @@
 """The promises of log starts and of the quorum, and who may lose a disk: each is kept on one side of its edge only."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
+from ottla.peers.channel import PeerAnswer
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.deleted_segment import DeletedSegment
 from ottla.simulator.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
-from ottla.simulator.quorum_keeper import QuorumKeeper
+from ottla.simulator.quorum_keeper import REMOVAL_LIMIT_MS, QuorumKeeper
 from ottla.simulator.witness import Change, Deletion, ReplicaState
 from ottla.types import Uuid
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 from ottla.wire.records import Record, build_batch, parse_batch
 
 KEY = PartitionKey("t", Uuid(bytes(16)), 0)
@@ -121,7 +125,7 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
     cluster.run_until_ready()
     asked: list[tuple[str, int]] = []
     administrator = SimpleNamespace(
-        remove_voter=lambda node_id, directory_id: asked.append(("remove", node_id)),
+        remove_voter=lambda node_id, directory_id, on_answer: asked.append(("remove", node_id)),
         add_voter=lambda node_id, directory_id, endpoint: asked.append(("add", node_id)),
     )
     keeper = QuorumKeeper(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
@@ -140,3 +144,33 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
 
     assert not keeper.is_whole
     assert asked == [("remove", wiped)]
+
+
+@pytest.mark.parametrize(
+    ("error_code", "is_whole"),
+    [
+        pytest.param(ErrorCode.NONE, True, id="removed"),
+        pytest.param(ErrorCode.VOTER_NOT_FOUND, True, id="removed-before"),
+        pytest.param(ErrorCode.REQUEST_TIMED_OUT, False, id="outcome-unknown"),
+    ],
+)
+def test_no_voter_may_lose_its_disk_while_another_is_being_removed(error_code: ErrorCode, is_whole: bool) -> None:
+    """Seeds 1293, 5018 and 710127: of the two voters that the removal left, one had lost its disk meanwhile."""
+    cluster = Cluster(seed=1)
+    cluster.start()
+    cluster.run_until_ready()
+    answers: list[Callable[[PeerAnswer], None]] = []
+    administrator = SimpleNamespace(remove_voter=lambda node_id, directory_id, on_answer: answers.append(on_answer))
+    keeper = QuorumKeeper(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
+    cluster.run_until(lambda: keeper.is_whole)
+
+    keeper.send_away(1)
+    assert not keeper.is_whole
+    keeper._step()
+    keeper.take_back(1)
+    assert not keeper.is_whole
+    answers[0](RemoveRaftVoterResponse(error_code=error_code))
+    assert keeper.is_whole is is_whole
+
+    cluster.run(REMOVAL_LIMIT_MS)
+    assert keeper.is_whole
