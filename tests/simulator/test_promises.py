@@ -12,6 +12,7 @@ from ottla.peers.channel import PeerAnswer
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.deleted_segment import DeletedSegment
+from ottla.simulator.invariants import ReplicasIdenticalBelowHighWatermark
 from ottla.simulator.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
 from ottla.simulator.quorum_keeper import REMOVAL_LIMIT_MS, QuorumKeeper
@@ -39,7 +40,7 @@ def deletion(end: int, *, start: int = 0, age_ms: int = 0, left_bytes: int = 0, 
         parse_batch(build_batch([Record(offset, clock.wall_ms() - each_ms, None, b"")], base_offset=offset))
         for offset, each_ms in enumerate(ages_ms, end - len(ages_ms))
     ]
-    log = SimpleNamespace(config=LogConfig(**config), log_start_offset=start)
+    log = SimpleNamespace(config=LogConfig(**config), log_start_offset=start, high_watermark=end)
     place, partition = SimpleNamespace(node_id=1, clock=clock), SimpleNamespace(log=log)
     return Deletion(place, partition, KEY, DeletedSegment(batches, end, left_bytes))  # type: ignore[arg-type]
 
@@ -98,6 +99,29 @@ def test_retention_deletes_only_what_is_committed(witness: Any) -> None:
 
     with pytest.raises(InvariantViolation, match="deletes what is below 11; committed is 10"):
         promise.on_deletion(deletion(11, age_ms=1_001, retention_ms=1_000))
+
+
+@pytest.mark.parametrize(("start", "is_kept"), [(6, True), (5, False), (0, False)])
+def test_deleted_records_are_the_committed_ones_from_the_log_start_on(start: int, is_kept: bool) -> None:
+    """Seed 720099: a former leader had other records, and the new leader's log started behind them."""
+    ledgers = Ledger()
+    for offset in range(8):
+        ledgers.of(KEY).add(parse_batch(build_batch([Record(offset, 0, None, b"committed")], base_offset=offset)))
+    witness: Any = SimpleNamespace(ledger=ledgers)
+    promise = ReplicasIdenticalBelowHighWatermark(witness)
+
+    if is_kept:
+        promise.on_deletion(deletion(6, start=start))
+    else:
+        with pytest.raises(InvariantViolation, match="ReplicasIdenticalBelowHighWatermark"):
+            promise.on_deletion(deletion(6, start=start))
+
+
+def test_records_that_are_deleted_before_an_event_ends_are_committed() -> None:
+    witness: Any = SimpleNamespace(ledger=Ledger())
+    ReplicasIdenticalBelowHighWatermark(witness).on_deletion(deletion(2, start=2))
+
+    assert witness.ledger.of(KEY).end == 2
 
 
 def test_a_log_start_goes_neither_back_nor_past_what_is_committed(witness: Any) -> None:
