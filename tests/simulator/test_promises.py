@@ -1,19 +1,24 @@
 """The promises of log starts and of the quorum, and who may lose a disk: each is kept on one side of its edge only."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ottla.errors import ErrorCode
 from ottla.log.config import LogConfig
+from ottla.peers.channel import PeerAnswer
 from ottla.simulator.clock import SimulatedClock
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.deleted_segment import DeletedSegment
+from ottla.simulator.invariants import ReplicasIdenticalBelowHighWatermark
 from ottla.simulator.ledger import InvariantViolation, Ledger, PartitionKey
 from ottla.simulator.log_start_promises import FollowersKnowLess, OnlyUnwantedRecordsAreDeleted
-from ottla.simulator.quorum_keeper import QuorumKeeper
+from ottla.simulator.quorum_keeper import REMOVAL_LIMIT_MS, QuorumKeeper
 from ottla.simulator.witness import Change, Deletion, ReplicaState
 from ottla.types import Uuid
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 from ottla.wire.records import Record, build_batch, parse_batch
 
 KEY = PartitionKey("t", Uuid(bytes(16)), 0)
@@ -35,7 +40,7 @@ def deletion(end: int, *, start: int = 0, age_ms: int = 0, left_bytes: int = 0, 
         parse_batch(build_batch([Record(offset, clock.wall_ms() - each_ms, None, b"")], base_offset=offset))
         for offset, each_ms in enumerate(ages_ms, end - len(ages_ms))
     ]
-    log = SimpleNamespace(config=LogConfig(**config), log_start_offset=start)
+    log = SimpleNamespace(config=LogConfig(**config), log_start_offset=start, high_watermark=end)
     place, partition = SimpleNamespace(node_id=1, clock=clock), SimpleNamespace(log=log)
     return Deletion(place, partition, KEY, DeletedSegment(batches, end, left_bytes))  # type: ignore[arg-type]
 
@@ -96,6 +101,29 @@ def test_retention_deletes_only_what_is_committed(witness: Any) -> None:
         promise.on_deletion(deletion(11, age_ms=1_001, retention_ms=1_000))
 
 
+@pytest.mark.parametrize(("start", "is_kept"), [(6, True), (5, False), (0, False)])
+def test_deleted_records_are_the_committed_ones_from_the_log_start_on(start: int, is_kept: bool) -> None:
+    """Seed 720099: a former leader had other records, and the new leader's log started behind them."""
+    ledgers = Ledger()
+    for offset in range(8):
+        ledgers.of(KEY).add(parse_batch(build_batch([Record(offset, 0, None, b"committed")], base_offset=offset)))
+    witness: Any = SimpleNamespace(ledger=ledgers)
+    promise = ReplicasIdenticalBelowHighWatermark(witness)
+
+    if is_kept:
+        promise.on_deletion(deletion(6, start=start))
+    else:
+        with pytest.raises(InvariantViolation, match="ReplicasIdenticalBelowHighWatermark"):
+            promise.on_deletion(deletion(6, start=start))
+
+
+def test_records_that_are_deleted_before_an_event_ends_are_committed() -> None:
+    witness: Any = SimpleNamespace(ledger=Ledger())
+    ReplicasIdenticalBelowHighWatermark(witness).on_deletion(deletion(2, start=2))
+
+    assert witness.ledger.of(KEY).end == 2
+
+
 def test_a_log_start_goes_neither_back_nor_past_what_is_committed(witness: Any) -> None:
     witness.ledger.of(KEY).deleted_to = 20
     promise = OnlyUnwantedRecordsAreDeleted(witness)
@@ -121,7 +149,7 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
     cluster.run_until_ready()
     asked: list[tuple[str, int]] = []
     administrator = SimpleNamespace(
-        remove_voter=lambda node_id, directory_id: asked.append(("remove", node_id)),
+        remove_voter=lambda node_id, directory_id, on_answer: asked.append(("remove", node_id)),
         add_voter=lambda node_id, directory_id, endpoint: asked.append(("add", node_id)),
     )
     keeper = QuorumKeeper(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
@@ -140,3 +168,33 @@ def test_a_voter_may_lose_its_disk_while_the_quorum_is_whole_and_is_wanted_back_
 
     assert not keeper.is_whole
     assert asked == [("remove", wiped)]
+
+
+@pytest.mark.parametrize(
+    ("error_code", "is_whole"),
+    [
+        pytest.param(ErrorCode.NONE, True, id="removed"),
+        pytest.param(ErrorCode.VOTER_NOT_FOUND, True, id="removed-before"),
+        pytest.param(ErrorCode.REQUEST_TIMED_OUT, False, id="outcome-unknown"),
+    ],
+)
+def test_no_voter_may_lose_its_disk_while_another_is_being_removed(error_code: ErrorCode, is_whole: bool) -> None:
+    """Seeds 1293, 5018 and 710127: of the two voters that the removal left, one had lost its disk meanwhile."""
+    cluster = Cluster(seed=1)
+    cluster.start()
+    cluster.run_until_ready()
+    answers: list[Callable[[PeerAnswer], None]] = []
+    administrator = SimpleNamespace(remove_voter=lambda node_id, directory_id, on_answer: answers.append(on_answer))
+    keeper = QuorumKeeper(cluster, SimpleNamespace(), administrator)  # type: ignore[arg-type]
+    cluster.run_until(lambda: keeper.is_whole)
+
+    keeper.send_away(1)
+    assert not keeper.is_whole
+    keeper._step()
+    keeper.take_back(1)
+    assert not keeper.is_whole
+    answers[0](RemoveRaftVoterResponse(error_code=error_code))
+    assert keeper.is_whole is is_whole
+
+    cluster.run(REMOVAL_LIMIT_MS)
+    assert keeper.is_whole

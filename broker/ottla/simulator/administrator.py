@@ -139,14 +139,17 @@ class Administrator:
         )
         self._ask(request, f"add node {node_id} to the voters")
 
-    def remove_voter(self, node_id: NodeId, directory_id: Uuid) -> None:
+    def remove_voter(self, node_id: NodeId, directory_id: Uuid, on_answer: Callable[[PeerAnswer], None]) -> None:
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=node_id, voter_directory_id=directory_id)
-        self._ask(request, f"remove node {node_id} from the voters")
+        self._ask(request, f"remove node {node_id} from the voters", on_answer=on_answer)
 
-    def _ask(self, request: Message, what: str, *, at: Endpoint | None = None) -> None:
+    def _ask(
+        self,
+        request: Message,
+        what: str,
+        *,
+        at: Endpoint | None = None,
+        on_answer: Callable[[PeerAnswer], None] = lambda answer: None,
+    ) -> None:
         self._asked(what)
-
-        def answered(answer: PeerAnswer) -> None:
-            """Nobody waits for it."""
-
-        self._host.ask(at or self._host.any_node(), request, "administrator", answered)
+        self._host.ask(at or self._host.any_node(), request, "administrator", on_answer)

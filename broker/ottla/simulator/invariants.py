@@ -176,8 +176,11 @@ class ReplicasIdenticalBelowHighWatermark(Invariant):
         ledger = self.witness.ledger.of(deletion.key)
         if ledger.is_excused and not self._leads(deletion.place, deletion.partition):
             return
-        start = ledger.end if ledger.is_excused else 0
-        end = deletion.partition.log.high_watermark
+        log = deletion.partition.log
+        # Below its log start a replica may keep what it alone had: where the leader's log starts behind that, it has
+        # truncated to the start of the first epoch that the leader knows (LeaderEpochFileCache.endOffsetFor).
+        start = ledger.end if ledger.is_excused else min(ledger.end, log.log_start_offset)
+        end = log.high_watermark
         batches = [
             batch for batch in deletion.segment.batches if batch.base_offset >= start and batch.next_offset <= end
         ]

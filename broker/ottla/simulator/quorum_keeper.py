@@ -5,6 +5,8 @@ is removed, then it is added anew (KIP-853), one step at a time. A voter may als
 asked for may be refused or get lost: the keeper looks again, and asks again.
 """
 
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerAnswer
 from ottla.raft.leader import LeaderState
 from ottla.raft.voter_set import Voter
 from ottla.server.node import Node
@@ -12,10 +14,14 @@ from ottla.simulator.administrator import Administrator
 from ottla.simulator.client_host import ClientHost
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.types import NodeId
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 
 LOOK_INTERVAL_MS = 2_000
 WHOLE_VOTERS_MIN = 3
 """One of so many may be lost, and the others still are a majority."""
+REMOVAL_LIMIT_MS = 60_000
+"""How long a removal without a response may still be on its way: held by links that fail, or by a paused node."""
+_REMOVAL_DONE = (ErrorCode.NONE, ErrorCode.VOTER_NOT_FOUND)
 
 
 class QuorumKeeper:
@@ -26,6 +32,8 @@ class QuorumKeeper:
         self._host = host
         self._administrator = administrator
         self._away: dict[NodeId, None] = {}
+        self._removals: dict[int, int] = {}
+        self._removal_count = 0
 
     def start(self) -> None:
         """Look after the voters from now on."""
@@ -49,8 +57,12 @@ class QuorumKeeper:
         That is so when there are three at least, each runs with the disk that it was made a voter with, and knows the
         same voters as the leader, which has committed all that it has. A committed record is then on a majority of
         these disks, and each majority of the voters that are left has one of them.
+
+        Nor may a removal of one of them be under way: two voters would be left, one of them without its disk.
         """
         leader = self._leader()
+        if self._away or self._is_removal_pending():
+            return False
         if leader is None or leader.raft.high_watermark != leader.raft.log_end_offset:
             return False
         voters = leader.raft.voters
@@ -64,6 +76,10 @@ class QuorumKeeper:
         """Whether exactly the controllers are voters, with the disks that they have now."""
         leader = self._leader()
         return leader is not None and self._next_change(leader) is None
+
+    def _is_removal_pending(self) -> bool:
+        limit_ms = self._cluster.clock.monotonic_ms() - REMOVAL_LIMIT_MS
+        return any(asked_ms > limit_ms for asked_ms in self._removals.values())
 
     def _is_at_home(self, voter: Voter) -> bool:
         place = self._cluster.nodes[voter.node_id]
@@ -94,9 +110,21 @@ class QuorumKeeper:
             return
         place, voter = change
         if voter is not None:
-            self._administrator.remove_voter(voter.node_id, voter.directory_id)
+            self._remove(voter, has_its_disk=voter.directory_id == place.directory_id)
         elif place.process is not None:
             self._administrator.add_voter(place.node_id, place.directory_id, place.controller_endpoint)
+
+    def _remove(self, voter: Voter, *, has_its_disk: bool) -> None:
+        self._removal_count += 1
+        number = self._removal_count
+        if has_its_disk:  # without it, another removal would change nothing
+            self._removals[number] = self._cluster.clock.monotonic_ms()
+
+        def on_answer(answer: PeerAnswer) -> None:
+            if isinstance(answer, RemoveRaftVoterResponse) and answer.error_code in _REMOVAL_DONE:
+                self._removals.pop(number, None)
+
+        self._administrator.remove_voter(voter.node_id, voter.directory_id, on_answer)
 
 
 def _process_of(place: SimulatedNode) -> Node:
