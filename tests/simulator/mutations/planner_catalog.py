@@ -276,7 +276,7 @@ def _restart_anybody(set_attribute: SetAttribute) -> None:
 
 
 @mutation(
-    "a step is taken as recorded before its record is written", "roll", seeds_from=30, seeds_max=70, api_faults=True
+    "a step is taken as recorded before its record is written", "roll", seeds_from=60, seeds_max=110, api_faults=True
 )
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
     apply = Statuses._apply
