@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from benchmarks import beside, cores, frames
+from benchmarks import beside, cores, frames, large_requests
 from benchmarks.logins import AUTHENTICATE, HANDSHAKE
 from benchmarks.logins import frame as login_frame
 
@@ -159,6 +159,34 @@ class Everything(Peer):
         return count > 0
 
 
+class Repeated(Peer):
+    """Sends one large request, reads its answer, and sends it again."""
+
+    events = selectors.EVENT_READ | selectors.EVENT_WRITE
+
+    def begin(self) -> None:
+        self._left = memoryview(self.attack.large_request)
+        self._missing = 0
+
+    def on_event(self) -> bool:
+        if self._left:
+            self._left = self._left[self.sock.send(self._left) :]
+            return True
+        if self._missing == 0:
+            size = self.sock.recv(4, socket.MSG_WAITALL)
+            if len(size) < 4:
+                return False
+            self._missing = struct.unpack(">i", size)[0]
+            return True
+        with memoryview(Everything.scratch) as view:
+            count = self.sock.recv_into(view[: min(self._missing, _READ_BYTES)])
+        self._missing -= count
+        if self._missing == 0 and count:
+            self.attack.counts["requests"] += 1
+            self._left = memoryview(self.attack.large_request)
+        return count > 0
+
+
 class WrongPassword(Peer):
     """Logs in as somebody else each time, with SCRAM, and proves it wrongly."""
 
@@ -248,11 +276,25 @@ class Plan:
     """What it asks for."""
     is_standing: bool = False
     """Whether the attack is that they are there, not that they come."""
+    large_request: str | None = None
+    """Which of `large_requests.REQUESTS` its peers send."""
     metrics: tuple[str, ...]
     """Of the node's page, what tells of it."""
 
 
 PLANS: Final = {
+    **{
+        name: Plan(
+            title=f"10 clients that repeat {title}",
+            peer=Repeated,
+            topic=LOAD_TOPIC,
+            open_max=10,
+            rate_per_s=100,
+            large_request=name,
+            metrics=("ottla_request_slices_total", "ottla_large_request_waits_total"),
+        )
+        for name, (title, _) in large_requests.REQUESTS.items()
+    },
     "idle": Plan(
         title="10,000 idle connections",
         peer=Idle,
@@ -364,6 +406,9 @@ class Attack:
         self.context = ssl.create_default_context()
         self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
         self.hello = _client_hello(self.context)
+        self.large_request = b""
+        if plan.large_request is not None:
+            self.large_request = large_requests.REQUESTS[plan.large_request][1](LOAD_TOPIC)
         self._address: tuple[str, int] = getattr(doors, plan.door)
         self._selector = selectors.DefaultSelector()
         self._peers: set[Peer] = set()

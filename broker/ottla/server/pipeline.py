@@ -39,7 +39,7 @@ from ottla.server.step_runner import StepRunner
 from ottla.server.turns import Turns
 from ottla.wire.client_id import decode_malformed
 from ottla.wire.codec import Message
-from ottla.wire.codec.disposal import free_message_in_steps
+from ottla.wire.codec.disposal import empty_message_in_steps, free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
@@ -207,14 +207,15 @@ class Pipeline:
                     frame, route.version, position, entries_max=self._entries_max, into=request
                 )
             except ProtocolError:
-                self.steps.start(free_message_in_steps(request))
+                yield from empty_message_in_steps(request)
                 raise
             freed = free_message_in_steps(request)
             answer = self._handle(connection, route, context, request)
             del request
             if isinstance(answer, GeneratorType):
                 answer = yield from answer
-            self.steps.start(freed)
+            # Before the place is given to the next: otherwise what both take would be in memory at a time.
+            yield from freed
             return answer
 
         in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
@@ -446,7 +447,7 @@ class Pipeline:
         except ValueError as error:
             logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
-        self.steps.start(free_message_in_steps(response))
+        yield from empty_message_in_steps(response)
         return encoded
 
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:

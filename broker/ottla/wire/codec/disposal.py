@@ -31,5 +31,14 @@ def free_in_steps(lists: list[list[Any]]) -> Generator[None, None, None]:
 
 
 def free_message_in_steps(message: Message) -> Generator[None, None, None]:
-    """Return what frees ``message`` in steps; the caller must not keep it."""
+    """Return what frees the entries of ``message`` in steps; the caller must not keep the message."""
     return free_in_steps(lists_of(message))
+
+
+def empty_message_in_steps(message: Message) -> Generator[None, None, None]:
+    """Take the lists out of ``message``, which other places may still refer to but not use, and free them in steps."""
+    lists = lists_of(message)
+    for key, field in message.fields.items():
+        if field.kind == "array":
+            setattr(message, key, [])
+    return free_in_steps(lists)
