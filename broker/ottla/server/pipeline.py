@@ -198,9 +198,9 @@ class Pipeline:
     def _decode_in_slices(
         self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
     ) -> _Outcome:
-        """Decode a request that has many entries, and handle it."""
+        """Decode a request that has many entries, handle it, and encode its response, all in one place."""
 
-        def steps(frame: memoryview) -> Steps[Answer]:
+        def steps(frame: memoryview) -> Steps[_Outcome]:
             request = object.__new__(route.request_type)
             try:
                 yield from route.request_type.decode_in_steps(
@@ -216,7 +216,11 @@ class Pipeline:
                 answer = yield from answer
             # Before the place is given to the next: otherwise what both take would be in memory at a time.
             yield from freed
-            return answer
+            if not isinstance(answer, Message):
+                return answer
+            if context.charge is not None:
+                self._settle(connection, context, answer)
+            return (yield from self._encode_in_steps(route, context, answer))
 
         in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
         return self._run(connection, route, context, _with_frame(connection, in_place))
@@ -249,7 +253,7 @@ class Pipeline:
                     connection.release_frame()
                     return again
                 steps = again
-            steps = _with_frame(connection, steps)
+            return self._run(connection, route, context, _with_frame(connection, steps))
         return self._run(connection, route, context, steps)
 
     def _run(self, connection: Connection, route: Route, context: RequestContext, steps: Steps[Any]) -> _Outcome:
@@ -500,7 +504,7 @@ class Pipeline:
         return made
 
 
-def _with_frame(connection: Connection, steps: Steps[Answer]) -> Steps[Answer]:
+def _with_frame(connection: Connection, steps: Steps[Any]) -> Steps[Any]:
     """Run ``steps`` while the frame is there that the connection keeps."""
     try:
         return (yield from steps)

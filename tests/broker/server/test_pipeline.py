@@ -15,6 +15,7 @@ from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_reques
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -325,3 +326,29 @@ def test_a_response_that_cannot_be_encoded_is_one_bounded_line_and_ends_its_conn
     assert len(errors[0].getMessage()) < 300
     assert "DescribeCluster v0 cannot be answered: a string of 100000 bytes" in errors[0].getMessage()
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
+
+
+def test_large_requests_take_turns_and_each_is_answered_before_the_next_is_decoded(running: RunningNode) -> None:
+    gateway = running.node.gateway
+    gateway.steps.steps_max = lambda: 1
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[f"g{number}" for number in range(2_000)])
+    clients = [running.connect() for _ in range(3)]
+    for client in clients:
+        client.send(request, 4)
+    other = running.connect()
+    assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None, "served in between"
+    assert len(gateway.large_requests) == 2
+
+    answered = []
+    for _ in range(100_000):
+        running.node.tick()
+        answered += [client for client in clients if client.peer.received and client not in answered]
+        if not gateway.steps:
+            break
+
+    assert answered == clients
+    assert gateway.large_requests.waits == 2, "the response is encoded in the place of its request"
+    for client in clients:
+        response = client.answer_to(request, 4)
+        assert isinstance(response, FindCoordinatorResponse)
+        assert [each.key for each in response.coordinators] == request.coordinator_keys
