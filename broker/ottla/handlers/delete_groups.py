@@ -16,10 +16,10 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Step
     """Have those deleted that the client may delete, each once."""
     names = yield from unique_in_steps(request.groups_names)
     allowed, kept = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DELETE, group))
-    refused = yield from map_in_steps(_refused, kept)
+    rejected = yield from map_in_steps(_rejected, kept)
     deleted = yield from map_in_steps(context.services.groups.delete_group, allowed)
-    return DeleteGroupsResponse(results=[*(yield from values_in_steps(deleted)), *refused])
+    return DeleteGroupsResponse(results=[*(yield from values_in_steps(deleted)), *rejected])
 
 
-def _refused(group_id: str) -> DeletableGroupResult:
+def _rejected(group_id: str) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -42,7 +42,7 @@ _FIRST_VERSION_WITH_NODE_ENDPOINTS = 16
 _BEFORE_READING = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
-"""Found before a log is looked at: of aborted transactions Kafka says [] then, and null where nobody asked for them."""
+"""Found before a log is read: Kafka lists no aborted transactions ([]) then, and null where they were not asked for."""
 # Shared by the answers of all partitions, which replace them and never change them.
 _NO_DIVERGENCE, _NO_LEADER, _NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
 _ANSWERED: Final = FetchedPartition(-1)

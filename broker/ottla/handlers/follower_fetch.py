@@ -118,7 +118,7 @@ class FollowerFetch(FetchRound):
         remote = self._remote(partition, wanted)
         self._fill_watermarks(partition, answer)
         if 0 <= wanted.last_log_start_offset < answer.log_start_offset:
-            self._is_urgent = True  # somebody may wait for all replicas to delete records
+            self._is_urgent = True  # a client may wait for all replicas to delete records
         if self._diverges(partition, wanted, answer):
             return False
         room_bytes = self._room_bytes(wanted)
@@ -131,7 +131,7 @@ class FollowerFetch(FetchRound):
         if found.records is None:
             return True
         if remote.served_offset == wanted.fetch_offset and key not in self._read_before:
-            # It was sent these before, and may have refused them for their CRC.
+            # It was sent these before, and may have rejected them for their CRC.
             self._read_before.add(key)
             if partition.find_damage(found, wanted.fetch_offset):
                 self.replicas.on_damage(partition)

@@ -59,7 +59,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
 def _pieces(topics: list[OffsetCommitRequestTopic]) -> Iterator[list[OffsetCommitRequestTopic]]:
     """Yield the topics, or parts of them, as requests of their own: offsets are stored each for itself, as in Kafka.
 
-    A commit of very many partitions would hold up the loop, and would not fit into one batch of the log.
+    A commit of very many partitions would block the loop, and would not fit into one batch of the log.
     """
     piece: list[OffsetCommitRequestTopic] = []
     room = _PARTITIONS_PER_COMMIT

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _ignore(_: int) -> None:
-    """Where there are no quotas, the time is charged to nobody."""
+    """Without quotas, the time is charged to no client."""
 
 
 class OffLoop(NamedTuple):

@@ -212,7 +212,7 @@ class Replica:
         return voter_id in (NOBODY, self.local.node_id) and directory_id in (ZERO_UUID, self.local.directory_id)
 
     def complain(self, error: ErrorCode, peer: object, what: str) -> None:
-        """Say, once for each ``peer`` and ``error``, that it refused a request, and what to do about it.
+        """Log, once for each ``peer`` and ``error``, that it rejected a request, and what to do about it.
 
         A denial is said again and again, at a bounded rate: it ends only when a configuration is changed.
         """

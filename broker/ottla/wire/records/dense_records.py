@@ -11,7 +11,7 @@ Then byte n of every record is a column, and a column is checked by one slice an
 - `walk_plain`: the rest, a record at a time, with one- and two-byte numbers read in place.
 
 All of them are exact where they say yes. `RecordsWalk` puts them together for records that come in pieces; what it says
-no to, `validate_records` would refuse as well.
+no to, `validate_records` would reject as well.
 """
 
 from typing import Final
