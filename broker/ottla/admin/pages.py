@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 
 from ottla.admin.exposition import MetricsPage
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
-from ottla.server.node import Node
+from ottla.node.node import Node
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.errors import ConfigurationError
-from ottla.server.node import Node
+from ottla.node.node import Node
 from ottla.types import Endpoint
 
 if TYPE_CHECKING:

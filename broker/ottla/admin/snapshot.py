@@ -14,11 +14,11 @@ from ottla.controller.metrics import ControllerMetrics
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic
+from ottla.network.connection_manager import ConnectionManager
+from ottla.node.node import Node
 from ottla.purgatory.steps import run_to_end
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.gateway import Gateway
-from ottla.server.node import Node
 from ottla.types import LeaderEpoch, NodeId, Offset
 from ottla.wire.messages.list_groups import ListGroupsRequest
 
@@ -174,7 +174,7 @@ def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
 
 
 def _whole_node(node: Node) -> NodeSnapshot:
-    replicas, gateway, sessions = node.replicas, node.gateway, node.services.fetch_sessions
+    replicas, connections, sessions = node.replicas, node.connections, node.services.fetch_sessions
     return NodeSnapshot(
         node_id=node.config.node_id,
         is_broker=node.config.is_broker,
@@ -195,7 +195,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
                 route.request_bytes,
                 route.response_bytes,
             )
-            for route in gateway.routes
+            for route in connections.routes
         ],
         traffic={topic: replace(traffic) for topic, traffic in replicas.traffic.by_topic.items()},
         traffic_total=replicas.traffic.total(),
@@ -204,11 +204,11 @@ def _whole_node(node: Node) -> NodeSnapshot:
             "Fetch": len(replicas.fetch_purgatory),
             "Commit": len(replicas.commit_purgatory),
         },
-        connections=dict(gateway.open_by_listener),
-        connections_accepted=gateway.accepted_total,
-        connections_refused=gateway.refused,
-        connections_closed_for_errors=gateway.closed_for_protocol_errors,
-        connections_closed_idle=gateway.closed_idle,
+        connections=dict(connections.open_by_listener),
+        connections_accepted=connections.accepted_total,
+        connections_refused=connections.refused,
+        connections_closed_for_errors=connections.closed_for_protocol_errors,
+        connections_closed_idle=connections.closed_idle,
         network=node.network_metrics.copy(),
         denials={
             (operation.name, resource_type.name): count
@@ -218,22 +218,25 @@ def _whole_node(node: Node) -> NodeSnapshot:
             kind: (counters.count, counters.time_ms)
             for kind, counters in node.services.quotas.throttles.by_kind.items()
         },
-        muted_connections=gateway.muted,
+        muted_connections=connections.muted,
         quota_measurements=node.services.quotas.measured(),
         request_memory=RequestMemorySample(
-            gateway.memory.limit_bytes,
-            gateway.memory.held_bytes,
-            gateway.memory.waiter_count,
-            gateway.memory.waits,
-            gateway.closed_for_slow_frames,
+            connections.memory.limit_bytes,
+            connections.memory.held_bytes,
+            connections.memory.waiter_count,
+            connections.memory.waits,
+            connections.closed_for_slow_frames,
             node.services.work_memory.held_bytes,
             node.services.work_memory.waits,
         ),
         slices=SliceSample(
-            len(gateway.steps), gateway.steps.slices, len(gateway.large_requests), gateway.large_requests.waits
+            len(connections.steps),
+            connections.steps.slices,
+            len(connections.large_requests),
+            connections.large_requests.waits,
         ),
         tls=_sample_tls(node),
-        logins=_sample_logins(node.gateway),
+        logins=_sample_logins(node.connections),
         fetch_sessions=len(sessions),
         fetch_session_partitions=sessions.partition_count,
         fetch_session_evictions=sessions.evictions,
@@ -243,8 +246,8 @@ def _whole_node(node: Node) -> NodeSnapshot:
     )
 
 
-def _sample_logins(gateway: Gateway) -> LoginSample:
-    authentication = gateway.authentication
+def _sample_logins(connections: ConnectionManager) -> LoginSample:
+    authentication = connections.authentication
     counters = sorted(authentication.counters.items())
     return LoginSample(
         {place: each.successes for place, each in counters},
@@ -253,7 +256,7 @@ def _sample_logins(gateway: Gateway) -> LoginSample:
         len(authentication),
         authentication.timed_out,
         authentication.expired_sessions,
-        *gateway.login_memory,
+        *connections.login_memory,
     )
 
 

@@ -5,7 +5,7 @@ response at all" (Produce with acks=0). It has no state, no clock and does no I/
 
 A handler that may take longer than a millisecond is a generator function (`purgatory.steps`) with the same result: it
 yields after each entry or few, and the pipeline runs it a slice at a time. A `Delayed` may have such `Steps` as its
-value, too. What yields nothing must be done within 5 ms of CPU at every limit; `tests/broker/server/test_slices.py`
+value, too. What yields nothing must be done within 5 ms of CPU at every limit; `tests/broker/network/test_slices.py`
 runs each handler and measures. Until it has returned, no further request of that connection is handled, and the
 request, records included, stays as it is.
 """

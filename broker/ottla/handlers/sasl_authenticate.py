@@ -1,6 +1,6 @@
 """SaslAuthenticate (api key 36, v0-v2): one token of a login.
 
-v1 session_lifetime_ms (KIP-368); v2 flexible. Decided by `ottla.server.authentication`.
+v1 session_lifetime_ms (KIP-368); v2 flexible. Decided by `ottla.network.authentication`.
 Source: SaslServerAuthenticator and KafkaApis.handleSaslAuthenticateRequest of Apache Kafka 4.3.
 """
 

@@ -1,6 +1,6 @@
 """SaslHandshake (api key 17, v0-v1): choose the mechanism of a login, also of one that renews another (KIP-368).
 
-v0 is followed by bare tokens, v1 by SaslAuthenticate. Decided by `ottla.server.authentication`.
+v0 is followed by bare tokens, v1 by SaslAuthenticate. Decided by `ottla.network.authentication`.
 Source: SaslServerAuthenticator and KafkaApis.handleSaslHandshakeRequest of Apache Kafka 4.3.
 """
 

@@ -21,6 +21,8 @@ from ottla.errors import ConfigurationError
 from ottla.handlers.catalog import import_handlers
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.tls import TlsMetrics
+from ottla.node import settings
+from ottla.node.node import Node
 from ottla.runtime.background import BackgroundThreads
 from ottla.runtime.cgroup_memory import CgroupMemory
 from ottla.runtime.chance import SystemRandom
@@ -33,8 +35,6 @@ from ottla.runtime.key_source import WebKeySource
 from ottla.runtime.link import SocketOptions
 from ottla.runtime.process_memory import ProcessMemory
 from ottla.runtime.reactor import Reactor
-from ottla.server import settings
-from ottla.server.node import Node
 
 if TYPE_CHECKING:
     from ottla.runtime.certificate_watch import CertificateWatch

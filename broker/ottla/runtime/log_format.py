@@ -18,7 +18,7 @@ _CUT: Final = "[...]"
 
 
 class LogFormatter(logging.Formatter):
-    """``2026-01-31T12:00:00.000Z INFO    ottla.server.node: message``."""
+    """``2026-01-31T12:00:00.000Z INFO    ottla.node.node: message``."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")

@@ -10,9 +10,9 @@ from ottla.config.node_config import NodeConfig
 from ottla.errors import StorageError
 from ottla.log.meta_properties import read_meta_properties
 from ottla.metadata.format import FormatOptions, format_storage
+from ottla.node.node import Node
 from ottla.ports import Random
 from ottla.raft.voter_set import Voter
-from ottla.server.node import Node
 from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import MachineClock, SimulatedClock
@@ -237,7 +237,7 @@ class Cluster:
             on_stopped=place.stopped.append,
         )
         # The clock stands still while code runs: how far a slice gets is drawn instead.
-        process.gateway.steps.steps_max = lambda: 1 + self._slice_random.randrange(STEPS_PER_SLICE_MAX)
+        process.connections.steps.steps_max = lambda: 1 + self._slice_random.randrange(STEPS_PER_SLICE_MAX)
         place.network.attach(process, [(door.name, door.port) for door in config.listeners])
         place.process = process
         self.before_start(place)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from ottla.config.jaas import LOGIN_MODULES
 from ottla.errors import ErrorCode
+from ottla.node.node import Node
 from ottla.peers.channel import PeerAnswer
-from ottla.server.node import Node
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.ledger import InvariantViolation
 from ottla.types import Endpoint, Uuid

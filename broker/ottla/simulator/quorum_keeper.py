@@ -6,10 +6,10 @@ asked for may be refused or get lost: the keeper looks again, and asks again.
 """
 
 from ottla.errors import ErrorCode
+from ottla.node.node import Node
 from ottla.peers.channel import PeerAnswer
 from ottla.raft.leader import LeaderState
 from ottla.raft.voter_set import Voter
-from ottla.server.node import Node
 from ottla.simulator.administrator import Administrator
 from ottla.simulator.client_host import ClientHost
 from ottla.simulator.cluster import Cluster, SimulatedNode

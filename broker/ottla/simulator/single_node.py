@@ -13,9 +13,9 @@ from ottla.config.node_config import NodeConfig
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.metadata.format import FormatOptions, format_storage
+from ottla.node.node import Node
 from ottla.ports import Clock
 from ottla.sasl.client_login import ClientLogin
-from ottla.server.node import Node
 from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.clock import SimulatedClock

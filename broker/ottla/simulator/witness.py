@@ -13,11 +13,11 @@ from ottla.controller.configs import ACKS_FSYNC
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord
+from ottla.node.node import Node
 from ottla.raft.leader import LeaderState
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotReader
 from ottla.replication.partition import Partition
-from ottla.server.node import Node
 from ottla.simulator.cluster import Cluster, SimulatedNode
 from ottla.simulator.deleted_segment import DeletedSegment, is_segment_deleted, read_oldest_segment
 from ottla.simulator.ledger import Ledger, PartitionKey

@@ -231,7 +231,7 @@ def test_what_came_of_tls_is_counted_by_listener(running: RunningNode, page: Cal
 def test_what_came_of_logins_is_counted_by_listener_and_mechanism(
     running: RunningNode, page: Callable[[], Figures]
 ) -> None:
-    authentication = running.node.gateway.authentication
+    authentication = running.node.connections.authentication
     counters = authentication.count("CLIENTS", "PLAIN")
     counters.successes, counters.failures, counters.renewals = 3, 2, 1
     authentication.timed_out, authentication.expired_sessions = 4, 5

@@ -13,7 +13,7 @@ from ottla.wire.messages.registry import ApiKey, request_header_version, request
 from ottla.wire.records import Record, build_batch
 
 TOPIC = "flights"
-PLANTED = "a\n2026-01-01T00:00:00.000Z ERROR   ottla.server.node: forged\r\x1b[31m\x00\x85\u2028\u202e\x7f"
+PLANTED = "a\n2026-01-01T00:00:00.000Z ERROR   ottla.node.node: forged\r\x1b[31m\x00\x85\u2028\u202e\x7f"
 """Each character of it that is not printable would forge or hide something in a log."""
 LONG = "n" * 32_767
 STRINGS = (TOPIC, TOPIC, TOPIC, "g", "g", "", "__consumer_offsets", "1", "consumer", "\u00e9\u2713", "x" * 300, PLANTED)

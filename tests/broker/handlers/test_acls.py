@@ -221,7 +221,7 @@ def test_an_open_fetch_session_loses_what_it_may_read_no_more(secured: RunningNo
     created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
     assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
     create(secured, creation())
-    secured.node.gateway._connections[alice.peer.connection].info.principal = "User:alice"
+    secured.node.connections._connections[alice.peer.connection].info.principal = "User:alice"
     partitions = [FetchPartition(partition=0, partition_max_bytes=1000)]
     begun = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
     first = alice.ask(begun, FetchResponse, 12)
@@ -239,7 +239,7 @@ def test_an_open_fetch_session_reads_what_it_may_read_now(secured: RunningNode) 
     admin, alice = secured.connect(), secured.connect()
     created = CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)])
     assert not admin.ask(created, CreateTopicsResponse, 7).topics[0].error_code
-    secured.node.gateway._connections[alice.peer.connection].info.principal = "User:alice"
+    secured.node.connections._connections[alice.peer.connection].info.principal = "User:alice"
     partitions = [FetchPartition(partition=0, partition_max_bytes=1000)]
     begun = FetchRequest(session_epoch=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
     refused = alice.ask(begun, FetchResponse, 12)

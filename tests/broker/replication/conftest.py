@@ -301,7 +301,7 @@ class Broker:
         self.replicas.publish(delta, image)
 
     def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
-        """Serve one request that came alone, as the node's gateway does."""
+        """Serve one request that came alone, as the node's `ConnectionManager` does."""
         self.cluster.serve(self.services, request, version).on_complete(done)
         self.replicas.announce_appends()
 

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.runtime.log_format import LogFormatter
 
-FORGED = "2026-01-01T00:00:00.000Z ERROR   ottla.server.node: forged"
+FORGED = "2026-01-01T00:00:00.000Z ERROR   ottla.node.node: forged"
 HEAD = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    ottla\.test: ")
 
 

@@ -23,6 +23,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.segments import Segments
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.node.node import Node
 from ottla.raft import quorum_state_file, unattached
 from ottla.raft.leader import LeaderState
 from ottla.replication import replica_fetcher
@@ -31,7 +32,6 @@ from ottla.replication.partition import Partition
 from ottla.replication.remote_replica import RemoteReplica
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.security.authorizer import AclAuthorizer
-from ottla.server.node import Node
 from ottla.simulator.disk import SimulatedFile
 from ottla.simulator.simulation import Outcome, Simulation
 from ottla.wire.acl_codes import Operation

@@ -1,0 +1,386 @@
+"""One connection, bytes to frames: where to put the next bytes, and which frames they complete.
+
+A frame is an int32 size and as many bytes. The driver asks `receive_buffer` where to read to and tells `received` how
+much came; complete frames are handed to ``on_frame`` as views that are valid only during that call, so that records go
+from the socket's buffer to the log without a copy. While the pipeline says so, reading is paused and later frames stay
+where they are.
+
+Whatever stays (a frame that has not arrived wholly, bytes behind a request in hand) is held in the node's
+`RequestMemory`; a frame for which there is no room waits, and nothing is read meanwhile.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ottla.errors import ProtocolError
+from ottla.handlers.api import ConnectionInfo
+from ottla.network.buffer_pool import BufferPool, allocated_bytes
+from ottla.network.fair_scheduler import FairScheduler
+from ottla.network.request_memory import RequestMemory
+from ottla.network.response_queue import ResponseQueue
+from ottla.ports import Buffer
+
+SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
+_SMALLEST_FRAME_BYTES = 4
+"""A response with nothing but its correlation id."""
+_TURN_FRAMES_MAX = 32
+"""In one turn, where the clock does not end it before: of the cheapest requests about a quarter of a millisecond. What
+is read while others wait for their turn brings one only.
+"""
+_HEADER_FIRST_BYTES = 64 * 1024
+"""After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
+
+
+_NO_HEADER: Final = memoryview(b"")
+"""Of most connections no size is ever read alone."""
+
+
+class Guard(Protocol):
+    """Who looks at a connection's frames before they are served."""
+
+    def stops(self, frame: memoryview) -> bool:
+        """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
+
+
+class _NobodyServed:
+    """The guard of a connection that has ended."""
+
+    def stops(self, frame: memoryview) -> bool:
+        return True
+
+
+_NOBODY_SERVED: Final = _NobodyServed()
+
+
+class Connection:
+    """The framing state of one connection.
+
+    ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
+    the peer does not take what was sent, ``is_muted`` while it is because the client is above a quota, ``has_had_turn``
+    while it is because others are to be served before the next of the frames that are here. ``is_waiting``
+    is true while a frame waits for memory; the driver must not read then. ``due`` are the answers that are not there
+    yet; nobody waits for them once the connection is closed. ``guard`` is None where every frame may be served.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_filled",
+        "_carry",
+        "_header",
+        "_header_filled",
+        "_header_first",
+        "_held_bytes",
+        "_kept_body",
+        "_kept_bytes",
+        "_memory",
+        "_on_frame",
+        "_parked_bytes",
+        "_pool",
+        "_scratch",
+        "_turns",
+        "_waiting",
+        "due",
+        "frame_size_bytes_max",
+        "frames_begun",
+        "guard",
+        "has_had_turn",
+        "info",
+        "is_blocked",
+        "is_closed",
+        "is_full",
+        "is_muted",
+        "is_waiting",
+        "last_active_ms",
+    )
+
+    def __init__(
+        self,
+        info: ConnectionInfo,
+        *,
+        scratch: memoryview,
+        pool: BufferPool,
+        memory: "RequestMemory[Connection]",
+        frame_size_bytes_max: int,
+        on_frame: "Callable[[Connection, memoryview], None]",
+        turns: FairScheduler,
+        now_ms: int,
+    ) -> None:
+        self.info = info
+        self.guard: Guard | None = None
+        self.frame_size_bytes_max = frame_size_bytes_max
+        self.has_had_turn = False
+        self.is_blocked = False
+        self.is_closed = False
+        self.is_full = False
+        self.is_muted = False
+        self.is_waiting = False
+        self.frames_begun = 0
+        self.last_active_ms = now_ms
+        self._scratch = scratch
+        self._pool = pool
+        self._memory = memory
+        self._held_bytes = 0
+        self._kept_body: memoryview | None = None
+        self._kept_bytes = 0
+        self._parked_bytes = 0
+        self._waiting = (0, 0, False)
+        self._on_frame = on_frame
+        self._turns = turns
+        self.due: ResponseQueue | None = None
+        self._carry: bytes | memoryview = b""
+        self._body: memoryview | None = None
+        self._body_filled = 0
+        self._header_first = False
+        self._header = _NO_HEADER
+        self._header_filled = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of requests have arrived here and are kept."""
+        return self._body_filled if self._body is not None else len(self._carry)
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of the node's `RequestMemory` are taken for this connection, by what is on its way in."""
+        return self._held_bytes + self._parked_bytes
+
+    @property
+    def awaits_service(self) -> bool:
+        """Whether it will be served as soon as it may, with no answer outstanding."""
+        return (self.has_had_turn or self.is_muted or self.is_waiting) and not self.is_full and not self.due
+
+    def is_bounded_by(self, memory: "RequestMemory[Connection]") -> bool:
+        return self._memory is memory
+
+    def move_to(self, memory: "RequestMemory[Connection]", *, frame_size_bytes_max: int) -> None:
+        """Have later frames held in ``memory``, under another limit; to be called while a frame is handled."""
+        assert not self.is_waiting
+        self._unpark()
+        self._give_back()
+        self._memory = memory
+        self.frame_size_bytes_max = frame_size_bytes_max
+
+    def receive_buffer(self) -> memoryview:
+        """Return where the next bytes go; never empty. Valid until the next call on any connection of the node."""
+        if self._body is not None:
+            return self._body[self._body_filled :]
+        if self._header_first:
+            return self._header[self._header_filled :]
+        if self._carry or self._memory.is_read_frame_by_frame:
+            return self._rest_of_scratch()
+        return self._scratch
+
+    def _rest_of_scratch(self) -> memoryview:
+        """Return the scratch buffer behind what is carried over; only to the frame's end while memory is short."""
+        carry = self._carry
+        self._scratch[: len(carry)] = carry
+        if not self._memory.is_read_frame_by_frame:
+            return self._scratch[len(carry) :]
+        return self._scratch[len(carry) : self._held_bytes or SIZE_BYTES]
+
+    def received(self, size_bytes: int) -> bool:
+        """Take in the ``size_bytes`` that were put into `receive_buffer`'s view; return whether a frame is under way.
+
+        Raises:
+            ProtocolError: a frame's size is negative or above the limit; the connection must be closed.
+        """
+        if self._body is not None:
+            self._body_filled += size_bytes
+            if self._body_filled == len(self._body):
+                self._complete_body()
+        elif self._header_first:
+            self._header_filled += size_bytes
+            if self._header_filled == SIZE_BYTES:
+                self._header_filled = 0
+                self._header_first = False
+                size = self._checked_size(self._header, 0)
+                self._keep_cut_off(self._header, size, is_small=self._fits_scratch(size) and size < _HEADER_FIRST_BYTES)
+        else:
+            if self._carry:
+                size_bytes += len(self._carry)
+                if size_bytes < self._held_bytes:
+                    self._carry = bytes(self._scratch[:size_bytes])
+                    return True
+                self._drop_carry()
+            self._take_frames(self._scratch, size_bytes, is_own_turn=False)
+        return self._held_bytes > 0
+
+    def resume(self) -> None:
+        """Handle frames that arrived while the connection was blocked; raises as `received` does."""
+        if self._parked_bytes and not self.is_waiting:
+            carry = self._carry
+            if not isinstance(carry, memoryview):
+                carry = memoryview(bytearray(carry))
+            self._drop_carry()
+            self._take_frames(carry, len(carry), is_own_turn=True)
+
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """Return ``frame``, the one that is being handled, as a view that is valid until `release_frame`.
+
+        A frame that has a buffer of its own stays there, and holds the memory that it holds; one in the node's scratch
+        buffer is copied, which takes some microseconds.
+        """
+        assert self._kept_body is None, "of one frame at a time"
+        if self._body is frame:
+            self._kept_body, self._kept_bytes = frame, self._held_bytes
+            self._held_bytes = 0
+            return frame
+        self._memory.park(len(frame))
+        self._kept_body, self._kept_bytes = memoryview(bytes(frame)), len(frame)
+        return self._kept_body
+
+    def release_frame(self) -> None:
+        """Let go of what `keep_frame` kept; no error when there is nothing."""
+        body, self._kept_body = self._kept_body, None
+        size, self._kept_bytes = self._kept_bytes, 0
+        if body is None:
+            return
+        if isinstance(body.obj, bytes):
+            self._memory.unpark(size)
+        else:
+            self._memory.give_back(size)
+            if body is not self._body:
+                self._pool.give_back(body)
+
+    def memory_granted(self) -> None:
+        """The frame that waited has its memory: its bytes may come."""
+        self.is_waiting = False
+        size, self._held_bytes, is_small = self._waiting
+        if not is_small:
+            self._start_body(size, memoryview(self._carry)[SIZE_BYTES:])
+            self._carry = b""
+        self._unpark()
+
+    def close(self) -> None:
+        self.is_closed = True
+        # A login knows its connection: with both gone by themselves, no crowd's remains pile up for a collector that
+        # would then hold up the loop.
+        self.guard, self.info.login = _NOBODY_SERVED, None
+        if self.due is not None:
+            self.due.abandon()
+        if self.is_waiting:
+            self.is_waiting = False
+            self._memory.forget(self)
+        self._drop_carry()
+        self._body = None
+        self._give_back()
+        if self._kept_body is not None and not isinstance(self._kept_body.obj, bytes):
+            # Work off the loop may still read it: it is not used again.
+            self._memory.give_back(self._kept_bytes)
+            self._kept_body, self._kept_bytes = None, 0
+        self.release_frame()
+
+    def _take_frames(self, buffer: memoryview, end: int, *, is_own_turn: bool) -> None:
+        """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
+
+        Of many it handles those that the rest of a millisecond is enough for, in a turn of its own those that the turn
+        is enough for, and only one while others wait for theirs; ``has_had_turn`` says that there are more.
+        """
+        position = frames = began_ms = 0
+        while end - position >= SIZE_BYTES and not self.is_closed:
+            size = self._checked_size(buffer, position)
+            stop = position + SIZE_BYTES + size
+            if self.is_blocked:
+                break
+            if stop > end:
+                self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
+                return
+            if frames and self._is_turn_over(frames, began_ms, is_own_turn=is_own_turn):
+                self.has_had_turn = self.is_blocked = True
+                break
+            self._on_frame(self, buffer[position + SIZE_BYTES : stop])
+            position = stop
+            if not frames:
+                began_ms = self.last_active_ms
+            frames += 1
+        if position < end and not self.is_closed:
+            rest = buffer[position:end]
+            if is_own_turn and 2 * len(rest) > len(rest.obj):  # type: ignore[arg-type]
+                # To copy it in every turn would cost more than the turn. All of the buffer is kept by it, and counts.
+                self._park(rest, len(rest.obj))  # type: ignore[arg-type]
+            else:
+                self._park(bytes(rest), len(rest))
+
+    def _is_turn_over(self, frames: int, began_ms: int, *, is_own_turn: bool) -> bool:
+        if self.last_active_ms != began_ms or frames == _TURN_FRAMES_MAX:
+            return True
+        return self._turns.are_over() if is_own_turn else bool(self._turns)
+
+    def _fits_scratch(self, size: int) -> bool:
+        return SIZE_BYTES + size <= len(self._scratch) // 2
+
+    def _keep_cut_off(self, part: memoryview, size: int, *, is_small: bool) -> None:
+        """Keep the first ``part`` of a frame of ``size`` bytes: carried over when small, else in its own buffer."""
+        self.frames_begun += 1
+        cost = SIZE_BYTES + size if is_small else allocated_bytes(size)
+        if not self._memory.take(self, cost):
+            self.is_waiting = True
+            self._waiting = (size, cost, is_small)
+            self._park(bytes(part), len(part))
+            return
+        self._held_bytes = cost
+        if is_small:
+            self._carry = bytes(part)
+        else:
+            self._start_body(size, part[SIZE_BYTES:])
+
+    def _checked_size(self, buffer: memoryview, position: int) -> int:
+        size: int = _SIZE.unpack_from(buffer, position)[0]
+        if _SMALLEST_FRAME_BYTES <= size <= self.frame_size_bytes_max:
+            return size
+        limit_key = "socket.request.max.bytes" if self.guard is None else "sasl.server.max.receive.size"
+        raise ProtocolError(_explain_size(size, self.frame_size_bytes_max, limit_key))
+
+    def _give_back(self) -> None:
+        held, self._held_bytes = self._held_bytes, 0
+        if held:
+            self._memory.give_back(held)
+
+    def _park(self, part: bytes | memoryview, kept_bytes: int) -> None:
+        """Keep ``part`` for later; ``kept_bytes`` are in memory because of it."""
+        self._carry = part
+        self._parked_bytes = kept_bytes
+        self._memory.park(kept_bytes)
+
+    def _unpark(self) -> None:
+        parked, self._parked_bytes = self._parked_bytes, 0
+        if parked:
+            self._memory.unpark(parked)
+
+    def _drop_carry(self) -> None:
+        self._carry = b""
+        self._unpark()
+        self._give_back()
+
+    def _start_body(self, size: int, part: Buffer) -> None:
+        self._body = self._pool.take(size)
+        self._body_filled = len(part)
+        self._body[: len(part)] = part
+
+    def _complete_body(self) -> None:
+        body = self._body
+        assert body is not None
+        self._header_first = len(body) >= _HEADER_FIRST_BYTES
+        if self._header_first and self._header is _NO_HEADER:
+            self._header = memoryview(bytearray(SIZE_BYTES))
+        self._on_frame(self, body)
+        self._body = None
+        if self._kept_body is body:
+            return
+        self._give_back()
+        if not self.is_closed:
+            self._pool.give_back(body)
+
+
+def _explain_size(size: int, limit: int, limit_key: str) -> str:
+    """Say what a wrong size probably is: most wrong sizes are another protocol's first four bytes."""
+    first = (size & 0xFFFFFFFF).to_bytes(4, "big")
+    if first[:2] == b"\x16\x03":
+        return "this looks like a TLS hello on a plaintext listener; set security.protocol=PLAINTEXT in the client"
+    if first in (b"GET ", b"POST", b"PUT ", b"HEAD"):
+        return "this looks like HTTP on a Kafka listener; the admin pages are on another port"
+    if size < _SMALLEST_FRAME_BYTES:
+        return f"a frame claims a size of {size} bytes, too few for any message"
+    return f"a frame claims {size} bytes, more than {limit_key}={limit}"

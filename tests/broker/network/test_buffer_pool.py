@@ -1,0 +1,89 @@
+"""Buffers come back and are used again, within a bound; they cost nothing until bytes arrive."""
+
+import mmap
+from pathlib import Path
+
+import pytest
+
+from ottla.network.buffer_pool import LARGEST_POOLED_BYTES, BufferPool
+
+KIB = 1024
+MIB = 1024 * KIB
+STATM = Path("/proc/self/statm")
+
+
+def resident_pages() -> int:
+    return int(STATM.read_text().split()[1])
+
+
+@pytest.mark.parametrize(
+    "size_bytes", [1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, LARGEST_POOLED_BYTES, LARGEST_POOLED_BYTES + 1]
+)
+def test_a_view_has_exactly_the_asked_size_and_takes_bytes(size_bytes: int) -> None:
+    view = BufferPool().take(size_bytes)
+    view[-1] = 7
+
+    assert len(view) == size_bytes
+    assert view[-1] == 7
+
+
+def test_a_buffer_that_came_back_is_handed_out_again() -> None:
+    pool = BufferPool()
+    first = pool.take(100 * KIB)
+    owner = first.obj
+
+    pool.give_back(first)
+    assert pool.free_bytes == 128 * KIB
+    second = pool.take(65 * KIB)
+
+    assert second.obj is owner
+    assert len(second) == 65 * KIB
+    assert pool.free_bytes == 0
+
+
+def test_a_smaller_one_does_not_serve_for_a_larger() -> None:
+    pool = BufferPool()
+    small = pool.take(64 * KIB)
+    owner = small.obj
+    pool.give_back(small)
+
+    assert pool.take(64 * KIB + 1).obj is not owner
+    assert pool.free_bytes == 64 * KIB
+
+
+def test_a_view_that_was_given_back_is_dead() -> None:
+    pool = BufferPool()
+    view = pool.take(10)
+    pool.give_back(view)
+
+    with pytest.raises(ValueError, match="released"):
+        view[0] = 1
+
+
+def test_no_more_than_32_mib_wait_to_be_used_again() -> None:
+    pool = BufferPool()
+    views = [pool.take(4 * MIB) for _ in range(12)]
+    for view in views:
+        pool.give_back(view)
+
+    assert pool.free_bytes == 32 * MIB
+
+
+def test_what_is_too_large_to_keep_is_not_kept() -> None:
+    pool = BufferPool()
+    pool.give_back(pool.take(LARGEST_POOLED_BYTES + 1))
+
+    assert pool.free_bytes == 0
+
+
+@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell how many pages are resident")
+@pytest.mark.parametrize("size_bytes", [MIB, LARGEST_POOLED_BYTES, 64 * MIB], ids=["1-MiB", "4-MiB", "64-MiB"])
+def test_what_was_announced_and_has_not_come_takes_no_memory(size_bytes: int) -> None:
+    pool = BufferPool()
+    before_pages = resident_pages()
+    views = [pool.take(size_bytes) for _ in range(64 * MIB // size_bytes)]
+    for view in views:
+        view[:10] = bytes(10)
+
+    grown_bytes = (resident_pages() - before_pages) * mmap.PAGESIZE
+    assert grown_bytes < 8 * MIB

@@ -1,0 +1,68 @@
+"""Connections go on in turn, for a part of a millisecond at a time."""
+
+import pytest
+
+from ottla.network.buffer_pool import BufferPool
+from ottla.network.connection import Connection
+from ottla.network.fair_scheduler import FairScheduler
+from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
+from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.single_node import client_at_the_open_door
+
+
+class Line:
+    """Three connections that wait, and those that were let go on."""
+
+    def __init__(self, *, cost_ms: int, waits_again: bool = False) -> None:
+        self.clock = SimulatedClock()
+        self.cost_ms = cost_ms
+        self.waits_again = waits_again
+        self.gone_on: list[int] = []
+        self.turns = FairScheduler(self.clock, on_turn=self.on_turn)
+        memory: RequestMemory[Connection] = RequestMemory(
+            limit_bytes=NO_LIMIT_BYTES, read_bytes_max=1, on_wait=lambda _: None, on_granted=lambda _: None
+        )
+        self.connections = [
+            Connection(
+                client_at_the_open_door(),
+                scratch=memoryview(bytearray(8)),
+                pool=BufferPool(),
+                memory=memory,
+                frame_size_bytes_max=8,
+                on_frame=lambda connection, frame: None,
+                turns=self.turns,
+                now_ms=0,
+            )
+            for _ in range(3)
+        ]
+        for connection in self.connections:
+            self.turns.wait(connection)
+
+    def on_turn(self, connection: Connection) -> None:
+        self.gone_on.append(self.connections.index(connection))
+        self.clock.advance(self.cost_ms)
+        if self.waits_again:
+            self.turns.wait(connection)
+
+
+@pytest.mark.parametrize(
+    ("cost_ms", "gone_on"), [(0, [0, 1, 2]), (1, [0]), (50, [0])], ids=["quick", "a-millisecond-each", "longer"]
+)
+def test_turns_are_taken_until_the_share_is_used_up_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
+    line = Line(cost_ms=cost_ms)
+    line.turns.take()
+
+    assert line.gone_on == gone_on
+    assert bool(line.turns) == (len(gone_on) < 3)
+    assert [it.has_had_turn for it in line.connections] == [index not in gone_on for index in range(3)]
+
+
+def test_who_waits_again_comes_behind_the_others_and_has_one_turn_of_each_round() -> None:
+    line = Line(cost_ms=0, waits_again=True)
+    line.turns.take()
+    assert line.gone_on == [0, 1, 2]
+    line.cost_ms = 1
+    for _ in range(4):
+        line.turns.take()
+
+    assert line.gone_on[3:] == [0, 1, 2, 0]

@@ -1,0 +1,177 @@
+"""Requests share a bound on memory: nothing above it, each kind in its order, nobody waits for ever."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.network.request_memory import RequestMemory
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Bank:
+    """A `RequestMemory` with what waiters were told, in order; a waiter's name is its size and a number."""
+
+    def __init__(self, limit_bytes: int = 256 * MIB, read_bytes_max: int = 256 * KIB) -> None:
+        self.granted: list[str] = []
+        self.waited: list[str] = []
+        self.memory: RequestMemory[str] = RequestMemory(
+            limit_bytes=limit_bytes,
+            read_bytes_max=read_bytes_max,
+            on_wait=self.waited.append,
+            on_granted=self.granted.append,
+        )
+
+
+def test_what_fits_is_held_at_once_and_what_does_not_waits_until_room_comes() -> None:
+    bank = Bank()
+
+    assert bank.memory.take("a", 100 * MIB)
+    assert not bank.memory.take("b", 50 * MIB), "large frames share half of the bound"
+    assert (bank.memory.held_bytes, bank.memory.waiter_count, bank.waited) == (100 * MIB, 1, ["b"])
+    bank.memory.give_back(100 * MIB)
+
+    assert bank.granted == ["b"]
+    assert (bank.memory.held_bytes, bank.memory.waiter_count) == (50 * MIB, 0)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "is_ordinary"),
+    [pytest.param(2 * MIB, True, id="2-mib"), pytest.param(2 * MIB + 1, False, id="one-more")],
+)
+def test_ordinary_frames_do_not_wait_for_large_ones(size_bytes: int, is_ordinary: bool) -> None:
+    bank = Bank()
+    bank.memory.take("large", 128 * MIB)
+    bank.memory.take("waiting", 50 * MIB)
+
+    assert bank.memory.take("next", size_bytes) is is_ordinary
+
+
+def test_whoever_waits_longest_goes_first_among_its_kind() -> None:
+    bank = Bank()
+    bank.memory.take("held", 128 * MIB)
+    bank.memory.take("first", 100 * MIB)
+    bank.memory.take("second", 3 * MIB)
+
+    bank.memory.give_back(128 * MIB)
+    assert bank.granted == ["first", "second"]
+    assert not bank.memory.take("third", 26 * MIB)
+    bank.memory.take("fourth", 3 * MIB)
+    bank.memory.give_back(3 * MIB)
+    assert bank.granted == ["first", "second", "third"], "the fourth alone would have fitted all the time"
+
+
+def test_ordinary_frames_that_keep_coming_do_not_starve_a_large_one() -> None:
+    bank = Bank()
+    for number in range(128):
+        assert bank.memory.take(f"ordinary {number}", 2 * MIB), "without large ones all of the bound is theirs"
+    assert not bank.memory.take("large", 100 * MIB)
+
+    for number in range(96):
+        bank.memory.give_back(2 * MIB)
+        bank.memory.take(f"next {number}", 2 * MIB)
+
+    assert bank.granted[0] == "large"
+    assert bank.memory.held_bytes <= 256 * MIB
+
+
+def test_a_frame_larger_than_its_share_is_let_in_when_it_is_the_only_large_one() -> None:
+    bank = Bank(limit_bytes=100 * MIB)
+    assert bank.memory.take("ordinary", 1 * MIB)
+    assert bank.memory.take("all", 100 * MIB)
+    assert not bank.memory.take("other", 3 * MIB)
+    assert bank.memory.take("still served", 1 * MIB)
+
+    bank.memory.give_back(100 * MIB)
+
+    assert bank.granted == ["other"]
+
+
+def test_one_that_is_forgotten_lets_those_behind_it_go() -> None:
+    bank = Bank()
+    bank.memory.take("held", 100 * MIB)
+    bank.memory.take("too much", 100 * MIB)
+    bank.memory.take("little", 3 * MIB)
+
+    bank.memory.forget("too much")
+
+    assert bank.granted == ["little"]
+
+
+def test_reads_become_exact_before_the_parked_are_more_than_a_quarter() -> None:
+    bank = Bank(limit_bytes=1024 * KIB + 4 * KIB, read_bytes_max=256 * KIB)
+    assert not bank.memory.is_read_frame_by_frame
+
+    bank.memory.park(1 * KIB)
+    assert not bank.memory.is_read_frame_by_frame, "this one and another read are a quarter exactly"
+    bank.memory.park(1)
+    assert bank.memory.is_read_frame_by_frame
+    bank.memory.unpark(1)
+    assert not bank.memory.is_read_frame_by_frame
+
+
+def test_a_bound_below_four_reads_is_kept_by_exact_reads_from_the_start() -> None:
+    assert Bank(limit_bytes=1024 * KIB - 1, read_bytes_max=256 * KIB).memory.is_read_frame_by_frame
+
+
+def test_parked_bytes_that_go_make_room() -> None:
+    bank = Bank(limit_bytes=16 * MIB)
+    bank.memory.park(4 * MIB)
+    bank.memory.take("a", 8 * MIB)
+    for number in range(4):
+        bank.memory.take(f"ordinary {number}", 1 * MIB)
+    assert not bank.memory.take("one more", 1 * MIB)
+
+    bank.memory.unpark(1 * MIB)
+
+    assert bank.granted == ["one more"]
+
+
+SIZES = st.sampled_from([1, 100, 64 * KIB, 1 * MIB, 2 * MIB, 2 * MIB + 1, 10 * MIB, 50 * MIB, 100 * MIB])
+
+
+@settings(max_examples=300)
+@given(
+    limit_mib=st.sampled_from([1, 100, 199, 200, 256]),
+    steps=st.lists(st.tuples(SIZES, st.integers(0, 3)), min_size=1, max_size=60),
+)
+def test_nobody_waits_for_ever_and_the_bound_holds(limit_mib: int, steps: list[tuple[int, int]]) -> None:
+    """Frames come, others end, in any order: those of a kind are let in as they came, and at the end all were."""
+    limit_bytes = limit_mib * MIB
+    bank = Bank(limit_bytes=limit_bytes)
+    sizes: dict[str, int] = {}
+    at_once: set[str] = set()
+    ended: set[str] = set()
+
+    def held() -> list[str]:
+        return [name for name in sizes if (name in at_once or name in bank.granted) and name not in ended]
+
+    def end(name: str) -> None:
+        ended.add(name)
+        bank.memory.give_back(sizes[name])
+
+    def check() -> None:
+        largest = max((sizes[name] for name in held()), default=0)
+        assert bank.memory.held_bytes == sum(sizes[name] for name in held())
+        assert bank.memory.held_bytes <= limit_bytes + max(0, largest - limit_bytes // 2)
+        assert bank.memory.waiter_count == len(bank.waited) - len(bank.granted)
+
+    for number, (size, ends) in enumerate(steps):
+        name = f"{number}: {size}"
+        sizes[name] = size
+        if bank.memory.take(name, size):
+            at_once.add(name)
+        check()
+        for other in held()[:ends]:
+            end(other)
+            check()
+    while held():
+        end(held()[0])
+        check()
+
+    assert sorted(bank.granted) == sorted(bank.waited)
+    for is_ordinary in (True, False):
+        kind = [name for name in bank.waited if (sizes[name] <= bank.memory.ordinary_bytes_max) is is_ordinary]
+        assert [name for name in bank.granted if name in kind] == kind
+    assert (bank.memory.held_bytes, bank.memory.waiter_count) == (0, 0)

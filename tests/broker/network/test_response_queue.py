@@ -1,0 +1,179 @@
+"""Produces that wait for their followers do not hold up those behind them, and answers keep the requests' order."""
+
+import struct
+
+import pytest
+
+from ottla.network.response_queue import IN_HAND_MAX, ResponseQueue
+from ottla.purgatory import Delayed
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.single_node import Client
+from ottla.simulator.workload import batch_of, create_topic
+from ottla.types import TopicPartition
+from ottla.wire.codec import Message
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.messages.registry import ApiKey
+
+VERSION = 9
+
+
+@pytest.fixture
+def leader() -> Client:
+    """A client of the leader of t-0, which has three replicas, all in sync."""
+    cluster = Cluster(seed=1)
+    cluster.start()
+    cluster.run_until_ready()
+    create_topic(cluster.connect(1), "t", replicas=3)
+
+    def led_by() -> int:
+        registration = cluster.nodes[1].node.metadata.partition(TopicPartition("t", 0))
+        return -1 if registration is None else registration.leader
+
+    cluster.run_until(lambda: led_by() > 0)
+    cluster.run(1_000)
+    return cluster.connect(led_by())
+
+
+def produce_frame(client: Client, value: bytes) -> bytes:
+    data = PartitionProduceData(index=0, records=batch_of(client, [value]))
+    topic = TopicProduceData(name="t", partition_data=[data])
+    return client.frame(ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic]), VERSION)
+
+
+def end_offset(client: Client) -> int:
+    partition = client.node.node.replicas.find("t", 0)
+    assert partition is not None
+    return partition.log.log_end_offset
+
+
+def take_correlation_ids(client: Client, count: int) -> list[int]:
+    """Let time pass until ``count`` answers are there."""
+    found: list[int] = []
+    for _ in range(1_000):
+        while (frame := client.take_frame()) is not None:
+            found.append(int.from_bytes(frame[:4], "big"))
+        if len(found) >= count:
+            break
+        client.node.run(1)
+    return found
+
+
+def test_what_a_client_sends_ahead_is_appended_at_once_and_answered_in_order(leader: Client) -> None:
+    leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
+
+    assert end_offset(leader) == 5
+    assert leader.take_frame() is None
+    assert take_correlation_ids(leader, 5) == [1, 2, 3, 4, 5]
+
+
+def test_what_came_together_goes_to_the_followers_together(leader: Client) -> None:
+    """One round trip for all: the first answer and the last leave at the same moment."""
+    leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
+    for _ in range(1_000):
+        leader.node.run(1)
+        frames = []
+        while (frame := leader.take_frame()) is not None:
+            frames.append(frame)
+        if frames:
+            break
+
+    assert len(frames) == 5
+
+
+def test_another_request_behind_waiting_produces_is_answered_behind_them(leader: Client) -> None:
+    metadata = MetadataRequest(topics=[])
+    leader.send_bytes(produce_frame(leader, b"a") + produce_frame(leader, b"b"))
+    leader.send_bytes(leader.frame(metadata, 9))
+
+    assert take_correlation_ids(leader, 3) == [1, 2, 3]
+
+
+def test_the_answer_to_an_unknown_version_leaves_behind_waiting_produces(leader: Client) -> None:
+    leader.send_bytes(produce_frame(leader, b"a"))
+    unknown = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 2, -1)
+    leader.send_bytes(struct.pack(">i", len(unknown)) + unknown)
+
+    assert take_correlation_ids(leader, 2) == [1, 2]
+    assert leader.peer.is_read_from
+
+
+def test_no_more_than_a_few_requests_are_in_hand(leader: Client) -> None:
+    frames = b"".join(produce_frame(leader, b"%d" % index) for index in range(IN_HAND_MAX + 3))
+    leader.send_bytes(frames)
+    first = end_offset(leader)
+
+    assert first == IN_HAND_MAX
+    assert not leader.peer.is_read_from
+    assert take_correlation_ids(leader, IN_HAND_MAX + 3) == list(range(1, IN_HAND_MAX + 4))
+    assert end_offset(leader) == IN_HAND_MAX + 3
+    assert leader.peer.is_read_from
+
+
+def test_a_client_that_goes_leaves_nothing_that_waits(leader: Client) -> None:
+    node = leader.node.node
+    leader.send_bytes(produce_frame(leader, b"a") + produce_frame(leader, b"b"))
+    before = len(node.replicas.produce_purgatory)
+    node.closed(leader.peer.connection, "gone")
+
+    assert before == 2
+    assert len(node.replicas.produce_purgatory) == 0
+    assert end_offset(leader) == 2
+
+
+def test_answers_leave_in_order_and_only_one_that_must_not_be_overtaken_holds_up() -> None:
+    due, sent = ResponseQueue(), []
+    waiting: list[Delayed[Message]] = [Delayed() for _ in range(3)]
+    due.add(waiting[0], sent.append, holds_up=False)
+    due.add(waiting[1], sent.append, holds_up=False)
+    assert not due.hold_up
+    due.add(waiting[2], sent.append, holds_up=True)
+    assert due.hold_up
+    answers = [ProduceResponse(), ProduceResponse(throttle_time_ms=1), MetadataResponse()]
+    for index in (2, 1):
+        waiting[index].complete(answers[index])
+        assert not due.is_next_complete
+    assert not due.hold_up, "what is behind may be handled: it is answered later in any case"
+    waiting[0].complete(answers[0])
+    while due.is_next_complete:
+        assert due.finish_next() is None
+
+    assert sent == answers
+    assert len(due) == 0
+
+
+def test_response_in_slices_keeps_its_place_and_no_request_is_handled_meanwhile() -> None:
+    due, finished = ResponseQueue(), []
+    encoded: Delayed[str] = Delayed()
+    due.add(
+        Delayed.of("large"),
+        lambda answer: finished.append(answer) or (encoded if answer == "large" else None),
+        holds_up=False,
+    )
+    due.add(Delayed.of("next"), finished.append, holds_up=False)
+    assert due.finish_next() is encoded
+
+    assert not due.is_next_complete
+    assert due.hold_up
+    encoded.complete("encoded")
+    assert not due.hold_up
+    while due.is_next_complete:
+        due.finish_next()
+    assert finished == ["large", "encoded", "next"]
+
+
+def test_wait_of_a_handler_that_ran_in_slices_holds_up_only_what_its_api_does() -> None:
+    due = ResponseQueue()
+    committed: Delayed[str] = Delayed()
+    handled: Delayed[Delayed[str]] = Delayed()
+    due.add(handled, lambda answer: answer if answer is committed else None, holds_up=False, is_running=True)
+    assert due.hold_up
+    handled.complete(committed)
+
+    assert due.finish_next() is committed
+    assert not due.hold_up

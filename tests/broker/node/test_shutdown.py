@@ -1,0 +1,72 @@
+"""An orderly shutdown: leaders first, then the quorum; every step has an end."""
+
+import pytest
+
+from ottla.node.shutdown import TIME_MAX_MS, WITHOUT_ANSWER_MAX_MS, OrderlyShutdown
+from ottla.purgatory import Delayed
+from ottla.simulator.clock import SimulatedClock
+
+
+class Stopping:
+    """A shutdown whose steps end when the test says so."""
+
+    def __init__(self) -> None:
+        self.clock = SimulatedClock()
+        self.clock.advance(1_000)
+        self.moved: Delayed[None] = Delayed()
+        self.left: Delayed[None] = Delayed()
+        self.steps: list[str] = []
+        self.answered_ms = 0
+        self.shutdown = OrderlyShutdown(
+            self.clock,
+            move_leaders=lambda: self.step("move leaders", self.moved),
+            leave_quorum=lambda: self.step("leave the quorum", self.left),
+            answered_ms=lambda: self.answered_ms,
+            on_done=lambda: self.steps.append("done"),
+        )
+
+    def step(self, name: str, end: Delayed[None]) -> Delayed[None]:
+        self.steps.append(name)
+        return end
+
+    def pass_time(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        self.shutdown.tick(self.clock.monotonic_ms())
+
+
+@pytest.fixture
+def stopping() -> Stopping:
+    return Stopping()
+
+
+def test_the_quorum_is_left_when_the_leaders_are_elsewhere(stopping: Stopping) -> None:
+    assert stopping.steps == ["move leaders"]
+    stopping.moved.complete(None)
+    assert stopping.steps == ["move leaders", "leave the quorum"]
+    assert stopping.shutdown.next_deadline_ms() is not None
+    stopping.left.complete(None)
+
+    assert stopping.steps == ["move leaders", "leave the quorum", "done"]
+    assert stopping.shutdown.next_deadline_ms() is None
+
+
+def test_a_controller_that_answers_no_more_is_waited_for_only_so_long(stopping: Stopping) -> None:
+    stopping.pass_time(1_000)
+    stopping.answered_ms = stopping.clock.monotonic_ms()
+    stopping.pass_time(WITHOUT_ANSWER_MAX_MS - 1)
+    assert stopping.steps == ["move leaders"]
+    stopping.pass_time(1)
+
+    assert stopping.steps == ["move leaders", "leave the quorum"]
+
+
+def test_leaders_that_never_move_end_the_shutdown_at_last(stopping: Stopping) -> None:
+    for _ in range(TIME_MAX_MS // 1_000 - 1):
+        stopping.pass_time(1_000)
+        stopping.answered_ms = stopping.clock.monotonic_ms()
+    assert stopping.steps == ["move leaders"]
+    stopping.pass_time(1_000)
+    stopping.moved.complete(None)
+    stopping.left.complete(None)
+
+    assert stopping.steps.count("done") == 1
