@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from ottla.controller.elections import Election, PartitionChange
+from ottla.controller.partition_change import Election, PartitionChange
 from ottla.metadata.metadata_version import record_versions
 from ottla.metadata.topics import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
 from ottla.types import ZERO_UUID, Uuid

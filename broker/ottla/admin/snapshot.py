@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ottla.controller.lifecycle import BrokerState
 from ottla.controller.metrics import ControllerMetrics
+from ottla.membership.broker_lifecycle import BrokerState
 from ottla.metadata.image import MetadataImage
 from ottla.metrics.network import NetworkMetrics
 from ottla.metrics.traffic import TopicTraffic

@@ -6,7 +6,7 @@ Source: KIP-631, KIP-841, KIP-866, KIP-966; ClusterControlManager and Replicatio
 import logging
 
 from ottla.controller.heartbeats import BrokerControlState, BrokerHeartbeats
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
@@ -33,10 +33,15 @@ class BrokerControl:
     """Decides on the newest state; ``heartbeats`` is the only thing that it changes itself."""
 
     def __init__(
-        self, state: ControllerState, leadership: LeadershipControl, heartbeats: BrokerHeartbeats, *, cluster_id: str
+        self,
+        state: ControllerState,
+        leader_and_isr: LeaderAndIsrControl,
+        heartbeats: BrokerHeartbeats,
+        *,
+        cluster_id: str,
     ) -> None:
         self._state = state
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
         self._heartbeats = heartbeats
         self._cluster_id = cluster_id
 
@@ -94,8 +99,8 @@ class BrokerControl:
         """
         stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
         if self._state.image.features.is_elr_enabled and not stopped_cleanly:
-            return self._leadership.on_unclean_shutdown(request.broker_id, frozenset(request.log_dirs))
-        return self._leadership.on_fenced(request.broker_id)
+            return self._leader_and_isr.on_unclean_shutdown(request.broker_id, frozenset(request.log_dirs))
+        return self._leader_and_isr.on_fenced(request.broker_id)
 
     def _check_registration(self, request: BrokerRegistrationRequest) -> None:
         if request.cluster_id != self._cluster_id:
@@ -146,7 +151,7 @@ class BrokerControl:
             raise KafkaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered"
             )
-        records = self._leadership.on_fenced(request.broker_id)
+        records = self._leader_and_isr.on_fenced(request.broker_id)
         records.append(
             MetadataRecord(UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=broker.epoch), 0)
         )
@@ -214,11 +219,11 @@ class BrokerControl:
         if current is following:
             return []
         if following is BrokerControlState.UNFENCED:
-            return [_change(broker, fenced=UNFENCE), *self._leadership.on_unfenced(broker.broker_id)]
+            return [_change(broker, fenced=UNFENCE), *self._leader_and_isr.on_unfenced(broker.broker_id)]
         if following is BrokerControlState.CONTROLLED_SHUTDOWN:
             return [
                 _change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN),
-                *self._leadership.on_fenced(broker.broker_id),
+                *self._leader_and_isr.on_fenced(broker.broker_id),
             ]
         return [] if broker.is_fenced else self._fence(broker)
 
@@ -229,7 +234,7 @@ class BrokerControl:
         return ControllerResult(None, records, is_atomic=False)
 
     def _fence(self, broker: BrokerRegistration) -> list[MetadataRecord]:
-        return [*self._leadership.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
+        return [*self._leader_and_isr.on_fenced(broker.broker_id), _change(broker, fenced=FENCE)]
 
     def fence_stale(self, now_ms: int) -> ControllerResult[None] | None:
         """Fence the first broker whose session has ended; None when every session goes on.
@@ -254,7 +259,7 @@ class BrokerControl:
         record = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=online)
         return [
             MetadataRecord(record, _CHANGE_WITH_DIRECTORIES),
-            *self._leadership.on_directories_offline(broker.broker_id, newly_offline),
+            *self._leader_and_isr.on_directories_offline(broker.broker_id, newly_offline),
         ]
 
     def _directories_cordoned(self, broker: BrokerRegistration, cordoned: list[Uuid] | None) -> list[MetadataRecord]:

@@ -5,7 +5,7 @@ The controller needs it to know which replicas a failed directory takes with it.
 Source: ReplicationControlManager.handleAssignReplicasToDirs of Apache Kafka 4.3.
 """
 
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
@@ -18,9 +18,9 @@ from ottla.wire.messages import assign_replicas_to_dirs as api
 class DirectoryControl:
     """Decides on the newest state; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, leadership: LeadershipControl) -> None:
+    def __init__(self, state: ControllerState, leader_and_isr: LeaderAndIsrControl) -> None:
         self._state = state
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
 
     def assign(self, request: api.AssignReplicasToDirsRequest) -> ControllerResult[api.AssignReplicasToDirsResponse]:
         """Note each replica's directory; take those in a directory that is offline out of the in-sync sets.
@@ -64,7 +64,7 @@ class DirectoryControl:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if broker.broker_id not in partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        change = self._leadership.change(topic, partition_id, directories={broker.broker_id: directory})
+        change = self._leader_and_isr.change(topic, partition_id, directories={broker.broker_id: directory})
         if not broker.has_online_directory(directory):
             change.isr = [replica for replica in partition.isr if replica != broker.broker_id]
         record = change.to_record(self._state.image.features.record_versions)

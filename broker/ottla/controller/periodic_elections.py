@@ -13,8 +13,8 @@ import logging
 from typing import Final
 
 from ottla.controller.configs import ConfigControl
-from ottla.controller.elections import Election
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
+from ottla.controller.partition_change import Election
 from ottla.controller.partition_index import NOWHERE
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
@@ -39,14 +39,14 @@ class PeriodicElections:
         self,
         state: ControllerState,
         configs: ConfigControl,
-        leadership: LeadershipControl,
+        leader_and_isr: LeaderAndIsrControl,
         *,
         balance_interval_ms: int | None,
         unclean_interval_ms: int,
     ) -> None:
         self._state = state
         self._configs = configs
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
         self._balance_interval_ms = balance_interval_ms
         self._unclean_interval_ms = unclean_interval_ms
         self._next_balance_ms: int | None = None
@@ -90,7 +90,7 @@ class PeriodicElections:
             preferred = partition.preferred_replica
             if preferred not in partition.isr or not is_active(preferred):
                 continue
-            change = self._leadership.change(topic, partition_id)
+            change = self._leader_and_isr.change(topic, partition_id)
             change.election = Election.PREFERRED
             record = change.to_record(versions)
             records += [] if record is None else [record]
@@ -106,7 +106,7 @@ class PeriodicElections:
                 break
             if not self._configs.unclean_election_enabled(topic.name):
                 continue
-            record = self._leadership.change(topic, partition_id).to_record(versions)
+            record = self._leader_and_isr.change(topic, partition_id).to_record(versions)
             if record is not None:
                 logger.warning(
                     "electing a leader of %s-%d that may lack records: unclean.leader.election.enable allows it",

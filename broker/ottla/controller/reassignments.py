@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ottla.controller.assignments import check_assignment, invalid_assignment
 from ottla.controller.configs import ConfigControl
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.result import ControllerResult, check_record_count
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
@@ -29,10 +29,10 @@ from ottla.wire.messages import list_partition_reassignments as list_api
 class ReassignmentControl:
     """Decides on the newest state; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, configs: ConfigControl, leadership: LeadershipControl) -> None:
+    def __init__(self, state: ControllerState, configs: ConfigControl, leader_and_isr: LeaderAndIsrControl) -> None:
         self._state = state
         self._configs = configs
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
 
     def alter(
         self, request: alter_api.AlterPartitionReassignmentsRequest
@@ -83,7 +83,7 @@ class ReassignmentControl:
         partition = topic.partitions[partition_id]
         removing = sorted(set(partition.replicas) - set(replicas))
         adding = sorted(set(replicas) - set(partition.replicas))
-        change = self._leadership.change(topic, partition_id)
+        change = self._leader_and_isr.change(topic, partition_id)
         change.replicas = [*replicas, *removing]
         change.removing_replicas = removing
         change.adding_replicas = adding or [each for each in partition.adding_replicas if each in replicas]
@@ -106,7 +106,7 @@ class ReassignmentControl:
                     "an unclean leader election."
                 )
             isr = [replicas[0]]
-        change = self._leadership.change(topic, partition_id)
+        change = self._leader_and_isr.change(topic, partition_id)
         change.isr, change.replicas = isr, replicas
         change.removing_replicas = change.adding_replicas = ()
         return change.to_record(self._state.image.features.record_versions)

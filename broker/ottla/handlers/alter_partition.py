@@ -1,7 +1,7 @@
 """AlterPartition (api key 56, v2-v3): a partition's leader asks for another in-sync set (KIP-497).
 
 Between nodes only. v3 names each replica's broker epoch (KIP-903); in v2 none is known. Decided by
-`ottla.controller.partitions`. Source: AlterPartitionRequest.json of Apache Kafka 4.3.
+`ottla.controller.alter_partition`. Source: AlterPartitionRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves

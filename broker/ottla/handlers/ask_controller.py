@@ -5,14 +5,14 @@ Source: KIP-590, KIP-919; ForwardingManager and ControllerApis of Apache Kafka 4
 
 from functools import partial
 
-from ottla.controller.channel import AnswerHere, Origin
-from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.api import ListenerRole, RequestContext
+from ottla.membership.controller_channel import AnswerHere, Origin
 from ottla.purgatory import Delayed
 from ottla.security.quotas.mutations import Mutations
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
+from ottla.wire.error_response import error_response
 
 
 def ask_controller(

@@ -1,6 +1,6 @@
 """ControllerRegistration (api key 70, v0): a controller tells the active one where it listens and what it supports.
 
-Between nodes only (KIP-919). Decided by `ottla.controller.controllers`.
+Between nodes only (KIP-919). Decided by `ottla.controller.controller_registrations`.
 Source: ControllerRegistrationRequest.json of Apache Kafka 4.3.
 """
 

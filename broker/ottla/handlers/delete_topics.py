@@ -6,7 +6,6 @@ delete.topic.enable is false. Source: DeleteTopicsRequest.json; ControllerApis.d
 
 from functools import partial
 
-from ottla.controller.error_response import error_response
 from ottla.errors import MESSAGES, ErrorCode, KafkaError
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller, decide_mutations
@@ -16,6 +15,7 @@ from ottla.purgatory.steps import Steps
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, ResourceType
 from ottla.wire.codec import Message
+from ottla.wire.error_response import error_response
 from ottla.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,

@@ -1,7 +1,7 @@
 """ElectLeaders (api key 43, v0-v2): elect preferred or unclean leaders (KIP-460).
 
 v0 only preferred ones, and no top-level error; v1 election_type; v2 flexible. Decided by
-`ottla.controller.leader_elections`. Source: ElectLeadersRequest.json of Apache Kafka 4.3.
+`ottla.controller.elect_leaders`. Source: ElectLeadersRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves

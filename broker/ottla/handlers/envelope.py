@@ -12,10 +12,10 @@ from ipaddress import ip_address
 from types import GeneratorType
 from typing import Final
 
-from ottla.controller.channel import PRINCIPAL_VERSION, is_not_controller
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.handlers.catalog import find
+from ottla.membership.controller_channel import PRINCIPAL_VERSION, is_not_controller
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.quoting import one_line

@@ -8,9 +8,9 @@ from ottla.ports import Background, Clock, Random
 
 if TYPE_CHECKING:
     from ottla.config.node_config import NodeConfig
-    from ottla.controller.channel import ControllerChannel
     from ottla.groups.coordinator import GroupCoordinator
     from ottla.log.manager import LogManager
+    from ottla.membership.controller_channel import ControllerChannel
     from ottla.metadata.cache import MetadataCache
     from ottla.metadata.records import MetadataRecord
     from ottla.purgatory.memory_budget import MemoryBudget

@@ -21,7 +21,6 @@ from functools import partial
 from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
-from ottla.controller.error_response import bare_error_response
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext, Served
 from ottla.handlers.api_versions import unsupported_version_response
@@ -42,6 +41,7 @@ from ottla.wire.codec import Message
 from ottla.wire.codec.disposal import empty_message_in_steps, free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
+from ottla.wire.error_response import bare_error_response
 from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
 
 logger = logging.getLogger(__name__)

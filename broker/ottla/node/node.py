@@ -14,14 +14,14 @@ from typing import Final, Protocol
 from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.sasl_settings import read_sasl_listeners
-from ottla.controller.channel import NodeToControllerChannel
-from ottla.controller.controller import Controller
-from ottla.controller.lifecycle import BrokerLifecycle, BrokerState
-from ottla.controller.registration import ControllerRegistrationPublisher
+from ottla.controller.quorum_controller import QuorumController
 from ottla.errors import ConfigurationError, StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.services import Services
 from ottla.log.manager import LogManager
+from ottla.membership.broker_lifecycle import BrokerLifecycle, BrokerState
+from ottla.membership.controller_channel import NodeToControllerChannel
+from ottla.membership.controller_registration import ControllerRegistrationPublisher
 from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader, MetadataPublisher
@@ -193,8 +193,8 @@ class Node:
         self._snapshots = SnapshotGenerator(raft=self.raft, clock=self.clock, config=settings.snapshot_config(config))
         self._loader = MetadataLoader()
 
-    def _make_controller(self, bootstrap: list[MetadataRecord]) -> Controller:
-        return Controller(
+    def _make_controller(self, bootstrap: list[MetadataRecord]) -> QuorumController:
+        return QuorumController(
             raft=self.raft,
             clock=self.clock,
             random=self._random,

@@ -12,7 +12,6 @@ from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.resource_type import ConfigResourceType
 from ottla.controller.config import ControllerConfig
-from ottla.controller.lifecycle import BrokerLifecycleConfig
 from ottla.errors import ConfigurationError
 from ottla.groups.config import MINUTE_MS, GroupConfig
 from ottla.handlers.api import ListenerRole
@@ -20,6 +19,7 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, read_meta_properties
 from ottla.log.open_files import OPEN_FILES_MAX
+from ottla.membership.broker_lifecycle import BrokerLifecycleConfig
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.cluster import Listener as RegisteredListener
 from ottla.metadata.cluster import SecurityProtocol

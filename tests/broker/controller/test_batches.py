@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.controller import controller as controller_module
+from ottla.controller import quorum_controller as controller_module
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

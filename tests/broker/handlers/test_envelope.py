@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.channel import Origin, wrap
 from ottla.errors import ErrorCode
+from ottla.membership.controller_channel import Origin, wrap
 from ottla.simulator.cluster import CLUSTER_ID, Cluster
 from ottla.types import Uuid
 from ottla.wire.codec import Message

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
+from ottla.wire.error_response import error_response
 from ottla.wire.messages import alter_partition as api
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.config.validation import STANDARD_AUTHORIZER
-from ottla.controller.channel import AnswerHere, Origin
-from ottla.controller.lifecycle import BrokerState
 from ottla.errors import ErrorCode
+from ottla.membership.broker_lifecycle import BrokerState
+from ottla.membership.controller_channel import AnswerHere, Origin
 from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
 from ottla.purgatory import Delayed
 from ottla.simulator.cluster import Cluster, SimulatedNode

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
-from ottla.controller.elections import PartitionChange
-from ottla.controller.leadership import LeadershipControl
-from ottla.controller.partitions import PartitionControl
-from ottla.controller.unseen_leaders import UnseenLeaders
+from ottla.controller.alter_partition import AlterPartitionControl
+from ottla.controller.last_known_leaders import LastKnownLeaders
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
+from ottla.controller.partition_change import PartitionChange
 from ottla.handlers.api import RequestContext
 from ottla.handlers.consumer_fetch import ConsumerFetch
 from ottla.handlers.fetch_round import FetchRound
@@ -178,18 +178,18 @@ def _lead_at_once(set_attribute: SetAttribute) -> None:
 
 @mutation("a broker that lost power stays in sync", seeds_max=60)
 def _trust_unclean(set_attribute: SetAttribute) -> None:
-    set_attribute(LeadershipControl, "on_unclean_shutdown", lambda self, broker_id: [])
+    set_attribute(LeaderAndIsrControl, "on_unclean_shutdown", lambda self, broker_id: [])
 
 
 @mutation("fenced brokers stay in the in-sync set", seeds_max=20)
 def _keep_fenced(set_attribute: SetAttribute) -> None:
-    set_attribute(LeadershipControl, "on_fenced", lambda self, broker_id: [])
+    set_attribute(LeaderAndIsrControl, "on_fenced", lambda self, broker_id: [])
 
 
 @mutation("fenced brokers are taken into the in-sync set", seeds_max=60)
 def _expand_to_fenced(set_attribute: SetAttribute) -> None:
     set_attribute(Brokers, "may_join_isr", lambda self, broker_id, fetched_epoch: True)
-    set_attribute(PartitionControl, "_is_ineligible", lambda self, replica: False)
+    set_attribute(AlterPartitionControl, "_is_ineligible", lambda self, replica: False)
 
 
 @mutation("followers join the in-sync set before they have caught up", seeds_max=60)
@@ -381,7 +381,7 @@ def _acknowledge_unsynced(set_attribute: SetAttribute) -> None:
 
 @mutation("the last known leader is one that was never seen alive", seeds_max=None)
 def _believe_unseen_leaders(set_attribute: SetAttribute) -> None:
-    set_attribute(UnseenLeaders, "note_elections", lambda self, records, last_offset: None)
+    set_attribute(LastKnownLeaders, "note_elections", lambda self, records, last_offset: None)
 
 
 if __name__ == "__main__":

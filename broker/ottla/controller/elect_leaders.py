@@ -1,10 +1,10 @@
-"""`ElectionControl`: elections that somebody asked for.
+"""`ElectLeadersControl`: elections that somebody asked for.
 
 Source: KIP-460; ReplicationControlManager.electLeaders of Apache Kafka 4.3, whose error codes and texts these are.
 """
 
-from ottla.controller.elections import Election
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
+from ottla.controller.partition_change import Election
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode, KafkaError
@@ -22,12 +22,12 @@ from ottla.wire.messages.elect_leaders import (
 PREFERRED, UNCLEAN = 0, 1
 
 
-class ElectionControl:
+class ElectLeadersControl:
     """Decides on the newest state; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, leadership: LeadershipControl) -> None:
+    def __init__(self, state: ControllerState, leader_and_isr: LeaderAndIsrControl) -> None:
         self._state = state
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
 
     def elect_leaders(self, request: ElectLeadersRequest) -> ControllerResult[ElectLeadersResponse]:
         """Elect where the request names partitions; without any, everywhere that there is something to do.
@@ -71,7 +71,7 @@ class ElectionControl:
             )
         if not _is_needed(partition, election):
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-        change = self._leadership.change(topic, partition_id)
+        change = self._leader_and_isr.change(topic, partition_id)
         change.election = election
         versions: RecordVersions = self._state.image.features.record_versions
         record = change.to_record(versions)

@@ -1,4 +1,4 @@
-"""`UnseenLeaders`: leaders that were elected without a sign of life, and who led before them.
+"""`LastKnownLeaders`: which leader of a partition was seen alive last, while its present one has not been yet.
 
 A controller elects from the in-sync set as the metadata has it. After the loss of several nodes, and right after it has
 become active itself, some of these brokers may be gone without its knowledge: such a leader never leads. If it became
@@ -25,20 +25,20 @@ from ottla.wire.messages.metadata_log import PartitionChangeRecord
 
 
 @dataclass(slots=True)
-class _Unseen:
+class _UnconfirmedElections:
     """One broker's elections: by partition, who was seen to lead last. ``last_offset`` is that of the newest record."""
 
     last_offset: Offset = -1
     led_before: dict[TopicIdPartition, NodeId] = field(default_factory=dict)
 
 
-class UnseenLeaders:
+class LastKnownLeaders:
     """See the module."""
 
     def __init__(self, state: ControllerState, heartbeats: BrokerHeartbeats) -> None:
         self._state = state
         self._heartbeats = heartbeats
-        self._by_leader: dict[NodeId, _Unseen] = {}
+        self._by_leader: dict[NodeId, _UnconfirmedElections] = {}
 
     def start(self) -> None:
         """Forget everything: this controller has just become active."""
@@ -66,19 +66,21 @@ class UnseenLeaders:
         if broker is None or led_before in (NO_LEADER, leader):
             return
         if not self._heartbeats.is_connected(leader, broker.epoch):
-            unseen = self._by_leader.setdefault(leader, _Unseen())
-            unseen.last_offset = last_offset
-            unseen.led_before[partition] = led_before
+            unconfirmed = self._by_leader.setdefault(leader, _UnconfirmedElections())
+            unconfirmed.last_offset = last_offset
+            unconfirmed.led_before[partition] = led_before
 
     def on_heartbeat(self, broker_id: NodeId, metadata_offset: Offset) -> None:
         """Note that a broker is alive that has applied the metadata up to ``metadata_offset``."""
-        unseen = self._by_leader.get(broker_id)
-        if unseen is not None and metadata_offset >= unseen.last_offset:
+        unconfirmed = self._by_leader.get(broker_id)
+        if unconfirmed is not None and metadata_offset >= unconfirmed.last_offset:
             del self._by_leader[broker_id]
 
     def last_seen(self, partition: TopicIdPartition, registration: PartitionRegistration) -> NodeId:
         """Return the partition's last leader that was seen alive; ``registration`` is the partition as it is now."""
         if registration.leader == NO_LEADER:
             return registration.last_known_elr[0] if registration.last_known_elr else NO_LEADER
-        unseen = self._by_leader.get(registration.leader)
-        return registration.leader if unseen is None else unseen.led_before.get(partition, registration.leader)
+        unconfirmed = self._by_leader.get(registration.leader)
+        return (
+            registration.leader if unconfirmed is None else unconfirmed.led_before.get(partition, registration.leader)
+        )

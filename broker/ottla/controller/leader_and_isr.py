@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.controller.configs import ConfigControl
-from ottla.controller.elections import Election, PartitionChange
+from ottla.controller.last_known_leaders import LastKnownLeaders
+from ottla.controller.partition_change import Election, PartitionChange
 from ottla.controller.partition_index import NOWHERE, TopicIdPartition
 from ottla.controller.state import ControllerState
-from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER, TopicImage
@@ -29,13 +29,13 @@ class _Rules(NamedTuple):
     """Whether a replica has everything that it has confirmed on its disk (ottla.acks.fsync)."""
 
 
-class LeadershipControl:
+class LeaderAndIsrControl:
     """Makes the change records; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, configs: ConfigControl, unseen: UnseenLeaders) -> None:
+    def __init__(self, state: ControllerState, configs: ConfigControl, last_known_leaders: LastKnownLeaders) -> None:
         self._state = state
         self._configs = configs
-        self._unseen = unseen
+        self._last_known_leaders = last_known_leaders
         self._rules_from = (state.image.configs, state.image.features)
         self._rules: dict[Uuid, _Rules] = {}
 
@@ -102,7 +102,9 @@ class LeadershipControl:
             default_directory=self._default_directory,
             election=rules.election,
             directories=known,
-            last_seen_leader=self._unseen.last_seen(TopicIdPartition(topic.topic_id, partition_id), partition),
+            last_seen_leader=self._last_known_leaders.last_seen(
+                TopicIdPartition(topic.topic_id, partition_id), partition
+            ),
         )
 
     def _rules_of(self, topic: TopicImage) -> _Rules:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.channel import NodeToControllerChannel, Origin, is_not_controller
 from ottla.errors import ErrorCode, KafkaError
+from ottla.membership.controller_channel import NodeToControllerChannel, Origin, is_not_controller
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch

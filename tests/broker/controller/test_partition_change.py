@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.elections import Election, PartitionChange
+from ottla.controller.partition_change import Election, PartitionChange
 from ottla.metadata.metadata_version import record_versions
 from ottla.metadata.topics import PartitionRegistration
 from ottla.types import ZERO_UUID

@@ -6,8 +6,8 @@ out go. Where more go than come, everybody who stays must be in sync. Then a lea
 1. The present leader stays if it may lead and is in sync (unless the preferred replica is asked for).
 2. The first replica, in assignment order, that may lead and is in sync; with an empty in-sync set (KIP-966) one of
    the eligible leader replicas, which have everything that was committed.
-3. The last known leader, the last one that was seen alive (`unseen_leaders`), when it is the only one left to ask and
-   may lead: records may be lost.
+3. The last known leader, which is the last one that was seen alive (`last_known_leaders`), when it is the only
+   candidate left and may lead: records may be lost.
 4. Any replica that may lead, only where unclean elections are allowed: records may be lost.
 5. Nobody.
 

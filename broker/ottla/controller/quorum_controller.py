@@ -1,4 +1,4 @@
-"""`Controller`: decides what happens to the cluster's metadata, while this node leads the quorum.
+"""`QuorumController`: decides what happens to the cluster's metadata, while this node leads the quorum.
 
 Requests are *decided* against the newest state and yield records and a response; the records are *replayed*, which
 alone changes the state, and appended to the quorum; the response is released when they are committed. A standby
@@ -15,19 +15,20 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ottla.controller.acls import AclControl
+from ottla.controller.alter_partition import AlterPartitionControl
 from ottla.controller.brokers import BrokerControl
 from ottla.controller.client_quotas import ClientQuotaControl
 from ottla.controller.config import ControllerConfig
 from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
-from ottla.controller.controllers import MIN_METADATA_VERSION, QuorumMemberControl
+from ottla.controller.controller_registrations import ControllerRegistrationControl
 from ottla.controller.directories import DirectoryControl
+from ottla.controller.elect_leaders import ElectLeadersControl
 from ottla.controller.features import FeatureControl, min_isr_records
 from ottla.controller.heartbeats import BrokerHeartbeats
-from ottla.controller.leader_elections import ElectionControl
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.last_known_leaders import LastKnownLeaders
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
 from ottla.controller.partition_index import TopicIdPartition
-from ottla.controller.partitions import PartitionControl
 from ottla.controller.periodic_elections import PeriodicElections
 from ottla.controller.probes import BrokerProbes, ProbeBroker
 from ottla.controller.producer_ids import ProducerIdControl
@@ -36,11 +37,11 @@ from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
 from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
 from ottla.controller.topics import TopicControl
-from ottla.controller.unseen_leaders import UnseenLeaders
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
 from ottla.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
@@ -90,7 +91,7 @@ class _Waiting(NamedTuple):
     delayed: Delayed[Any]
 
 
-class Controller:
+class QuorumController:
     """A `RaftListener`; see the module.
 
     Args of the constructor:
@@ -135,9 +136,9 @@ class Controller:
             session_timeout_ms=self._config.session_timeout_ms,
         )
         self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
-        self._unseen_leaders = UnseenLeaders(self.state, self._heartbeats)
-        leadership = LeadershipControl(self.state, self._configs, self._unseen_leaders)
-        self._brokers = BrokerControl(self.state, leadership, self._heartbeats, cluster_id=cluster_id)
+        self._last_known_leaders = LastKnownLeaders(self.state, self._heartbeats)
+        leader_and_isr = LeaderAndIsrControl(self.state, self._configs, self._last_known_leaders)
+        self._brokers = BrokerControl(self.state, leader_and_isr, self._heartbeats, cluster_id=cluster_id)
         self._topics = TopicControl(
             self.state,
             self._configs,
@@ -153,24 +154,24 @@ class Controller:
             upgrade_kraft_version=self._upgrade_kraft_version,
         )
         self._producer_ids = ProducerIdControl(self.state)
-        self._elections = ElectionControl(self.state, leadership)
-        self._partitions = PartitionControl(self.state, leadership)
-        self._reassignments = ReassignmentControl(self.state, self._configs, leadership)
-        self._directories = DirectoryControl(self.state, leadership)
-        self._members = QuorumMemberControl(self.state)
+        self._elections = ElectLeadersControl(self.state, leader_and_isr)
+        self._partitions = AlterPartitionControl(self.state, leader_and_isr)
+        self._reassignments = ReassignmentControl(self.state, self._configs, leader_and_isr)
+        self._directories = DirectoryControl(self.state, leader_and_isr)
+        self._members = ControllerRegistrationControl(self.state)
         self._acls = AclControl(self.state, random=random)
         self._scram = ScramControl(self.state, random=random)
         self._client_quotas = ClientQuotaControl(self.state)
-        self._periodic = self._make_periodic_elections(leadership)
+        self._periodic = self._make_periodic_elections(leader_and_isr)
         self._start_offset: Offset | None = None
         self._decisions = self._list_decisions()
 
-    def _make_periodic_elections(self, leadership: LeadershipControl) -> PeriodicElections:
+    def _make_periodic_elections(self, leader_and_isr: LeaderAndIsrControl) -> PeriodicElections:
         config = self._config
         return PeriodicElections(
             self.state,
             self._configs,
-            leadership,
+            leader_and_isr,
             balance_interval_ms=config.leader_imbalance_check_interval_ms if config.leader_rebalance_enable else None,
             unclean_interval_ms=config.unclean_election_interval_ms,
         )
@@ -184,7 +185,7 @@ class Controller:
         def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
             now_ms = self._clock.monotonic_ms()
             decided = self._brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
-            self._unseen_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
+            self._last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
             if self._probes.on_heartbeat(self.state.image.cluster.brokers[request.broker_id], now_ms):
                 logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
             return decided
@@ -281,7 +282,7 @@ class Controller:
             return _not_controller()
         before = self.state.position
         offset = self._raft.log_end_offset + len(records) - 1
-        self._unseen_leaders.note_elections(records, offset)
+        self._last_known_leaders.note_elections(records, offset)
         self.state.replay(records, Provenance(offset, self._epoch, self._clock.wall_ms()))
         self._uncommitted.append(self.state.position)
         self._restart_idle()
@@ -358,7 +359,7 @@ class Controller:
         self._epoch = epoch
         now_ms = self._clock.monotonic_ms()
         self._probes.start()
-        self._unseen_leaders.start()
+        self._last_known_leaders.start()
         self._periodic.start(now_ms)
         self._heartbeats.start(list(self.state.image.cluster.brokers.values()), now_ms)
         if self.state.in_transaction:
@@ -422,7 +423,7 @@ class Controller:
 
     def _registration_record(self) -> MetadataRecord | None:
         image, mine = self.state.image, self.registration
-        if image.features.metadata_version < MIN_METADATA_VERSION:
+        if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
             return None
         return None if image.cluster.controllers.get(self._node_id) == mine else mine.to_record()
 
@@ -470,7 +471,7 @@ class Controller:
         registration = None if topic is None else topic.partitions.get(partition_id)
         if registration is None:
             return NO_LEADER
-        return self._unseen_leaders.last_seen(TopicIdPartition(topic_id, partition_id), registration)
+        return self._last_known_leaders.last_seen(TopicIdPartition(topic_id, partition_id), registration)
 
     def metrics(self) -> ControllerMetrics:
         """Return what operators watch, as of now."""

@@ -1,4 +1,4 @@
-"""`PartitionControl`: a partition's leader asks for another in-sync set (AlterPartition).
+"""`AlterPartitionControl`: a partition's leader asks for another in-sync set (AlterPartition).
 
 The leader names the leader epoch and the partition epoch that it knows: its wish counts only when both are the newest.
 The replicas it wants in must be registered, not fenced, not shutting down, and of the incarnation that it has seen
@@ -9,7 +9,7 @@ Source: KIP-497, KIP-704, KIP-841, KIP-903; ReplicationControlManager.alterParti
 
 import logging
 
-from ottla.controller.leadership import LeadershipControl
+from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.errors import ErrorCode
@@ -31,12 +31,12 @@ _ANY_EPOCH = -1
 logger = logging.getLogger(__name__)
 
 
-class PartitionControl:
+class AlterPartitionControl:
     """Decides on the newest state; changes nothing itself."""
 
-    def __init__(self, state: ControllerState, leadership: LeadershipControl) -> None:
+    def __init__(self, state: ControllerState, leader_and_isr: LeaderAndIsrControl) -> None:
         self._state = state
-        self._leadership = leadership
+        self._leader_and_isr = leader_and_isr
 
     def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
         """Change the in-sync set of each partition that it can be done for; ``new_isr_with_epochs`` must be filled.
@@ -72,7 +72,7 @@ class PartitionControl:
         error = self._check(partition, asker, wanted)
         if error is not ErrorCode.NONE:
             return _refused(wanted, error)
-        change = self._leadership.change(topic, wanted.partition_index)
+        change = self._leader_and_isr.change(topic, wanted.partition_index)
         change.isr = [each.broker_id for each in wanted.new_isr_with_epochs]
         change.leader_recovery_state = wanted.leader_recovery_state
         record = change.to_record(self._state.image.features.record_versions)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.error_response import error_response
-from ottla.controller.lifecycle import BrokerLifecycle, BrokerLifecycleConfig, BrokerState
 from ottla.errors import ErrorCode, KafkaError
+from ottla.membership.broker_lifecycle import BrokerLifecycle, BrokerLifecycleConfig, BrokerState
 from ottla.metadata.cluster import Listener
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import FeaturesImage
@@ -18,6 +17,7 @@ from ottla.purgatory import Delayed
 from ottla.simulator.chance import SeededRandom
 from ottla.types import Uuid
 from ottla.wire.codec import Message
+from ottla.wire.error_response import error_response
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.metadata_log import PartitionChangeRecord, PartitionRecord, TopicRecord

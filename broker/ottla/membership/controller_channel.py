@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Protocol
 
-from ottla.controller.controller import Controller
-from ottla.controller.error_response import error_response
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
+from ottla.membership.local_controller import LocalController
 from ottla.peers.channel import PeerAnswer, PeerChannel, PeerFailure
 from ottla.ports import Clock
 from ottla.purgatory import Delayed
@@ -27,6 +26,7 @@ from ottla.security.quotas.mutations import Mutations
 from ottla.types import NEVER_MS, Endpoint, NodeId
 from ottla.wire.codec import Message, Struct
 from ottla.wire.codec.primitives import TooManyEntriesError
+from ottla.wire.error_response import error_response
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -125,7 +125,7 @@ class NodeToControllerChannel:
         clock: Clock,
         peers: PeerChannel,
         node_id: NodeId,
-        controller: Controller | None,
+        controller: LocalController | None,
         leader: Callable[[], LeaderAndEpoch],
         leader_endpoint: Callable[[], Endpoint | None],
         listener: str,

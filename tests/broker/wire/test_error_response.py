@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.error_response import bare_error_response, error_response
 from ottla.errors import ErrorCode, KafkaError
 from ottla.wire.codec import Message
+from ottla.wire.error_response import bare_error_response, error_response
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.registry import ApiKey

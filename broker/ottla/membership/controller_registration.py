@@ -7,13 +7,13 @@ it takes over. Source: ControllerRegistrationManager of Apache Kafka 4.3 (KIP-91
 import logging
 from typing import Final
 
-from ottla.controller.channel import ControllerChannel
-from ottla.controller.controller import Controller
-from ottla.controller.controllers import MIN_METADATA_VERSION
 from ottla.errors import ErrorCode
+from ottla.membership.controller_channel import ControllerChannel
+from ottla.membership.local_controller import LocalController
 from ottla.metadata.cluster import ControllerRegistration, write_features, write_listeners
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 from ottla.ports import Clock
 from ottla.wire.codec import Message
 from ottla.wire.messages import controller_registration as api
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class ControllerRegistrationPublisher:
     """A publisher of the metadata loader, driven by `tick`."""
 
-    def __init__(self, *, clock: Clock, controller: Controller, channel: ControllerChannel) -> None:
+    def __init__(self, *, clock: Clock, controller: LocalController, channel: ControllerChannel) -> None:
         self._clock = clock
         self._controller = controller
         self._channel = channel
@@ -39,7 +39,7 @@ class ControllerRegistrationPublisher:
         mine = self._controller.registration
         registered = image.cluster.controllers.get(mine.controller_id)
         is_shown = registered is not None and registered.incarnation_id == mine.incarnation_id
-        self._is_missing = not is_shown and image.features.metadata_version >= MIN_METADATA_VERSION
+        self._is_missing = not is_shown and image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL
 
     def tick(self, now_ms: int) -> int | None:
         """Register where that is needed; the active controller does it by itself.

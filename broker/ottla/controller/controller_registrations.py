@@ -1,4 +1,4 @@
-"""`QuorumMemberControl`: controllers say where they listen and which features they support (KIP-919).
+"""`ControllerRegistrationControl`: controllers say where they listen and which features they support (KIP-919).
 
 Source: ClusterControlManager.registerController of Apache Kafka 4.3.
 """
@@ -13,10 +13,8 @@ from ottla.wire.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 
-MIN_METADATA_VERSION = CONTROLLER_REGISTRATION_LEVEL
 
-
-class QuorumMemberControl:
+class ControllerRegistrationControl:
     """Decides on the newest state; changes nothing itself."""
 
     def __init__(self, state: ControllerState) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from ottla.controller.channel import ControllerChannel
 from ottla.errors import ErrorCode
+from ottla.membership.controller_channel import ControllerChannel
 from ottla.metadata.cluster import Listener, write_features, write_listeners
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -174,7 +174,7 @@ class BrokerLifecycle:
             self._shown_cordoned = sorted(shown.cordoned_directories) if has_room else None
         self.on_metadata_applied()
         if self.state is BrokerState.RUNNING and self._takes_over(delta):
-            # The controller is to know that this leader is alive: see `ottla.controller.unseen_leaders`.
+            # The controller is to know that this leader is alive: see `ottla.controller.last_known_leaders`.
             self._ask_soon()
 
     def _takes_over(self, delta: MetadataDelta) -> bool:

@@ -1,0 +1,505 @@
+"""Controllers in memory, with as many registered brokers as a test asks for.
+
+`ControllerNode` is one on a quorum of one, with its disk; `ControllerCluster` is several on a log that the test
+commits, loses and gives to another leader as it likes.
+"""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ottla.config.resource_type import ConfigResourceType
+from ottla.controller.config import ControllerConfig
+from ottla.controller.quorum_controller import QuorumController
+from ottla.errors import ErrorCode, KafkaError
+from ottla.metadata.bootstrap import bootstrap_records, read_bootstrap
+from ottla.metadata.cluster import Listener
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.loader import MetadataLoader
+from ottla.metadata.metadata_version import SUPPORTED_FEATURES
+from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.metadata.topics import PartitionRegistration
+from ottla.purgatory import Delayed
+from ottla.raft.records import Batch, LeaderAndEpoch
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.quorum_of_one import CLUSTER_ID, format_quorum_of_one, quorum_of_one
+from ottla.types import NodeId, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.error_response import error_response
+from ottla.wire.messages import assign_replicas_to_dirs as assign_api
+from ottla.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
+from ottla.wire.messages.broker_registration import Listener as RegisteredListener
+from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
+from ottla.wire.messages.controller_registration import Feature as ControllerFeature
+from ottla.wire.messages.controller_registration import Listener as ControllerListener
+from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+class Recorder:
+    """A listener that keeps every committed record."""
+
+    def __init__(self) -> None:
+        self.records: list[MetadataRecord] = []
+
+    def on_committed(self, batches: Any) -> None:
+        batch: Batch[MetadataRecord]
+        for batch in batches:
+            self.records += batch.records
+
+    def on_snapshot(self, reader: Any) -> None:
+        self.records = [record for batch in reader.batches() for record in batch.records]
+
+    def on_leader_change(self, leader: Any) -> None:
+        """Nothing."""
+
+
+class NextDoor:
+    """The way to the controller without a network: its answers, and its refusals as responses."""
+
+    def __init__(self, controller: QuorumController) -> None:
+        self._controller = controller
+
+    def send(self, request: Message) -> Delayed[Message]:
+        def answer(decided: Message | KafkaError) -> Message:
+            return error_response(request, decided) if isinstance(decided, KafkaError) else decided
+
+        return self._controller.handle(request).then(answer)
+
+
+class Asking:
+    """Requests that brokers and administrators send, with the values that a test does not care about filled in."""
+
+    random: SeededRandom
+    image: MetadataImage
+
+    def ask(self, request: Message) -> Any:
+        raise NotImplementedError
+
+    def registration(self, broker_id: NodeId, **said: Any) -> BrokerRegistrationRequest:
+        return BrokerRegistrationRequest(
+            broker_id=broker_id,
+            cluster_id=said.get("cluster_id", CLUSTER_ID),
+            incarnation_id=said.get("incarnation_id", self.random.uuid()),
+            listeners=[RegisteredListener(name="PLAINTEXT", host=f"broker-{broker_id}", port=9092)],
+            features=[
+                Feature(name=name, min_supported_version=first, max_supported_version=last)
+                for name, (first, last) in SUPPORTED_FEATURES.items()
+            ],
+            rack=said.get("rack"),
+            log_dirs=said.get("log_dirs", [Uuid(bytes([broker_id + 100]) * 16)]),
+            previous_broker_epoch=said.get("previous_broker_epoch", -1),
+        )
+
+    def heartbeat(self, broker_id: NodeId, **said: Any) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=said.get("epoch", self.epoch_of(broker_id)),
+            current_metadata_offset=said.get("offset", self.image.provenance.last_contained_offset),
+            want_fence=said.get("want_fence", False),
+            want_shut_down=said.get("want_shut_down", False),
+            offline_log_dirs=said.get("offline_log_dirs", []),
+            cordoned_log_dirs=said.get("cordoned_log_dirs"),
+        )
+
+    def controller_registration(self, controller_id: NodeId, **said: Any) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
+            controller_id=controller_id,
+            incarnation_id=said.get("incarnation_id", self.random.uuid()),
+            listeners=[ControllerListener(name="CONTROLLER", host=f"controller-{controller_id}", port=9093)],
+            features=[
+                ControllerFeature(name=name, min_supported_version=first, max_supported_version=last)
+                for name, (first, last) in {**SUPPORTED_FEATURES, **said.get("features", {})}.items()
+            ],
+        )
+
+    def epoch_of(self, broker_id: NodeId) -> int:
+        broker = self.image.cluster.brokers.get(broker_id)
+        return -1 if broker is None else broker.epoch
+
+    def add_brokers(self, *broker_ids: NodeId, racks: dict[int, str] | None = None, directories: int = 1) -> None:
+        """Register the brokers and let them in."""
+        for broker_id in broker_ids:
+            log_dirs = [Uuid(bytes([broker_id + 100 + 50 * each]) * 16) for each in range(directories)]
+            rack = (racks or {}).get(broker_id)
+            answer = self.ask(self.registration(broker_id, rack=rack, log_dirs=log_dirs))
+            assert answer.error_code == ErrorCode.NONE
+            assert not self.ask(self.heartbeat(broker_id)).is_fenced
+
+    def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> Any:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
+        return self.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+
+    def broker_of(self, broker_id: NodeId) -> Any:
+        return self.image.cluster.brokers[broker_id]
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionRegistration:
+        return self.image.topics.by_name[topic].partitions[partition]
+
+    def assign(self, name: str, *replicas: list[NodeId], **configs: str) -> Any:
+        """Create a topic whose partitions have these replicas."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=partition, broker_ids=broker_ids)
+                for partition, broker_ids in enumerate(replicas)
+            ],
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
+        answer = self.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+        assert answer.error_code == ErrorCode.NONE, answer
+        return answer
+
+    def alter_partition(self, topic: str, isr: Sequence[NodeId], partition: int = 0, **said: Any) -> Any:
+        """Ask as the leader for another in-sync set; the answer is the partition's."""
+        known = self.image.topics.by_name[topic].partitions.get(partition)
+        topic_id = said.get("topic_id", self.image.topics.by_name[topic].topic_id)
+        asker = said.get("asker", known.leader if known else 1)
+        epochs = said.get("epochs", {})
+        wanted = AlterPartitionRequestPartitionData(
+            partition_index=partition,
+            leader_epoch=said.get("leader_epoch", known.leader_epoch if known else 0),
+            partition_epoch=said.get("partition_epoch", known.partition_epoch if known else 0),
+            new_isr_with_epochs=[
+                BrokerState(broker_id=each, broker_epoch=epochs.get(each, self.epoch_of(each))) for each in isr
+            ],
+            leader_recovery_state=said.get("recovery", 0),
+        )
+        answer = self.ask(
+            AlterPartitionRequest(
+                broker_id=asker,
+                broker_epoch=said.get("broker_epoch", self.epoch_of(asker)),
+                topics=[AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[wanted])],
+            )
+        )
+        return answer.topics[0].partitions[0] if answer.topics else answer
+
+    def reassign(self, topic: str, replicas: list[NodeId] | None, partition: int = 0, **said: Any) -> Any:
+        """Ask for other replicas, or for none to cancel; the answer is the partition's."""
+        wanted = ReassignableTopic(
+            name=topic, partitions=[ReassignablePartition(partition_index=partition, replicas=replicas)]
+        )
+        return self.ask(AlterPartitionReassignmentsRequest(topics=[wanted], **said)).responses[0].partitions[0]
+
+    def put(self, topic: str, broker_id: NodeId, directory: Uuid, partition: int = 0) -> int:
+        """Say as the broker that its replica is in ``directory``; return the error code."""
+        assigned = assign_api.AssignReplicasToDirsRequestTopicData(
+            topic_id=self.image.topics.by_name[topic].topic_id,
+            partitions=[assign_api.AssignReplicasToDirsRequestPartitionData(partition_index=partition)],
+        )
+        request = assign_api.AssignReplicasToDirsRequest(
+            broker_id=broker_id,
+            broker_epoch=self.epoch_of(broker_id),
+            directories=[assign_api.AssignReplicasToDirsRequestDirectoryData(id=directory, topics=[assigned])],
+        )
+        answer = self.ask(request)
+        code: int = answer.directories[0].topics[0].partitions[0].error_code
+        return code
+
+    def elect_request(self, topic: str, how: int, partition: int = 0) -> ElectLeadersRequest:
+        return ElectLeadersRequest(
+            election_type=how, topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])]
+        )
+
+    def configure(self, resource_type: ConfigResourceType, name: str, key: str, value: str | None) -> Any:
+        config = AlterableConfig(name=key, config_operation=0 if value is not None else 1, value=value)
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+        return self.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses[0]
+
+
+class ControllerNode(Asking):
+    """One process: quorum, controller and loader, on a disk that outlives it."""
+
+    def __init__(
+        self,
+        *,
+        disk: SimulatedDisk | None = None,
+        clock: SimulatedClock | None = None,
+        seed: int = 1,
+        idle_interval_ms: int = 0,
+        static: dict[str, str] | None = None,
+        features: dict[str, int] | None = None,
+        default_replication_factor: int = 1,
+    ) -> None:
+        self.disk = disk or SimulatedDisk()
+        self.clock = clock or SimulatedClock()
+        self.random = SeededRandom(seed)
+        if not self.disk.exists("/d/meta.properties"):
+            format_quorum_of_one(self.disk, self.clock, self.random, features=features or {})
+        self.settings = {
+            "idle_interval_ms": idle_interval_ms,
+            "static": static or {},
+            "default_replication_factor": default_replication_factor,
+        }
+        self.seed = seed
+        self.start()
+
+    def start(self) -> None:
+        self.raft = quorum_of_one(self.disk, self.clock)
+        self.controller = QuorumController(
+            raft=self.raft,
+            clock=self.clock,
+            random=self.random,
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            bootstrap=read_bootstrap(self.disk, "/d"),
+            has_broker=False,
+            config=ControllerConfig(
+                listeners={"CONTROLLER": Listener("127.0.0.1", 9093, 0)},
+                **self.settings,  # type: ignore[arg-type]
+            ),
+        )
+        self.loader = MetadataLoader()
+        self.recorder = Recorder()
+        self.channel = NextDoor(self.controller)
+        for listener in (self.controller, self.loader, self.recorder):
+            self.raft.register(listener)
+        self.raft.initialize()
+        self.commit()
+
+    def restart(self, *, crash: bool = False) -> None:
+        if crash:
+            self.disk.crash()
+        else:
+            self.raft.close()
+            self.disk.kill()
+        self.start()
+
+    def commit(self) -> None:
+        """Let everything appended so far reach the disk."""
+        self.disk.complete_syncs()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.loader.image
+
+    def ask(self, request: Message) -> Any:
+        """Send ``request``; return the answer once its records are committed."""
+        delayed = self.channel.send(request)
+        self.commit()
+        return delayed.value
+
+    def records_of(self, request: Message) -> list[MetadataRecord]:
+        """Send ``request``; return the records that it made."""
+        before = len(self.recorder.records)
+        self.ask(request)
+        return self.recorder.records[before:]
+
+
+class ScriptedLog:
+    """The quorum's log, which every replica shares; what is committed when, and who leads, is the test's choice."""
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self.clock = clock
+        self.batches: list[Batch[MetadataRecord]] = []
+        self.committed_offset = -1
+        self.leader = LeaderAndEpoch(None, 0)
+        self.commits_at_once = True
+        self.refuses: KafkaError | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+
+class ScriptedReplica:
+    """What a controller sees of the quorum: a `RaftClient` as far as it asks it."""
+
+    def __init__(self, log: ScriptedLog, node_id: NodeId, voter_ids: Sequence[NodeId]) -> None:
+        self.log = log
+        self.node_id = node_id
+        self.kraft_version = 1
+        self.upgrades: list[tuple[int, int, bool]] = []
+        self.voters = SimpleNamespace(node_ids=list(voter_ids))
+        self.listener: Any = None
+        self.delivered = 0
+        self.tell: Callable[[], None] = lambda: None
+
+    @property
+    def leader_and_epoch(self) -> LeaderAndEpoch:
+        return self.log.leader
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    def append(self, epoch: int, records: Sequence[MetadataRecord]) -> int:
+        assert self.log.leader == (self.node_id, epoch), "only the leader appends, in its epoch"
+        if self.log.refuses is not None:
+            raise self.log.refuses
+        base = self.log.end_offset
+        serde = MetadataRecordSerde()
+        decoded = tuple(serde.decode(serde.encode(record)) for record in records)
+        last = base + len(records) - 1
+        self.log.batches.append(Batch(base, epoch, self.log.clock.wall_ms(), 0, decoded, last))
+        if self.log.commits_at_once:
+            self.log.committed_offset = last
+            self.tell()
+        return last
+
+    def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool) -> None:
+        self.upgrades.append((epoch, version, validate_only))
+        if self.log.refuses is not None:
+            raise self.log.refuses
+
+    def deliver(self) -> None:
+        """Tell the controller what is committed and it has not seen."""
+        while self.delivered < len(self.log.batches):
+            batch = self.log.batches[self.delivered]
+            if batch.last_offset > self.log.committed_offset:
+                break
+            self.delivered += 1
+            self.listener.on_committed([batch])
+
+
+class ControllerCluster(Asking):
+    """Controllers 101, 102, ... on one scripted log; the first leads."""
+
+    def __init__(
+        self,
+        *brokers: NodeId,
+        controllers: int = 1,
+        static: dict[str, str] | None = None,
+        features: dict[str, int] | None = None,
+        metadata_version: int = 30,
+        first_records: Sequence[MetadataRecord] = (),
+        probe: Any = None,
+        racks: dict[int, str] | None = None,
+        seed: int = 1,
+        **config: Any,
+    ) -> None:
+        self.clock = SimulatedClock()
+        self.random = SeededRandom(seed)
+        self.log = ScriptedLog(self.clock)
+        ids = [101 + index for index in range(controllers)]
+        self.replicas: dict[NodeId, ScriptedReplica] = {}
+        self.controllers: dict[NodeId, QuorumController] = {}
+        for node_id in ids:
+            replica = self.replicas[node_id] = ScriptedReplica(self.log, node_id, ids)
+            replica.tell = self._deliver_to_all
+            replica.listener = self.controllers[node_id] = QuorumController(
+                raft=replica,  # type: ignore[arg-type]
+                clock=self.clock,
+                random=self.random,
+                node_id=node_id,
+                cluster_id=CLUSTER_ID,
+                bootstrap=[*bootstrap_records(metadata_version, features), *first_records],
+                has_broker=False,
+                config=ControllerConfig(
+                    listeners={"CONTROLLER": Listener("127.0.0.1", 9093, 0)},
+                    **{"idle_interval_ms": 0, "static": static or {}, **config},
+                ),
+                probe=probe,
+            )
+        self.elect(ids[0])
+        for node_id in ids[1:]:
+            assert self.ask(self.controller_registration(node_id)).error_code in (0, ErrorCode.UNSUPPORTED_VERSION)
+        self.add_brokers(*brokers, racks=racks)
+
+    def _deliver_to_all(self) -> None:
+        for _, replica in sorted(self.replicas.items()):
+            replica.deliver()
+
+    def elect(self, node_id: NodeId | None) -> None:
+        """Let another controller lead; what is not committed is lost."""
+        self.log.batches = [each for each in self.log.batches if each.last_offset <= self.log.committed_offset]
+        self.log.leader = LeaderAndEpoch(node_id, self.log.leader.epoch + 1)
+        for _, controller in sorted(self.controllers.items()):
+            controller.on_leader_change(self.log.leader)
+        self._deliver_to_all()
+
+    def commit(self) -> None:
+        self.log.committed_offset = self.log.end_offset - 1
+        self._deliver_to_all()
+
+    @property
+    def active(self) -> QuorumController:
+        leader_id = self.log.leader.leader_id
+        assert leader_id is not None
+        return self.controllers[leader_id]
+
+    @property
+    def image(self) -> MetadataImage:  # type: ignore[override]
+        return self.active.state.image
+
+    @property
+    def records(self) -> list[MetadataRecord]:
+        return [record for batch in self.log.batches for record in batch.records]
+
+    def send(self, request: Message) -> Any:
+        """Ask the active controller; return the Delayed answer, in which a refusal is a KafkaError."""
+        return self.active.handle(request)
+
+    def ask(self, request: Message) -> Any:
+        """Ask the active controller; return the answer, which must be there at once."""
+        answer = self.send(request).value
+        return error_response(request, answer) if isinstance(answer, KafkaError) else answer
+
+    def records_of(self, request: Message) -> list[MetadataRecord]:
+        before = len(self.records)
+        self.ask(request)
+        return self.records[before:]
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass, and tick at its end."""
+        self.clock.advance(milliseconds)
+        self.tick()
+
+    def tick(self) -> None:
+        for _, controller in sorted(self.controllers.items()):
+            controller.tick(self.clock.monotonic_ms())
+
+    def fence(self, *broker_ids: NodeId) -> None:
+        """Let the brokers ask to be fenced, which is as if their sessions had ended."""
+        for broker_id in broker_ids:
+            assert self.ask(self.heartbeat(broker_id, want_fence=True)).is_fenced
+
+    def unfence(self, *broker_ids: NodeId) -> None:
+        for broker_id in broker_ids:
+            assert not self.ask(self.heartbeat(broker_id)).is_fenced
+
+    def restart_broker(self, broker_id: NodeId, *, clean: bool, directories: list[Uuid] | None = None) -> None:
+        """Register and unfence a fenced broker's next incarnation, with its ``directories`` or those that it had."""
+        previous = self.epoch_of(broker_id) if clean else -1
+        before = self.broker_of(broker_id)
+        answer = self.ask(
+            self.registration(
+                broker_id,
+                previous_broker_epoch=previous,
+                rack=before.rack,
+                log_dirs=directories or list(before.directories),
+            )
+        )
+        assert answer.error_code == ErrorCode.NONE, answer
+        self.unfence(broker_id)

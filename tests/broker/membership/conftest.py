@@ -1,0 +1,13 @@
+"""A controller in memory that the broker's side of membership registers at."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controllers_in_memory import ControllerNode
+
+
+@pytest.fixture
+def new_controller() -> Callable[..., ControllerNode]:
+    """Return the class: ``new_controller(features=..., static=...)``."""
+    return ControllerNode
