@@ -6,14 +6,17 @@ replica directory; v18 high watermark (KIP-1166). On a controller's listener rep
 Source: FetchRequest.json; KafkaApis.handleFetchRequest of Apache Kafka 4.3.
 """
 
+from functools import partial
+
 from ottla.errors import KafkaError
 from ottla.handlers.api import Answer, ListenerRole, RequestContext, serves
-from ottla.handlers.consumer_fetch import ConsumerFetch, RejectedFetch
-from ottla.handlers.fetch_round import STRAIGHT_MAX, FetchRound
-from ottla.handlers.follower_fetch import FollowerFetch
+from ottla.handlers.moved_leader import add_moved_leader
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
-from ottla.replication.fetch_session import FetchContext
+from ottla.replication.fetch.consumer_fetch import ConsumerFetch, RejectedFetch
+from ottla.replication.fetch.fetch_round import STRAIGHT_MAX, FetchRound
+from ottla.replication.fetch.follower_fetch import FollowerFetch
+from ottla.replication.sessions.fetch_session import FetchContext
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -80,9 +83,13 @@ def _fetch_many(context: RequestContext, request: FetchRequest, replica_id: int,
 def _new_round(
     context: RequestContext, request: FetchRequest, session: FetchContext, replica_id: int, *, is_follower: bool
 ) -> FetchRound:
+    name_leader = partial(add_moved_leader, context)
     if is_follower:
-        return FollowerFetch(context, request, session, replica_id)
-    return (ConsumerFetch if replica_id == _CONSUMER else RejectedFetch)(context, request, session)
+        context.connection.follower_id = replica_id
+        if context.charge is not None:
+            context.charge.is_exempt = True
+        return FollowerFetch(context, request, session, name_leader, replica_id=replica_id)
+    return (ConsumerFetch if replica_id == _CONSUMER else RejectedFetch)(context, request, session, name_leader)
 
 
 def _names_many(request: FetchRequest) -> bool:

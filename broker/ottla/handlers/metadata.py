@@ -5,7 +5,8 @@ forbid auto creation; v5 offline replicas; v7 leader epochs; v8 authorized opera
 the answer, v12 in the question; v13 top-level error.
 An unknown topic is created when auto.create.topics.enable and the request allow it; until it is there the answer is
 UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients ask again.
-An answer that would name a leader which this node has just lost waits for its successor (`replication.lost_leaders`).
+A response that would name a leader whose connection to this node has just broken waits for its successor
+(`replication.disconnected_leaders`).
 Source: MetadataRequest.json; KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache of Apache Kafka 4.3.
 """
 
@@ -53,10 +54,10 @@ def metadata(context: RequestContext, request: MetadataRequest) -> Steps[Answer]
     """List the alive brokers and the wanted topics; wait a moment where a leader was lost just now."""
     if request.topics is not None and (yield from _is_malformed(context, request.topics)):
         return (yield from _refuse(context, request.topics))
-    lost_leaders = context.services.replicas.lost_leaders
-    if not lost_leaders.now():
+    disconnected_leaders = context.services.replicas.disconnected_leaders
+    if not disconnected_leaders.now():
         return (yield from _answer(context, request))
-    return lost_leaders.answer_without(
+    return disconnected_leaders.answer_without(
         lambda lost: _names_leader(context, request, lost), lambda: _answer(context, request)
     )
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.metadata.records import MetadataRecord
     from ottla.purgatory.memory_budget import MemoryBudget
     from ottla.raft.client import RaftClient
-    from ottla.replication.fetch_session import FetchSessions
     from ottla.replication.replica_manager import ReplicaManager
+    from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
     from ottla.security.authorizer import Authorizer
     from ottla.security.denials import Denials
     from ottla.security.quotas.client_quotas import ClientQuotas
@@ -40,7 +40,7 @@ class Services:
     controller: "ControllerChannel"
     logs: "LogManager"
     replicas: "ReplicaManager"
-    fetch_sessions: "FetchSessions"
+    fetch_sessions: "FetchSessionCache"
     groups: "GroupCoordinator"
     producer_ids: "ProducerIds"
     authorizer: "Authorizer"

@@ -43,9 +43,9 @@ from ottla.purgatory import Delayed
 from ottla.quoting import one_line
 from ottla.raft.client import RaftClient
 from ottla.raft.replica import other_cluster
-from ottla.replication.fetch_session import FetchSessions
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import AclAuthorizer
 from ottla.security.denials import Denials
 from ottla.security.quotas.client_quotas import ClientQuotas
@@ -251,7 +251,7 @@ class Node:
             logs=self.logs,
             clock=self.clock,
             config_of_topic=self._topic_config,
-            neighbours=Neighbours(
+            peer_brokers=PeerBrokers(
                 channel=self.peers,
                 endpoint_of=lambda broker: self.metadata.broker_endpoint(broker, config.inter_broker_listener_name),
                 send_to_controller=self.channel.send,
@@ -286,7 +286,7 @@ class Node:
             controller=self.channel,
             logs=self.logs,
             replicas=self.replicas,
-            fetch_sessions=FetchSessions(
+            fetch_sessions=FetchSessionCache(
                 random=self._random,
                 slots_max=config.max_incremental_fetch_session_cache_slots,
                 bytes_max=config.ottla_fetch_session_cache_bytes,
@@ -306,7 +306,7 @@ class Node:
             security_protocols={door.name: door.security_protocol for door in config.listeners},
             principal_mappings=settings.principal_mappings(config),
             on_heartbeats_ended=self._on_heartbeats_ended,
-            on_follower_ended=self.replicas.lost_leaders.suspect,
+            on_follower_ended=self.replicas.disconnected_leaders.suspect,
             scram=self._scram,
             key_source=self._key_source,
         )

@@ -9,7 +9,7 @@ from itertools import islice
 
 from ottla.errors import ErrorCode
 from ottla.ports import Clock
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.types import NEVER_MS, NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.assign_replicas_to_dirs import (
@@ -32,9 +32,9 @@ _Key = tuple[Uuid, int]
 class DirectoryAssignments:
     """See the module."""
 
-    def __init__(self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock) -> None:
+    def __init__(self, *, node_id: NodeId, peer_brokers: PeerBrokers, clock: Clock) -> None:
         self._node_id = node_id
-        self._neighbours = neighbours
+        self._peer_brokers = peer_brokers
         self._clock = clock
         self._wanted: dict[_Key, Uuid] = {}
         self._is_in_flight = False
@@ -70,7 +70,7 @@ class DirectoryAssignments:
             by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(partition)
         request = AssignReplicasToDirsRequest(
             broker_id=self._node_id,
-            broker_epoch=self._neighbours.broker_epoch(),
+            broker_epoch=self._peer_brokers.broker_epoch(),
             directories=[
                 AssignReplicasToDirsRequestDirectoryData(
                     id=directory_id,
@@ -88,7 +88,7 @@ class DirectoryAssignments:
                 for directory_id, topics in by_directory.items()
             ],
         )
-        self._neighbours.send_to_controller(request).on_complete(lambda answer: self._on_answer(told, answer))
+        self._peer_brokers.send_to_controller(request).on_complete(lambda answer: self._on_answer(told, answer))
 
     def _on_answer(self, told: dict[_Key, Uuid], answer: Message) -> None:
         self._is_in_flight = False

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from ottla.ports import Clock
-from ottla.replication.alter_partition import AlterPartitionManager
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.isr import IsrChange, IsrOutcome
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.isr.alter_partition_manager import AlterPartitionManager
+from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
 from ottla.replication.partition import Partition
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 
@@ -35,17 +35,17 @@ class IsrManager:
         self,
         *,
         node_id: NodeId,
-        neighbours: Neighbours,
+        peer_brokers: PeerBrokers,
         clock: Clock,
         config: Callable[[], ReplicationConfig],
         changed: Callable[[Collection[Partition]], object],
     ) -> None:
-        self._neighbours = neighbours
+        self._peer_brokers = peer_brokers
         self._clock = clock
         self._config = config
         self._changed = changed
         self._alter_partition = AlterPartitionManager(
-            node_id=node_id, neighbours=neighbours, clock=clock, all_answered=self._tell_changed
+            node_id=node_id, peer_brokers=peer_brokers, clock=clock, all_answered=self._tell_changed
         )
         self._led: dict[TopicPartition, Partition] = {}
         self._incomplete: dict[TopicPartition, Partition] = {}
@@ -88,7 +88,7 @@ class IsrManager:
             self._config().fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS
         )
         change = partition.propose_expansion(
-            heard_since_ms=heard_since_ms, own_broker_epoch=self._neighbours.broker_epoch()
+            heard_since_ms=heard_since_ms, own_broker_epoch=self._peer_brokers.broker_epoch()
         )
         if change is not None:
             self._propose(partition, change)
@@ -148,7 +148,7 @@ class IsrManager:
         self._alter_partition.tick(now_ms)
 
     def _check_some(self, now_ms: int) -> None:
-        own_broker_epoch = self._neighbours.broker_epoch()
+        own_broker_epoch = self._peer_brokers.broker_epoch()
         for _ in range(min(len(self._unchecked), _CHECKED_PER_TICK)):
             partition = self._unchecked.popleft()
             change = partition.propose_shrink(now_ms=now_ms, own_broker_epoch=own_broker_epoch)

@@ -21,9 +21,9 @@ from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfR
 from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, LogSlice, PartitionLog
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
-from ottla.replication.isr import IsrChange, IsrOutcome
-from ottla.replication.neighbours import ANY_BROKER_EPOCH, Brokers
-from ottla.replication.remote_replica import Heard, RemoteReplica
+from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
+from ottla.replication.isr.remote_replica import Heard, RemoteReplica
+from ottla.replication.peer_brokers import ANY_BROKER_EPOCH, Brokers
 from ottla.types import LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
 from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
 from ottla.wire.records import iterate_batches

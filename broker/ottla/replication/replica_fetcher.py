@@ -27,9 +27,9 @@ from ottla.ports import Clock
 from ottla.purgatory import Delayed
 from ottla.quoting import describe_error
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.leader_session import LeaderSession, TopicKey
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.fetch_session_handler import FetchSessionHandler, TopicKey
 from ottla.replication.partition import Partition
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.truncation import truncation_offset
 from ottla.types import NEVER_MS, Endpoint, LeaderEpoch, NodeId, Offset, OffsetAndEpoch, TopicPartition, Uuid
@@ -94,7 +94,7 @@ class ReplicaFetcher:
         node_id: NodeId,
         leader: NodeId,
         lane: str,
-        neighbours: Neighbours,
+        peer_brokers: PeerBrokers,
         clock: Clock,
         config: Callable[[], ReplicationConfig],
         quota: ReplicationQuota,
@@ -107,12 +107,12 @@ class ReplicaFetcher:
         self.lost_since_ms: int | None = None
         self._node_id = node_id
         self._lane = lane
-        self._neighbours = neighbours
+        self._peer_brokers = peer_brokers
         self._clock = clock
         self._config = config
         self._quota = quota
         self._progressed = progressed
-        self._session = LeaderSession()
+        self._session = FetchSessionHandler()
         self._followed: dict[TopicPartition, _Followed] = {}
         self._by_id: dict[tuple[Uuid, int], _Followed] = {}
         self._changed: dict[TopicPartition, None] = {}
@@ -219,7 +219,7 @@ class ReplicaFetcher:
 
     def _send(self, endpoint: Endpoint, request: Message) -> Delayed[PeerAnswer]:
         config = self._config()
-        return self._neighbours.channel.send(
+        return self._peer_brokers.channel.send(
             endpoint,
             config.inter_broker_listener,
             request,
@@ -245,7 +245,7 @@ class ReplicaFetcher:
     def _fetch(self, now_ms: int) -> None:
         endpoint = None
         if len(self._followed) > len(self._delayed):
-            endpoint = self._neighbours.endpoint_of(self.leader)
+            endpoint = self._peer_brokers.endpoint_of(self.leader)
             if endpoint is None:
                 self._retry_at_ms = now_ms + self._config().fetch_backoff_ms
         if endpoint is None or self._sync_unconfirmed():
@@ -255,7 +255,7 @@ class ReplicaFetcher:
             return  # the rest is throttled
         config = self._config()
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._neighbours.broker_epoch()),
+            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._peer_brokers.broker_epoch()),
             max_wait_ms=config.fetch_wait_max_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_response_max_bytes,
@@ -524,7 +524,7 @@ class ReplicaFetcher:
     def _ask_offset(self, followed: _Followed, timestamp: int, use: Callable[[_Followed, Offset], None]) -> None:
         """Ask the leader for an end of its log; until it has answered, the partition is not fetched."""
         self._delay(followed, self._config().fetch_backoff_ms)
-        endpoint = self._neighbours.endpoint_of(self.leader)
+        endpoint = self._peer_brokers.endpoint_of(self.leader)
         if endpoint is None:
             return
         topic, index = followed.partition.topic_partition

@@ -2,7 +2,7 @@
 
 The manager owns the waiting rooms of the data path: produces that wait for the high watermark, and fetches that wait
 for records. It leads and follows by what the metadata says; `IsrManager` keeps the in-sync sets of what it leads,
-`Fetchers` copy what it follows. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
+`ReplicaFetcherManager` copy what it follows. Source: kafka.server.ReplicaManager of Apache Kafka 4.3.
 """
 
 import logging
@@ -28,16 +28,16 @@ from ottla.ports import Buffer, Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
-from ottla.replication.fetch_news import FetchNews
-from ottla.replication.fetch_session import FetchSession
-from ottla.replication.fetchers import Fetchers
+from ottla.replication.disconnected_leaders import DisconnectedLeaders
 from ottla.replication.isr_manager import IsrManager
 from ottla.replication.leader_syncs import LeaderSyncs
-from ottla.replication.lost_leaders import LostLeaders
-from ottla.replication.neighbours import Brokers, Neighbours
 from ottla.replication.partition import NO_LEADER, Partition
+from ottla.replication.peer_brokers import Brokers, PeerBrokers
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replica_fetcher import ReplicaFetcher
+from ottla.replication.replica_fetcher_manager import ReplicaFetcherManager
+from ottla.replication.sessions.fetch_session import FetchSession
+from ottla.replication.sessions.partition_watchers import PartitionWatchers
 from ottla.types import NEVER_MS, NodeId, TopicPartition
 from ottla.wire.codec import Message
 from ottla.wire.messages.delete_records import DeleteRecordsPartitionResult
@@ -64,7 +64,7 @@ class ReplicaManager:
         news: which fetch sessions look again when something about a partition changes.
         isr: the in-sync sets of what this node leads.
         fetchers: copy what it follows.
-        lost_leaders: of what it follows, and who waits for their successors.
+        disconnected_leaders: of what it follows, and who waits for their successors.
         leader_quota, follower_quota: replication throttles.
         replication_bytes_out: record bytes sent to followers.
     """
@@ -76,7 +76,7 @@ class ReplicaManager:
         logs: LogManager,
         clock: Clock,
         config_of_topic: Callable[[str], LogConfig],
-        neighbours: Neighbours,
+        peer_brokers: PeerBrokers,
         config: ReplicationConfig | None = None,
     ) -> None:
         self.node_id = node_id
@@ -92,7 +92,7 @@ class ReplicaManager:
             self.commit_purgatory,
             self.delete_purgatory,
         )
-        self.news = FetchNews()
+        self.watchers = PartitionWatchers()
         self.traffic = Traffic()
         self.replication_bytes_out = 0
         self._logs = logs
@@ -110,7 +110,7 @@ class ReplicaManager:
         self._image = EMPTY_IMAGE
         self._make_quotas()
         logs.on_log_start_raised = self.on_log_start_raised
-        self._join(neighbours)
+        self._join(peer_brokers)
 
     def _make_quotas(self) -> None:
         config = self.config
@@ -123,8 +123,8 @@ class ReplicaManager:
         self.leader_quota.rate = config.leader_throttled_rate
         self.follower_quota.rate = config.follower_throttled_rate
 
-    def _join(self, neighbours: Neighbours) -> None:
-        self._directories = DirectoryAssignments(node_id=self.node_id, neighbours=neighbours, clock=self._clock)
+    def _join(self, peer_brokers: PeerBrokers) -> None:
+        self._directories = DirectoryAssignments(node_id=self.node_id, peer_brokers=peer_brokers, clock=self._clock)
         self._with_deadlines: tuple[Purgatory[Any] | DirectoryAssignments | LeaderSyncs, ...] = (
             *self._purgatories,
             self._directories,
@@ -132,7 +132,7 @@ class ReplicaManager:
         )
         self.isr = IsrManager(
             node_id=self.node_id,
-            neighbours=neighbours,
+            peer_brokers=peer_brokers,
             clock=self._clock,
             config=lambda: self.config,
             changed=self._on_isrs_changed,
@@ -143,15 +143,15 @@ class ReplicaManager:
                 node_id=self.node_id,
                 leader=leader,
                 lane=lane,
-                neighbours=neighbours,
+                peer_brokers=peer_brokers,
                 clock=self._clock,
                 config=lambda: self.config,
                 quota=self.follower_quota,
                 progressed=lambda partition: self._wake_fetches((partition.topic_partition,)),
             )
 
-        self.fetchers = Fetchers(config=lambda: self.config, new_fetcher=new_fetcher)
-        self.lost_leaders = LostLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
+        self.fetchers = ReplicaFetcherManager(config=lambda: self.config, new_fetcher=new_fetcher)
+        self.disconnected_leaders = DisconnectedLeaders(clock=self._clock, fetchers=self.fetchers, brokers=self.brokers)
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -291,7 +291,7 @@ class ReplicaManager:
         """Let fetches look again; each one once, however many of its partitions have news."""
         sessions: dict[int, None] = {}
         for topic_partition in topic_partitions:
-            for session in self.news.note(topic_partition):
+            for session in self.watchers.note(topic_partition):
                 if followers_too or not session.is_followers:
                     sessions[session.session_id] = None
         for session_id in sessions:
@@ -378,7 +378,7 @@ class ReplicaManager:
             self.fetchers.retry_now()
         self._hurry_followers()
         self.fetchers.tick(self._clock.monotonic_ms())
-        self.lost_leaders.look_again()
+        self.disconnected_leaders.look_again()
 
     def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
         topics: dict[str, None] = {}
@@ -557,7 +557,7 @@ class ReplicaManager:
     def tick(self, now_ms: int) -> int | None:
         """Give up on what has waited long enough; fetch, and look after the in-sync sets."""
         due_ms = self._due_ms()
-        if now_ms < due_ms and not self.lost_leaders.is_awaited:
+        if now_ms < due_ms and not self.disconnected_leaders.is_awaited:
             return due_ms
         for purgatory in self._purgatories:
             if purgatory.due_ms <= now_ms:
@@ -568,7 +568,7 @@ class ReplicaManager:
         if self._unhurried:
             self._hurry_followers()
         self.fetchers.tick(now_ms)
-        self.lost_leaders.tick(now_ms)
+        self.disconnected_leaders.tick(now_ms)
         self.isr.tick(now_ms)
         self._directories.tick(now_ms)
         self._syncs.tick(now_ms)
@@ -576,8 +576,8 @@ class ReplicaManager:
 
     def next_deadline_ms(self) -> int | None:
         due_ms = self._due_ms()
-        if self.lost_leaders.is_awaited:
-            due_ms = min(due_ms, self.lost_leaders.next_deadline_ms() or due_ms)
+        if self.disconnected_leaders.is_awaited:
+            due_ms = min(due_ms, self.disconnected_leaders.next_deadline_ms() or due_ms)
         return None if due_ms == NEVER_MS else due_ms
 
     def _due_ms(self) -> int:

@@ -25,10 +25,10 @@ from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.purgatory import Delayed
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.fetch_session import FetchSessions
-from ottla.replication.neighbours import Neighbours
 from ottla.replication.partition import Partition
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import AllowEveryone
 from ottla.simulator.background import SimulatedBackground
 from ottla.simulator.chance import SeededRandom
@@ -250,7 +250,7 @@ class Broker:
             on_directory_failure=lambda path, _: self.replicas.on_directory_failure(self.logs.lost_partitions(path)),
         )
         self.logs.start(config_of_topic=self.config_of)
-        neighbours = Neighbours(
+        peer_brokers = PeerBrokers(
             channel=Channel(cluster, self),
             endpoint_of=lambda node_id: self.cache.broker_endpoint(node_id, "PLAINTEXT"),
             send_to_controller=lambda request: cluster.ask_controller(self, request),
@@ -261,7 +261,7 @@ class Broker:
             logs=self.logs,
             clock=cluster.clock,
             config_of_topic=self.config_of,
-            neighbours=neighbours,
+            peer_brokers=peer_brokers,
             config=self.replication,
         )
         self.services: Any = SimpleNamespace(
@@ -270,7 +270,7 @@ class Broker:
             work_memory=MemoryBudget(1 << 26),
             config=SimpleNamespace(fetch_max_bytes=57671680, ottla_advertise_dialled_address=False),
             metadata=self.cache,
-            fetch_sessions=FetchSessions(random=cluster.random),
+            fetch_sessions=FetchSessionCache(random=cluster.random),
             replicas=self.replicas,
             logs=self.logs,
             authorizer=AllowEveryone(),

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ottla.handlers.fetch_round import FetchRound
 from ottla.log.config import LogConfig
-from ottla.replication.fetch_session import FetchedPartition, FetchSession
+from ottla.replication.fetch.fetch_round import FetchRound
+from ottla.replication.sessions.fetch_session import FetchedPartition, FetchSession
 from ottla.types import ZERO_UUID, TopicPartition
 
 COUNT = 50
@@ -18,7 +18,7 @@ def watch(broker: Any, *, is_followers: bool) -> list[int]:
     partitions = {key: FetchedPartition(fetch_offset=0) for key in keys}
     session = FetchSession(99, 1, False, partitions, 0, 0, is_followers=is_followers)
     for key in keys:
-        broker.replicas.news.watch(TopicPartition("t", key[2]), session, key, partitions[key])
+        broker.replicas.watchers.watch(TopicPartition("t", key[2]), session, key, partitions[key])
     looks: list[int] = []
     broker.replicas.fetch_purgatory.watch(
         [session.session_id],

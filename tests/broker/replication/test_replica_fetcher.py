@@ -9,8 +9,8 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.metadata.cluster import DIRECTORY_UNASSIGNED
 from ottla.replication.config import ReplicationConfig
-from ottla.replication.fetch_session import FetchSessions
-from ottla.replication.leader_session import LeaderSession
+from ottla.replication.fetch_session_handler import FetchSessionHandler
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.messages.fetch import FetchRequest
@@ -120,7 +120,7 @@ def test_partitions_are_shared_out_over_the_lanes(new_cluster: Callable[..., Any
 
 
 def test_a_leader_that_has_forgotten_the_session_gets_a_full_fetch_at_once(pair: Any) -> None:
-    pair[1].services.fetch_sessions = FetchSessions(random=pair.random)
+    pair[1].services.fetch_sessions = FetchSessionCache(random=pair.random)
     pair.run(600)
     answers = pair[1].produce(b"a")
     pair.settle()
@@ -129,7 +129,7 @@ def test_a_leader_that_has_forgotten_the_session_gets_a_full_fetch_at_once(pair:
 
 
 def test_a_leader_without_room_for_sessions_is_fetched_from_in_full(pair: Any) -> None:
-    pair[1].services.fetch_sessions = FetchSessions(random=pair.random, slots_max=0)
+    pair[1].services.fetch_sessions = FetchSessionCache(random=pair.random, slots_max=0)
     pair.run(1_100)
     for _ in range(3):
         answers = pair[1].produce(b"a")
@@ -375,15 +375,15 @@ def test_fetch_that_cannot_be_sent_is_tried_again_and_the_other_leaders_fetched_
 ) -> None:
     trio.controller.create_topic("u", (2, 3))
     trio.run(600)
-    real = LeaderSession.fill
+    real = FetchSessionHandler.fill
     broken = trio[3].replicas.fetchers._fetchers[1, trio[3].replicas.fetchers._lane_of(trio[3].partition())]
 
-    def fill(self: LeaderSession, *args: Any) -> None:
+    def fill(self: FetchSessionHandler, *args: Any) -> None:
         if self is broken._session:
             raise RuntimeError("no way")
         real(self, *args)
 
-    monkeypatch.setattr(LeaderSession, "fill", fill)
+    monkeypatch.setattr(FetchSessionHandler, "fill", fill)
     trio.run(1_000)  # the fetch that was on its way has returned
     trio[1].produce(b"a", acks=1)
     trio[2].produce(b"b", topic="u", acks=1)

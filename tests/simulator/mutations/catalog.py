@@ -15,8 +15,6 @@ from ottla.controller.last_known_leaders import LastKnownLeaders
 from ottla.controller.leader_and_isr import LeaderAndIsrControl
 from ottla.controller.partition_change import PartitionChange
 from ottla.handlers.api import RequestContext
-from ottla.handlers.consumer_fetch import ConsumerFetch
-from ottla.handlers.fetch_round import FetchRound
 from ottla.log import partition_log, producer_state, retention
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
@@ -27,9 +25,11 @@ from ottla.node.node import Node
 from ottla.raft import quorum_state_file, unattached
 from ottla.raft.leader import LeaderState
 from ottla.replication import replica_fetcher
-from ottla.replication.neighbours import Brokers
+from ottla.replication.fetch.consumer_fetch import ConsumerFetch
+from ottla.replication.fetch.fetch_round import FetchRound
+from ottla.replication.isr.remote_replica import RemoteReplica
 from ottla.replication.partition import Partition
-from ottla.replication.remote_replica import RemoteReplica
+from ottla.replication.peer_brokers import Brokers
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.security.authorizer import AclAuthorizer
 from ottla.simulator.disk import SimulatedFile

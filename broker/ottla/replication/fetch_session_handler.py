@@ -6,7 +6,8 @@ Source: FetchSessionHandler of Apache Kafka 4.3; KIP-227.
 from collections.abc import Iterable
 
 from ottla.errors import ErrorCode
-from ottla.replication.fetch_session import INITIAL_EPOCH, NO_SESSION
+from ottla.replication.sessions.fetch_session import NO_SESSION
+from ottla.replication.sessions.fetch_session_cache import INITIAL_EPOCH
 from ottla.types import Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -15,7 +16,7 @@ _INT32_MAX = 2**31 - 1
 TopicKey = tuple[str, Uuid]
 
 
-class LeaderSession:
+class FetchSessionHandler:
     """See the module. ``is_full``: the next request begins a session, and so names every partition."""
 
     __slots__ = ("_epoch", "_session_id")

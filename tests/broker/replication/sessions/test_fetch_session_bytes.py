@@ -4,14 +4,12 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.purgatory.steps import run_to_end
-from ottla.replication.fetch_session import (
+from ottla.replication.sessions.fetch_session import NO_SESSION, SESSION_BYTES, FetchContext
+from ottla.replication.sessions.fetch_session_cache import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    NO_SESSION,
     PARTITION_BYTES,
-    SESSION_BYTES,
-    FetchContext,
-    FetchSessions,
+    FetchSessionCache,
 )
 from ottla.simulator.chance import SeededRandom
 from ottla.types import ZERO_UUID
@@ -35,13 +33,13 @@ def request(
 
 
 def begin(
-    sessions: FetchSessions, message: FetchRequest, *, now_ms: int = 0, is_follower: bool = False
+    sessions: FetchSessionCache, message: FetchRequest, *, now_ms: int = 0, is_follower: bool = False
 ) -> FetchContext:
     return sessions.begin(message, uses_topic_ids=False, now_ms=now_ms, is_follower=is_follower)
 
 
-def new_sessions(bytes_max: int) -> FetchSessions:
-    return FetchSessions(random=SeededRandom(7), bytes_max=bytes_max)
+def new_sessions(bytes_max: int) -> FetchSessionCache:
+    return FetchSessionCache(random=SeededRandom(7), bytes_max=bytes_max)
 
 
 @pytest.mark.parametrize(("spare_bytes", "gets_session"), [(0, True), (-1, False)], ids=["just-fits", "a-byte-less"])

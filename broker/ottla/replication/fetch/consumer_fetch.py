@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from ottla.config.validation import RACK_AWARE_SELECTOR
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import RequestContext
-from ottla.handlers.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
 from ottla.log.partition_log import LogSlice
 from ottla.purgatory.steps import Steps, batches
-from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
+from ottla.replication.fetch.fetch_origin import FetchOrigin, NameLeader
+from ottla.replication.fetch.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
+from ottla.replication.fetch.replica_selector import preferred_read_replica
 from ottla.replication.partition import Partition
-from ottla.replication.replica_selector import preferred_read_replica
+from ottla.replication.sessions.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 
@@ -26,17 +26,19 @@ _PARTITION_OVERHEAD_BYTES = 64
 class ConsumerFetch(FetchRound):
     """See the module."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext) -> None:
-        super().__init__(context, request, session)
-        self._permissions = context.services.authorizer.changes
+    def __init__(
+        self, origin: FetchOrigin, request: FetchRequest, session: FetchContext, name_leader: NameLeader
+    ) -> None:
+        super().__init__(origin, request, session, name_leader)
+        self._permissions = origin.services.authorizer.changes
         if session.session is not None and not session.is_incremental:
             session.session.permissions = self._permissions  # all partitions are looked at now
-        self._may_read_followers = context.api_version >= _FIRST_VERSION_WITH_RACK
+        self._may_read_followers = origin.api_version >= _FIRST_VERSION_WITH_RACK
         self._read_committed = request.isolation_level == _READ_COMMITTED
         self._rack = ""
         if self._may_read_followers and self.replicas.config.selector_class == RACK_AWARE_SELECTOR:
             self._rack = request.rack_id
-        bytes_max = None if context.charge is None else context.charge.fetch_bytes_max()
+        bytes_max = None if origin.charge is None else origin.charge.fetch_bytes_max()
         if bytes_max is not None:
             # Of more nothing would ever be let through.
             self._size_bytes_max = min(self._size_bytes_max, bytes_max)
@@ -64,7 +66,7 @@ class ConsumerFetch(FetchRound):
 
     def _throttle(self, with_records: int) -> FetchResponse | None:
         """Give out what was read, unless that is more than the client's quota: then nothing, and how long to wait."""
-        charge = self.context.charge
+        charge = self.origin.charge
         if charge is None:
             return None
         throttle_ms = charge.charge_fetch(self._size_bytes + with_records * _PARTITION_OVERHEAD_BYTES)
@@ -73,14 +75,14 @@ class ConsumerFetch(FetchRound):
         session = self.session.session
         if session is not None and not self.session.is_incremental:
             # It was to learn of the session with this answer, and asks for a new one.
-            self.context.services.fetch_sessions.close(session)
+            self.origin.services.fetch_sessions.close(session)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.session.session_id)
 
     def _partition_of(self, key: PartitionKey, fetched: FetchedPartition) -> Partition:
         topic = self._topic_of(key)
         if topic is not None:
-            self.context.require_on_topic(Operation.READ, topic)
+            self.origin.require_on_topic(Operation.READ, topic)
         return super()._partition_of(key, fetched)
 
     def _is_news(self, partition: Partition, wanted: FetchedPartition) -> bool:
@@ -115,7 +117,7 @@ class ConsumerFetch(FetchRound):
         if not self._rack or not partition.is_leader:
             return False
         preferred = preferred_read_replica(
-            partition, rack=self._rack, fetch_offset=wanted.fetch_offset, now_ms=self.context.received_at_ms
+            partition, rack=self._rack, fetch_offset=wanted.fetch_offset, now_ms=self.origin.received_at_ms
         )
         if preferred is None:
             return False

@@ -1,4 +1,4 @@
-"""`FetchNews`: which fetch sessions look again at a partition when something about it changes.
+"""`PartitionWatchers`: which fetch sessions look again at a partition when something about it changes.
 
 A fetch of a thousand quiet partitions then costs nothing: every change to a partition is noted in the sessions that
 hold it, and only partitions with a note are looked at.
@@ -9,7 +9,7 @@ all of its partitions. Its entries are dropped when the partition has news, or w
 
 from typing import TypeAlias
 
-from ottla.replication.fetch_session import FetchedPartition, FetchSession, PartitionKey
+from ottla.replication.sessions.fetch_session import FetchedPartition, FetchSession, PartitionKey
 from ottla.types import TopicPartition
 
 _Watcher: TypeAlias = tuple[FetchSession, PartitionKey, FetchedPartition]
@@ -32,7 +32,7 @@ class _Watchers(list[_Watcher]):
         self.cleaned_at = max(_CLEANED_AT_MIN, 2 * len(self))
 
 
-class FetchNews:
+class PartitionWatchers:
     """See the module."""
 
     __slots__ = ("_watchers",)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.ports import Clock
-from ottla.replication.isr import IsrChange
-from ottla.replication.neighbours import Neighbours
+from ottla.replication.isr.isr_change import IsrChange
+from ottla.replication.peer_brokers import PeerBrokers
 from ottla.types import NEVER_MS, NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition import (
@@ -45,10 +45,10 @@ class AlterPartitionManager:
     """
 
     def __init__(
-        self, *, node_id: NodeId, neighbours: Neighbours, clock: Clock, all_answered: Callable[[], object]
+        self, *, node_id: NodeId, peer_brokers: PeerBrokers, clock: Clock, all_answered: Callable[[], object]
     ) -> None:
         self._node_id = node_id
-        self._neighbours = neighbours
+        self._peer_brokers = peer_brokers
         self._clock = clock
         self._all_answered = all_answered
         self._proposals: dict[_Key, _Proposal] = {}
@@ -101,9 +101,9 @@ class AlterPartitionManager:
                 topic = topics[topic_id] = AlterPartitionRequestTopicData(topic_id=topic_id)
             topic.partitions.append(_request_of(proposal.change))
         request = AlterPartitionRequest(
-            broker_id=self._node_id, broker_epoch=self._neighbours.broker_epoch(), topics=list(topics.values())
+            broker_id=self._node_id, broker_epoch=self._peer_brokers.broker_epoch(), topics=list(topics.values())
         )
-        self._neighbours.send_to_controller(request).on_complete(lambda answer: self._on_answer(sent, answer))
+        self._peer_brokers.send_to_controller(request).on_complete(lambda answer: self._on_answer(sent, answer))
 
     def _on_answer(self, sent: dict[_Key, _Proposal], answer: Message) -> None:
         self._is_in_flight = False

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.replication.fetch_news import FetchNews
-from ottla.replication.fetch_session import RETRY_MS, FetchedPartition, FetchSession, FetchSessions
+from ottla.replication.sessions.fetch_session import RETRY_MS, FetchedPartition, FetchSession
+from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
+from ottla.replication.sessions.partition_watchers import PartitionWatchers
 from ottla.simulator.chance import SeededRandom
 from ottla.types import ZERO_UUID, TopicPartition
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -21,7 +22,7 @@ def session(session_id: int = 1, *, is_followers: bool = False) -> FetchSession:
 
 
 def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
-    news, one, other = FetchNews(), session(1), session(2)
+    news, one, other = PartitionWatchers(), session(1), session(2)
     for watching in (one, other, one):
         news.watch(T0, watching, KEY, watching.partitions[KEY])
 
@@ -32,7 +33,7 @@ def test_news_reaches_the_sessions_that_hold_the_partition_once_each() -> None:
 
 @pytest.mark.parametrize("end", ["closed", "forgotten"])
 def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> None:
-    news, one = FetchNews(), session()
+    news, one = PartitionWatchers(), session()
     news.watch(T0, one, KEY, one.partitions[KEY])
     if end == "closed":
         one.is_open = False
@@ -44,7 +45,7 @@ def test_a_session_that_ended_or_forgot_the_partition_is_not_told(end: str) -> N
 
 
 def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
-    news, kept = FetchNews(), session(0)
+    news, kept = PartitionWatchers(), session(0)
     news.watch(T0, kept, KEY, kept.partitions[KEY])
     for session_id in range(1, 1_000):
         ended = session(session_id)
@@ -56,7 +57,7 @@ def test_ended_sessions_do_not_pile_up_at_a_quiet_partition() -> None:
 
 
 def test_partition_that_is_forgotten_and_named_again_is_noted_once() -> None:
-    news, one = FetchNews(), session()
+    news, one = PartitionWatchers(), session()
     for _ in range(3):
         one.partitions[KEY] = FetchedPartition(fetch_offset=0)
         news.watch(T0, one, KEY, one.partitions[KEY])
@@ -84,7 +85,7 @@ def request(session_id: int = 0, epoch: int = 0, *, names: bool = True) -> Fetch
 def test_who_may_take_whose_slot(
     held_by_follower: bool, wanted_by_follower: bool, idle_ms: int, is_evicted: bool
 ) -> None:
-    sessions = FetchSessions(random=SeededRandom(1), slots_max=1)
+    sessions = FetchSessionCache(random=SeededRandom(1), slots_max=1)
     sessions.begin(request(), uses_topic_ids=False, now_ms=0, is_follower=held_by_follower)
     context = sessions.begin(request(), uses_topic_ids=False, now_ms=idle_ms, is_follower=wanted_by_follower)
 
@@ -146,7 +147,7 @@ def test_a_session_that_begins_before_its_topic_is_known_is_told_of_news_later(n
 
 @pytest.mark.parametrize("version", [12, 13], ids=["by-name", "by-id"])
 def test_what_does_not_exist_leaves_nothing_behind(pair: Any, version: int) -> None:
-    watched_before = len(pair[1].replicas.news)
+    watched_before = len(pair[1].replicas.watchers)
     topic_id = pair[1].cache.topic_id("t") if version == 13 else ZERO_UUID
     topics = [FetchTopic(topic="t", topic_id=topic_id, partitions=[FetchPartition(partition=i) for i in range(7, 99)])]
     if version == 12:
@@ -158,7 +159,7 @@ def test_what_does_not_exist_leaves_nothing_behind(pair: Any, version: int) -> N
     assert {ErrorCode(partition.error_code) for topic in answer.responses for partition in topic.partitions} == {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
-    assert len(pair[1].replicas.news) == watched_before
+    assert len(pair[1].replicas.watchers) == watched_before
 
 
 def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_later(new_cluster: Any) -> None:
@@ -181,7 +182,7 @@ def test_a_session_by_name_that_begins_before_its_topic_exists_is_told_of_news_l
 
 
 def test_a_partition_that_nobody_watches_any_more_is_forgotten_with_its_next_news() -> None:
-    news, one = FetchNews(), session()
+    news, one = PartitionWatchers(), session()
     news.watch(T0, one, KEY, one.partitions[KEY])
     one.is_open = False
     news.note(T0)

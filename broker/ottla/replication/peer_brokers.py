@@ -13,7 +13,7 @@ ANY_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class PeerBrokers:
     """What a replica manager needs of the node to reach the others.
 
     Attributes:

@@ -6,12 +6,12 @@ Source: ReplicaManager.fetchMessages, Partition.updateFollowerFetchState of Apac
 from collections.abc import Iterable
 
 from ottla.errors import CorruptRecordError, KafkaError
-from ottla.handlers.api import RequestContext
-from ottla.handlers.fetch_round import PER_SLICE, FetchRound
 from ottla.purgatory.steps import Steps, batches
-from ottla.replication.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
+from ottla.replication.fetch.fetch_origin import FetchOrigin, NameLeader
+from ottla.replication.fetch.fetch_round import PER_SLICE, FetchRound
+from ottla.replication.isr.remote_replica import RemoteReplica
 from ottla.replication.partition import Partition
-from ottla.replication.remote_replica import RemoteReplica
+from ottla.replication.sessions.fetch_session import FetchContext, FetchedPartition, FetchSession, PartitionKey
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 _AWAITED_WAIT_MS_MAX = 10
@@ -20,11 +20,17 @@ _AWAITED_WAIT_MS_MAX = 10
 class FollowerFetch(FetchRound):
     """See the module."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext, replica_id: int) -> None:
-        super().__init__(context, request, session)
-        self._replica_id = context.connection.follower_id = replica_id
-        if context.charge is not None:
-            context.charge.is_exempt = True
+    def __init__(
+        self,
+        origin: FetchOrigin,
+        request: FetchRequest,
+        session: FetchContext,
+        name_leader: NameLeader,
+        *,
+        replica_id: int,
+    ) -> None:
+        super().__init__(origin, request, session, name_leader)
+        self._replica_id = replica_id
         self._replica_epoch = request.replica_state.replica_epoch
         self._read_before: set[PartitionKey] = set()
         self._listed_session = session.session if session.session_id else None
@@ -77,7 +83,7 @@ class FollowerFetch(FetchRound):
             log_start_offset=wanted.log_start_offset,
             broker_epoch=self._replica_epoch,
             session=self._listed_session,
-            now_ms=self.context.received_at_ms,
+            now_ms=self.origin.received_at_ms,
         )
         self.replicas.on_follower_progress(partition, self._replica_id)
         if wanted.log_start_offset != log_start_before:
@@ -85,13 +91,13 @@ class FollowerFetch(FetchRound):
         return is_further
 
     def _finish_preparing(self) -> None:
-        self._was_awaited = self.replicas.awaits(self._replica_id, self.context.received_at_ms)
+        self._was_awaited = self.replicas.awaits(self._replica_id, self.origin.received_at_ms)
         if self._was_awaited:
             # It has not asked yet for a partition that it should: it must not sleep when it learns of that.
             self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
 
     def _must_hurry(self) -> bool:
-        now_ms = self.context.services.clock.monotonic_ms()
+        now_ms = self.origin.services.clock.monotonic_ms()
         return not self._was_awaited and self.replicas.awaits(self._replica_id, now_ms)
 
     def _remote(self, partition: Partition, wanted: FetchedPartition) -> RemoteReplica:
@@ -147,7 +153,7 @@ class FollowerFetch(FetchRound):
             quota.is_limited
             and remote.broker_id not in partition.in_sync
             and quota.is_throttled(partition.topic_partition)
-            and quota.is_exceeded(self.context.services.clock.monotonic_ms())
+            and quota.is_exceeded(self.origin.services.clock.monotonic_ms())
         )
 
     def _collect(self, keys: Iterable[PartitionKey]) -> None:
@@ -167,5 +173,5 @@ class FollowerFetch(FetchRound):
     def _complete(self) -> FetchResponse:
         self.replicas.replication_bytes_out += self._size_bytes
         if self._throttled_bytes:
-            self.replicas.leader_quota.record(self._throttled_bytes, self.context.services.clock.monotonic_ms())
+            self.replicas.leader_quota.record(self._throttled_bytes, self.origin.services.clock.monotonic_ms())
         return super()._complete()

@@ -15,7 +15,7 @@ from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.types import NEVER_MS, NodeId, TopicPartition
 
 
-class Fetchers:
+class ReplicaFetcherManager:
     """See the module; a fetcher, once made, is kept for the next partition that its leader gets.
 
     Args of the constructor:

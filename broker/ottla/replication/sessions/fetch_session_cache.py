@@ -6,165 +6,46 @@ continues it. The sessions of a node are bounded in number and in bytes. A sessi
 for two minutes, and a consumer's for a follower's sake at any time; a full fetch for which there is no capacity is
 served without a session, which every client takes for an answer.
 
-So that a fetch of a thousand quiet partitions costs nothing, a session also remembers which of them may have anything
-to say: `FetchNews` notes every change to a partition in the sessions that hold it. A partition with an error is looked
-at again after `RETRY_MS`, and only some of them with each fetch: what a client may not read, or what does not exist,
-costs it a request that names it, not each fetch of a session (Kafka looks up and reports all of them every time).
-
-Source: KIP-227; FetchSession, FetchSessionCacheShard of Apache Kafka 4.3.
+Source: KIP-227; FetchContext, FetchSessionCacheShard of Apache Kafka 4.3.
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.ports import Random
+from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, batches
-from ottla.types import Offset, Uuid
+from ottla.replication.sessions.fetch_session import (
+    DROPPED_PER_SLICE,
+    NO_SESSION,
+    FetchContext,
+    FetchedPartition,
+    FetchSession,
+    PartitionKey,
+)
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-
-if TYPE_CHECKING:
-    from ottla.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
-NO_SESSION = 0
 _UPDATED_NOW = -2
 """The epoch of a session while a request changes its partitions a slice at a time: no other request has it."""
 _MIN_IDLE_MS = 120_000
 _INT32_MAX = 2**31 - 1
 
-RETRY_MS: Final = 100
-"""How long a partition with an error waits for the next look; Java's consumer asks for metadata as often."""
-RETRIED_PER_FETCH_MAX: Final = 16
 PARTITION_BYTES: Final = 400
 """What one partition of a session takes, without its topic's name: measured, with the entries of dictionaries."""
-SESSION_BYTES: Final = 1_000
 _PARTITIONS_PER_SLICE = 32
-_DROPPED_PER_SLICE = 256
 _LINE_INTERVAL_MS = 60_000
-
-PartitionKey: TypeAlias = tuple[str, Uuid, int]
-"""(topic name, topic id, partition); the name is empty from v13 on, the id is zero before."""
-
-
-@dataclass(slots=True, eq=False)
-class FetchedPartition:
-    """One partition of a session: what the client wants of it, as in `FetchPartition`, and what it was sent last.
-
-    ``partition`` is where it was found the last time. ``error_code`` is what the last response said, NONE again when
-    the error is to be reported once more.
-    """
-
-    fetch_offset: Offset
-    partition_max_bytes: int = 0
-    current_leader_epoch: int = -1
-    last_fetched_epoch: int = -1
-    log_start_offset: Offset = -1
-    partition: "Partition | None" = None
-    last_high_watermark: Offset = -2
-    last_log_start_offset: Offset = -2
-    error_code: int = 0
-    is_watched: bool = False
-    """Whether `FetchNews` notes the partition's changes."""
-
-    def update(self, wanted: FetchPartition) -> None:
-        """Take what the client wants from now on; an error is then reported again."""
-        self.fetch_offset = wanted.fetch_offset
-        self.partition_max_bytes = wanted.partition_max_bytes
-        self.current_leader_epoch = wanted.current_leader_epoch
-        self.last_fetched_epoch = wanted.last_fetched_epoch
-        self.log_start_offset = wanted.log_start_offset
-        self.error_code = 0
-
-
-@dataclass(slots=True, eq=False)
-class FetchSession:
-    """See the module. A negative ``session_id``: it lasts for one fetch of many partitions, and no client knows it."""
-
-    session_id: int
-    epoch: int
-    uses_topic_ids: bool
-    partitions: dict[PartitionKey, FetchedPartition]
-    last_used_ms: int
-    created_ms: int
-    is_followers: bool = False
-    pending: dict[PartitionKey, None] = field(default_factory=dict)
-    """Those that must be looked at when the next answer is made, in the order to look."""
-    failed: OrderedDict[PartitionKey, int] = field(default_factory=OrderedDict)
-    """Those with an error, and when to look at them again; what is due first comes first. (To find the first entry of a
-    dictionary whose first entries were removed takes a walk over these.)"""
-    notes: int = 0
-    """How often a change of a partition was noted so far."""
-    is_open: bool = True
-    permissions: int = 0
-    """Of which state of the access control entries the last answer was."""
-    size_bytes: int = SESSION_BYTES
-
-    def retry_failed(self, now_ms: int) -> None:
-        """Look again at some of the partitions with errors that are due, and report what is wrong once more."""
-        failed = self.failed
-        for _ in range(min(RETRIED_PER_FETCH_MAX, len(failed))):
-            key = next(iter(failed))
-            if failed[key] > now_ms:
-                return
-            del failed[key]
-            fetched = self.partitions.get(key)
-            if fetched is not None:
-                fetched.error_code = 0
-                self.pending[key] = None
-
-    def note_failed(self, key: PartitionKey, due_ms: int) -> None:
-        """Leave a partition alone until ``due_ms``, or until there is news of it."""
-        self.failed.pop(key, None)
-        self.failed[key] = due_ms
-
-    def remove(self, key: PartitionKey) -> bool:
-        """Forget a partition; return whether the session had it."""
-        self.pending.pop(key, None)
-        self.failed.pop(key, None)
-        return self.partitions.pop(key, None) is not None
-
-    def drop_some(self) -> None:
-        """Drop so many partitions of a session that has ended as take no longer than a slice."""
-        for _ in range(min(_DROPPED_PER_SLICE, len(self.partitions))):
-            key, _ = self.partitions.popitem()
-            self.remove(key)
-
-
-@dataclass(slots=True, eq=False)
-class FetchContext:
-    """One request's partitions, and the session that it belongs to, if any.
-
-    ``epoch`` is the session's behind this request; once it has another, a later request has superseded this one.
-    ``forgotten`` are those that the session holds no longer.
-    """
-
-    partitions: dict[PartitionKey, FetchedPartition]
-    session: FetchSession | None = None
-    is_incremental: bool = False
-    epoch: int = 0
-    size_bytes: int = SESSION_BYTES
-    """Of a full fetch: what a session of its partitions takes."""
-    forgotten: list[PartitionKey] = field(default_factory=list)
-
-    @property
-    def session_id(self) -> int:
-        """The id that the client is given."""
-        return NO_SESSION if self.session is None or self.session.session_id < 0 else self.session.session_id
-
-    @property
-    def is_superseded(self) -> bool:
-        return self.session is not None and self.session.epoch != self.epoch
 
 
 @dataclass(slots=True, kw_only=True)
-class FetchSessions:
+class FetchSessionCache:
     """The sessions of one node.
 
     ``slots_max``: max.incremental.fetch.session.cache.slots; ``bytes_max``: ottla.fetch.session.cache.bytes.
@@ -358,8 +239,19 @@ class FetchSessions:
         session.is_open = False
         if session.session_id > NO_SESSION:
             self._close(session.session_id)
-        elif len(session.partitions) > _DROPPED_PER_SLICE:
+        elif len(session.partitions) > DROPPED_PER_SLICE:
             self._ended.append(session)
+
+    def close_when_abandoned(self, session: FetchSession, answer: "Delayed[Any]") -> None:
+        """Close the session also if nobody waits any more for ``answer``, which waits in a purgatory."""
+        abandon = answer.on_abandon
+        assert abandon is not None, "it waits in a purgatory"
+
+        def abandon_and_close() -> None:
+            abandon()
+            self.close(session)
+
+        answer.on_abandon = abandon_and_close
 
     def free(self, session: FetchSession) -> Steps[None]:
         """End the session of one fetch, and give back its memory."""
@@ -384,7 +276,7 @@ class FetchSessions:
             return
         session.is_open = False
         self.size_bytes -= session.size_bytes
-        if len(session.partitions) > _DROPPED_PER_SLICE:
+        if len(session.partitions) > DROPPED_PER_SLICE:
             self._ended.append(session)
 
     def _drop_ended(self) -> None:

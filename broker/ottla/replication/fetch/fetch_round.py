@@ -15,12 +15,17 @@ from collections.abc import Hashable, Iterable
 from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.api import Answer, RequestContext
-from ottla.handlers.moved_leader import add_moved_leader
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps, batches
-from ottla.replication.fetch_session import RETRY_MS, FetchContext, FetchedPartition, FetchSession, PartitionKey
+from ottla.purgatory.steps import Steps, batches, clear_in_steps
+from ottla.replication.fetch.fetch_origin import FetchAnswer, FetchOrigin, NameLeader
 from ottla.replication.partition import Partition
+from ottla.replication.sessions.fetch_session import (
+    RETRY_MS,
+    FetchContext,
+    FetchedPartition,
+    FetchSession,
+    PartitionKey,
+)
 from ottla.types import TopicPartition
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
@@ -50,16 +55,19 @@ _ANSWERED: Final = FetchedPartition(-1)
 
 
 class FetchRound:
-    """See the module."""
+    """See the module; ``name_leader`` is called for partitions that have moved to another leader."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest, session: FetchContext) -> None:
-        self.context = context
+    def __init__(
+        self, origin: FetchOrigin, request: FetchRequest, session: FetchContext, name_leader: NameLeader
+    ) -> None:
+        self.origin = origin
         self.session = session
-        self.replicas = context.services.replicas
+        self._name_leader = name_leader
+        self.replicas = origin.services.replicas
         self.response = FetchResponse()
         self.wait_ms_max = request.max_wait_ms
-        self._uses_topic_ids = context.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
-        size_bytes_max = context.services.config.fetch_max_bytes
+        self._uses_topic_ids = origin.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        size_bytes_max = origin.services.config.fetch_max_bytes
         self._size_bytes_max = request.max_bytes if request.max_bytes < size_bytes_max else size_bytes_max
         self._min_bytes = request.min_bytes
         self._answers: dict[PartitionKey, PartitionData] = {}
@@ -72,12 +80,12 @@ class FetchRound:
 
     # --- the course of a round
 
-    def start(self) -> Answer:
+    def start(self) -> FetchAnswer:
         """Return the answer, or what it comes from: `Steps` where many partitions have to be looked at, a `Delayed`."""
         session = self.session.session
         if session is not None:
             if session.failed:
-                session.retry_failed(self.context.received_at_ms)
+                session.retry_failed(self.origin.received_at_ms)
             if self._takes_slices(session):
                 return self.run(session)
         self._prepare(self._pending())
@@ -92,53 +100,46 @@ class FetchRound:
             is_tried=True,
         )
 
-    def run(self, session: FetchSession, *, is_prepared: bool = False) -> Steps[Answer]:
+    def run(self, session: FetchSession, *, is_prepared: bool = False) -> Steps[FetchAnswer]:
         """Do what `start` does for many partitions, a slice at a time; return the response, or a `Delayed` of more."""
-        answer: Answer = None
+        answer: FetchAnswer = None
         try:
             if is_prepared:
                 yield None
-                session.retry_failed(self.context.services.clock.monotonic_ms())
+                session.retry_failed(self.origin.services.clock.monotonic_ms())
             else:
                 yield from self._prepare_in_slices(session)
             is_enough = yield from self._read_in_slices(session, self._keys_to_read(session, is_again=is_prepared))
-            is_late = self.context.services.clock.monotonic_ms() >= self.context.received_at_ms + self.wait_ms_max
+            is_late = self.origin.services.clock.monotonic_ms() >= self.origin.received_at_ms + self.wait_ms_max
             if is_enough or is_late or self._must_hurry():
                 answer = yield from self._respond_in_slices()
-                yield from self._free_answers()
+                yield from clear_in_steps(self._answers, 16 * PER_SLICE)
                 if len(session.pending) < _COMPACTED_MAX:
                     # What was removed from a dictionary keeps its place, and every walk over the others passes it.
                     session.pending = dict(session.pending)
                 if session.session_id < 0:
                     # Before the response is encoded: both together take half as much again.
-                    yield from self.context.services.fetch_sessions.free(session)
+                    yield from self.origin.services.fetch_sessions.free(session)
             else:
                 answer = self._wait_for_news(session)
             return answer
         finally:
             if session.session_id < 0 and not isinstance(answer, Delayed):
-                self.context.services.fetch_sessions.close(session)
+                self.origin.services.fetch_sessions.close(session)
 
-    def _wait_for_news(self, session: FetchSession) -> "Delayed[Answer]":
+    def _wait_for_news(self, session: FetchSession) -> "Delayed[FetchAnswer]":
         """Return a `Delayed` of the steps to continue with. Few large requests run at a time: none waits as one."""
-        answer: Delayed[Answer] = self.replicas.fetch_purgatory.watch(
+        answer: Delayed[FetchAnswer] = self.replicas.fetch_purgatory.watch(
             [session.session_id],
             deadline_ms=self._deadline_ms(),
             try_complete=lambda: self._continue(session) if self._is_worth_a_look(session) else None,
             on_deadline=lambda: self._continue(session),
         )
         if session.session_id < 0 and not answer.is_complete:
-            give_up = answer.on_abandon
-            assert give_up is not None, "it waits in a purgatory"
-
-            def abandon() -> None:
-                give_up()
-                self.context.services.fetch_sessions.close(session)
-
-            answer.on_abandon = abandon
+            self.origin.services.fetch_sessions.close_when_abandoned(session, answer)
         return answer
 
-    def _continue(self, session: FetchSession) -> Steps[Answer]:
+    def _continue(self, session: FetchSession) -> Steps[FetchAnswer]:
         steps = self.run(session, is_prepared=True)
         next(steps)  # What has begun closes the session even where nothing ever runs it to its end.
         return steps
@@ -168,7 +169,7 @@ class FetchRound:
 
     def _deadline_ms(self) -> int:
         """Return when to answer at the latest: when time is up, or when an error is to be reported once more."""
-        deadline_ms = self.context.received_at_ms + self.wait_ms_max
+        deadline_ms = self.origin.received_at_ms + self.wait_ms_max
         session = self.session.session
         if session is not None and session.failed:
             return min(deadline_ms, next(iter(session.failed.values())))
@@ -184,7 +185,7 @@ class FetchRound:
             if (topic := self._topic_of(key)) is not None
         ]
 
-    def retry(self) -> Answer:
+    def retry(self) -> FetchAnswer:
         """Return the answer if enough came in, else None; cheap while nothing did."""
         if self._must_hurry():
             return self._read_and_finish()
@@ -203,10 +204,10 @@ class FetchRound:
             return None
         return True
 
-    def _read_and_finish(self) -> Answer:
+    def _read_and_finish(self) -> FetchAnswer:
         session = self.session.session
         if session is not None:
-            session.retry_failed(self.context.services.clock.monotonic_ms())
+            session.retry_failed(self.origin.services.clock.monotonic_ms())
             if self._takes_slices(session):
                 self.wait_ms_max = 0
                 return self.run(session, is_prepared=True)
@@ -287,8 +288,8 @@ class FetchRound:
         """Have the session notified of news. What does not exist must not be watched: nothing would ever clean up."""
         topic = self._topic_of(key)
         topic_partition = None if topic is None else TopicPartition(topic, key[2])
-        if topic_partition is not None and self.context.services.metadata.partition(topic_partition) is not None:
-            self.replicas.news.watch(topic_partition, session, key, fetched)
+        if topic_partition is not None and self.origin.services.metadata.partition(topic_partition) is not None:
+            self.replicas.watchers.watch(topic_partition, session, key, fetched)
 
     def _note_error(
         self, key: PartitionKey, fetched: FetchedPartition, answer: PartitionData, error: KafkaError
@@ -302,7 +303,7 @@ class FetchRound:
             session.pending.pop(key, None)
             if session.session_id > 0 and (not is_known or key not in session.failed):
                 if not self._retry_at_ms:
-                    self._retry_at_ms = self.context.services.clock.monotonic_ms() + RETRY_MS
+                    self._retry_at_ms = self.origin.services.clock.monotonic_ms() + RETRY_MS
                 session.note_failed(key, self._retry_at_ms)
             if is_known:
                 self._answers.pop(key, None)
@@ -314,13 +315,13 @@ class FetchRound:
         if error.code in _BEFORE_READING:
             answer.aborted_transactions = []
         topic = self._topic_of(key)
-        if topic is None or self.context.services.metadata.topic(topic) is None:
+        if topic is None or self.origin.services.metadata.topic(topic) is None:
             return
         self.replicas.traffic_of(topic).failed_fetch_requests += 1
         is_moved = error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-        if is_moved and self.context.api_version >= _FIRST_VERSION_WITH_NODE_ENDPOINTS:
+        if is_moved and self.origin.api_version >= _FIRST_VERSION_WITH_NODE_ENDPOINTS:
             answer.current_leader = LeaderIdAndEpoch()
-            add_moved_leader(self.context, answer.current_leader, self.response.node_endpoints, topic, key[2])
+            self._name_leader(answer.current_leader, self.response.node_endpoints, topic, key[2])
 
     def _has_news(self) -> bool:
         """Return whether any partition has records beyond what is asked for, or cannot be read any more."""
@@ -337,7 +338,7 @@ class FetchRound:
         return False
 
     def _topic_of(self, key: PartitionKey) -> str | None:
-        return self.context.services.metadata.topic_name(key[1]) if self._uses_topic_ids else key[0]
+        return self.origin.services.metadata.topic_name(key[1]) if self._uses_topic_ids else key[0]
 
     def _partition_of(self, key: PartitionKey, fetched: FetchedPartition) -> Partition:
         partition = fetched.partition
@@ -379,14 +380,14 @@ class FetchRound:
 
     # --- responding
 
-    def _finish(self) -> Answer:
+    def _finish(self) -> FetchAnswer:
         return self.respond() if len(self._answers) <= STRAIGHT_MAX else self._respond_in_slices()
 
     def respond(self) -> FetchResponse:
         """Put what was read into the response; in an incremental session only what changed."""
         if self.session.is_superseded:
             return self._superseded()
-        if self.context.charge is not None:
+        if self.origin.charge is not None:
             throttled = self._throttle(sum(1 for answer in self._answers.values() if answer.records))
             if throttled is not None:
                 return throttled
@@ -410,13 +411,6 @@ class FetchRound:
                 return self._superseded()
         return self._complete()
 
-    def _free_answers(self) -> Steps[None]:
-        """Let go of what the response has by now: to free 90,000 keys at once takes 10 ms."""
-        while self._answers:
-            for _ in range(min(len(self._answers), 16 * PER_SLICE)):
-                self._answers.popitem()
-            yield None
-
     def _superseded(self) -> FetchResponse:
         """Return what Kafka answers when a later request has continued the session meanwhile."""
         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=self.session.session_id)
@@ -432,7 +426,7 @@ class FetchRound:
             answer, fetched = self._answers[key], self.session.partitions.get(key)
             if fetched is None:
                 continue
-            is_news = _note_what_is_sent(fetched, answer)
+            is_news = fetched.note_sent(answer)
             if self.session.is_incremental and not is_news:
                 continue
             topic = topics.get(key[:2])
@@ -449,19 +443,3 @@ class FetchRound:
     def _complete(self) -> FetchResponse:
         self.response.session_id = self.session.session_id
         return self.response
-
-
-def _note_what_is_sent(fetched: FetchedPartition, answer: PartitionData) -> bool:
-    """Remember what the response says of a partition; return whether an incremental response must list it."""
-    is_news = (
-        bool(answer.records)
-        or answer.error_code != 0
-        or answer.high_watermark != fetched.last_high_watermark
-        or answer.log_start_offset != fetched.last_log_start_offset
-        or answer.diverging_epoch.epoch >= 0
-        or answer.preferred_read_replica >= 0
-    )
-    fetched.error_code = answer.error_code
-    fetched.last_high_watermark = answer.high_watermark
-    fetched.last_log_start_offset = answer.log_start_offset
-    return is_news

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from ottla.metadata.cluster import BrokerRegistration, ClusterImage
-from ottla.replication.fetchers import Fetchers
-from ottla.replication.lost_leaders import SUSPICION_MS, WAIT_MS_MAX, LostLeaders
-from ottla.replication.neighbours import Brokers
+from ottla.replication.disconnected_leaders import SUSPICION_MS, WAIT_MS_MAX, DisconnectedLeaders
+from ottla.replication.peer_brokers import Brokers
+from ottla.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.simulator.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.messages.metadata import MetadataResponse
@@ -33,7 +33,9 @@ class Room:
         self.clock = SimulatedClock()
         self.losses = Losses()
         self.brokers = Brokers()
-        self.leaders = LostLeaders(clock=self.clock, fetchers=cast("Fetchers", self.losses), brokers=self.brokers)
+        self.leaders = DisconnectedLeaders(
+            clock=self.clock, fetchers=cast("ReplicaFetcherManager", self.losses), brokers=self.brokers
+        )
         for broker_id in (1, 2):
             self.register(broker_id, is_fenced=False)
 

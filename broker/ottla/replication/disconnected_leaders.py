@@ -1,4 +1,6 @@
-"""`LostLeaders`: leaders whose connection to this node broke a moment ago, and answers that wait for their successors.
+"""`DisconnectedLeaders`: leaders whose connection to this node broke a moment ago.
+
+Responses that would name one of them wait for its successor.
 
 When a process ends, its clients ask another broker who leads now, within the millisecond. The metadata cannot know yet:
 the controller is still making sure, or is being elected itself. Told of the leader that it has just lost, a client
@@ -20,8 +22,8 @@ from typing import Final
 from ottla.ports import Clock
 from ottla.purgatory import Delayed, Purgatory
 from ottla.purgatory.steps import Steps
-from ottla.replication.fetchers import Fetchers
-from ottla.replication.neighbours import Brokers
+from ottla.replication.peer_brokers import Brokers
+from ottla.replication.replica_fetcher_manager import ReplicaFetcherManager
 from ottla.types import NEVER_MS, NodeId
 from ottla.wire.codec import Message
 
@@ -30,10 +32,10 @@ SUSPICION_MS: Final = 100
 _ANY_LEADER: Final = "any"
 
 
-class LostLeaders:
+class DisconnectedLeaders:
     """See the module."""
 
-    def __init__(self, *, clock: Clock, fetchers: Fetchers, brokers: Brokers) -> None:
+    def __init__(self, *, clock: Clock, fetchers: ReplicaFetcherManager, brokers: Brokers) -> None:
         self._clock = clock
         self._fetchers = fetchers
         self._brokers = brokers

@@ -3,7 +3,8 @@
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchContext, FetchSessions
+from ottla.replication.sessions.fetch_session import NO_SESSION, FetchContext
+from ottla.replication.sessions.fetch_session_cache import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionCache
 from ottla.simulator.chance import SeededRandom
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -24,11 +25,11 @@ def request(
     )
 
 
-def new_sessions(slots: int = 1_000) -> FetchSessions:
-    return FetchSessions(random=SeededRandom(7), slots_max=slots)
+def new_sessions(slots: int = 1_000) -> FetchSessionCache:
+    return FetchSessionCache(random=SeededRandom(7), slots_max=slots)
 
 
-def begin(sessions: FetchSessions, message: FetchRequest, now_ms: int = 0, *, ids: bool = False) -> FetchContext:
+def begin(sessions: FetchSessionCache, message: FetchRequest, now_ms: int = 0, *, ids: bool = False) -> FetchContext:
     return sessions.begin(message, uses_topic_ids=ids, now_ms=now_ms)
 
 
@@ -36,7 +37,7 @@ def offsets(context: FetchContext) -> dict[int, int]:
     return {key[2]: fetched.fetch_offset for key, fetched in context.partitions.items()}
 
 
-def refusal(sessions: FetchSessions, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
+def refusal(sessions: FetchSessionCache, message: FetchRequest, *, ids: bool = False) -> ErrorCode:
     with pytest.raises(KafkaError) as refused:
         begin(sessions, message, ids=ids)
     return refused.value.code
@@ -202,7 +203,7 @@ def test_without_slots_every_fetch_is_full() -> None:
 
 
 def test_largest_consumers_session_can_be_closed() -> None:
-    sessions = FetchSessions(random=SeededRandom(1))
+    sessions = FetchSessionCache(random=SeededRandom(1))
     small, large = (sessions.begin(fetch_of(count), uses_topic_ids=True, now_ms=0).session for count in (2, 5))
     followers = sessions.begin(fetch_of(9), uses_topic_ids=True, now_ms=0, is_follower=True).session
     assert small is not None

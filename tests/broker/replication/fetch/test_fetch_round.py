@@ -9,9 +9,9 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
-from ottla.handlers.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
 from ottla.purgatory import Delayed
-from ottla.replication.fetch_session import RETRIED_PER_FETCH_MAX, RETRY_MS
+from ottla.replication.fetch.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
+from ottla.replication.sessions.fetch_session import RETRIED_PER_FETCH_MAX, RETRY_MS
 from ottla.simulator.single_node import Client, RunningNode, client_at_the_open_door
 from ottla.simulator.workload import batch_of, create_topic, produce, records_in
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
@@ -310,7 +310,7 @@ def test_fetch_of_many_partitions_without_a_session_leaves_nothing_behind(
             next(steps)
         except StopIteration as stop:
             waiting = stop.value
-    watched = len(replicas.news)
+    watched = len(replicas.watchers)
     if end == "abandoned":
         waiting.abandon()
     else:
@@ -319,10 +319,10 @@ def test_fetch_of_many_partitions_without_a_session_leaves_nothing_behind(
         assert len(errors_in(_run(waiting.value))) == MANY
     del waiting, steps
     for index in range(MANY):
-        replicas.news.note(next(p.topic_partition for p in replicas if p.topic_partition[1] == index))
+        replicas.watchers.note(next(p.topic_partition for p in replicas if p.topic_partition[1] == index))
 
     assert watched == MANY
-    assert len(replicas.news) == 0
+    assert len(replicas.watchers) == 0
 
 
 def _run(steps: Any) -> Any:
