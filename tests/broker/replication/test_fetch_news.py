@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.replication.fetch_news import FetchNews
 from ottla.replication.fetch_session import RETRY_MS, FetchedPartition, FetchSession, FetchSessions
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, TopicPartition
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchContext, FetchSessions
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -13,7 +13,7 @@ from ottla.replication.fetch_session import (
     FetchContext,
     FetchSessions,
 )
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -9,7 +9,7 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.lost_leaders import SUSPICION_MS, WAIT_MS_MAX, LostLeaders
 from ottla.replication.neighbours import Brokers
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.messages.metadata import MetadataResponse
 

@@ -12,8 +12,8 @@ from ottla.server.buffer_pool import BufferPool
 from ottla.server.connection import Connection
 from ottla.server.request_memory import NO_LIMIT_BYTES, RequestMemory
 from ottla.server.turns import Turns
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import client_at_the_open_door
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.single_node import client_at_the_open_door
 
 SCRATCH_BYTES = 256
 LIMIT_BYTES = 200_000

@@ -7,8 +7,8 @@ from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory
 from ottla.server.slow_frames import SlowFrames
 from ottla.server.turns import Turns
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import client_at_the_open_door
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.single_node import client_at_the_open_door
 
 MIB = 1024 * 1024
 
