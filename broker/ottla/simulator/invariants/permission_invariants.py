@@ -11,9 +11,9 @@ Nobody logs in at brokers, and nodes need no topic among each other: they act fo
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.config.jaas import LOGIN_MODULES
 from ottla.errors import ErrorCode
 from ottla.peers.channel import PeerAnswer
+from ottla.sasl.registry import MECHANISMS
 from ottla.server.node import Node
 from ottla.simulator.invariants.ledger import InvariantViolation
 from ottla.simulator.world.cluster import Cluster
@@ -31,7 +31,9 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
-_JAAS: Final = f'{LOGIN_MODULES["PLAIN"]} required username="node" password="node-secret" user_node="node-secret";'
+_JAAS: Final = (
+    f'{MECHANISMS["PLAIN"].login_module} required username="node" password="node-secret" user_node="node-secret";'
+)
 OVERRIDES: Final = {
     # Controllers have to be somebody: until they have read the metadata, they answer super users only.
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",

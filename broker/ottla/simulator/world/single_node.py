@@ -8,13 +8,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from ottla.config.jaas import LOGIN_MODULES
 from ottla.config.node_config import NodeConfig
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo, ListenerRole
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.ports import Clock
 from ottla.sasl.client_login import ClientLogin
+from ottla.sasl.registry import MECHANISMS
 from ottla.server.node import Node
 from ottla.simulator.world.background import SimulatedBackground
 from ottla.simulator.world.clock import SimulatedClock
@@ -51,7 +51,7 @@ PROPERTIES = {
 DOOR = "LOCKED"
 """A listener that asks for a login, of the node with these settings; alice and eve are known at it."""
 ALICE = ("alice", "secret")
-JAAS = f'{LOGIN_MODULES["PLAIN"]} required user_alice="secret" user_eve="evil";'
+JAAS = f'{MECHANISMS["PLAIN"].login_module} required user_alice="secret" user_eve="evil";'
 LOCKED = {
     "listeners": f"{PROPERTIES['listeners']},{DOOR}://localhost:9095",
     "advertised.listeners": f"{PROPERTIES['advertised.listeners']},{DOOR}://localhost:9095",
