@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks import measure
 
-from ottla.simulator.campaign import sparing_the_collector
-from ottla.simulator.plan import Plan, TopicPlan
-from ottla.simulator.simulation import Simulation
+from ottla.simulator.runs.campaign import sparing_the_collector
+from ottla.simulator.runs.plan import Plan, TopicPlan
+from ottla.simulator.runs.simulation import Simulation
 
 PIECE_S = 10
 PLAN = Plan(

@@ -23,9 +23,9 @@ from ottla.metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import run_to_end
 from ottla.security.authorizer import AllowEveryone
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import RunningNode, World, client_at_the_open_door
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_node import RunningNode, World, client_at_the_open_door
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription

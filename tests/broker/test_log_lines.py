@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.log_lines import LineLimit
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 @pytest.mark.parametrize("interval_ms", [1_000, 60_000])

@@ -23,7 +23,7 @@ def simulate(*, seed: int | None, count: int, minutes: float, seconds: float) ->
 
     The nodes are the real ones; time, network, disks and clients are simulated. The same seed gives the same run.
     """
-    from ottla.simulator.campaign import fresh_seeds, run
+    from ottla.simulator.runs.campaign import fresh_seeds, run
 
     seeds: Iterable[int] = fresh_seeds(seconds) if seed is None else range(seed, seed + count)
     is_broken = run(seeds, minutes, click.echo, is_verbose=seed is not None)

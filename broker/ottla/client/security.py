@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
+from ottla.config.jaas import LoginModule, parse_jaas
 from ottla.config.listeners import SASL_PROTOCOLS, SECURITY_PROTOCOLS, TLS_PROTOCOLS
 from ottla.config.oauth_settings import TOKEN_URL
 from ottla.config.properties import parse_properties
@@ -26,7 +26,7 @@ from ottla.config.tls_settings import TlsSettings, read_client_tls_settings
 from ottla.errors import ConfigurationError
 from ottla.sasl.client_login import ClientLogin, Login, TokenLogin
 from ottla.sasl.exchange import AuthenticationFailedError
-from ottla.sasl.oauthbearer import OAUTHBEARER
+from ottla.sasl.registry import MECHANISMS
 
 if TYPE_CHECKING:
     import ssl
@@ -108,20 +108,21 @@ class ClientSecurity:
 
 def _login(properties: Mapping[str, str]) -> Login:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
-    if mechanism not in LOGIN_MODULES:
+    row = MECHANISMS.get(mechanism)
+    if row is None:
         raise ConfigurationError(
-            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(LOGIN_MODULES)}"
+            f"sasl.mechanism={mechanism} is none that this client has; it may be {', '.join(MECHANISMS)}"
             + ("" if "sasl.mechanism" in properties else " (GSSAPI is what it is unless it is set)")
         )
-    form = f"{LOGIN_MODULES[mechanism]} required"
-    example = f"{form};" if mechanism == OAUTHBEARER else f'{form} username="..." password="...";'
+    form = f"{row.login_module} required"
+    example = f"{form};" if row.with_token is not None else f'{form} username="..." password="...";'
     text = properties.get(_JAAS)
     if text is None:
         raise ConfigurationError(f"{_JAAS} is missing: {mechanism} needs `{example}`")
     module = parse_jaas(_JAAS, text)
     if not module.is_for(mechanism):
         raise ConfigurationError(f"{_JAAS} has another login module than sasl.mechanism={mechanism} needs: `{example}`")
-    if mechanism == OAUTHBEARER:
+    if row.with_token is not None:
         return _token_login(properties, module)
     return ClientLogin(mechanism, *module.name_and_password(_JAAS, f"; it is to be `{example}`"))
 

@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla.errors import ConfigurationError
+from ottla.sasl.registry import MECHANISMS
 
-LOGIN_MODULES: Final = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
-}
-"""Every mechanism that clients and nodes log in with, and the Java class that its entry names."""
 CONTROL_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 _TOKENS: Final = re.compile(
@@ -40,7 +34,7 @@ class LoginModule:
 
     def is_for(self, mechanism: str) -> bool:
         """Return whether the class is the mechanism's, in whatever package."""
-        return self.name.rpartition(".")[2] == LOGIN_MODULES[mechanism].rpartition(".")[2]
+        return self.name.rpartition(".")[2] == MECHANISMS[mechanism].login_module.rpartition(".")[2]
 
     def name_and_password(self, key: str, hint: str) -> tuple[str, str]:
         """Return whom the entry logs in, and with what.

@@ -16,6 +16,7 @@ from ottla.config.key import ConfigValue
 from ottla.config.listener_overrides import mechanism_text
 from ottla.errors import ConfigurationError
 from ottla.ports import KeyFetch
+from ottla.sasl.oauthbearer import OAUTHBEARER
 
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 PRIVATE_ADDRESSES: Final = "ottla.oauthbearer.private.addresses.allow"
@@ -55,7 +56,7 @@ def read_oauth_settings(originals: Mapping[str, str], listener: str) -> OauthSet
     """
 
     def text(key: str) -> str | None:
-        return mechanism_text(originals, listener, "OAUTHBEARER", key)
+        return mechanism_text(originals, listener, OAUTHBEARER, key)
 
     def value(key: str) -> ConfigValue:
         return parse_broker_value(key, text(key))
@@ -93,7 +94,7 @@ def read_token_path(originals: Mapping[str, str], listener: str) -> str:
     Raises:
         ConfigurationError: there is no such file, or one that is not allowed.
     """
-    text = mechanism_text(originals, listener, "OAUTHBEARER", TOKEN_URL)
+    text = mechanism_text(originals, listener, OAUTHBEARER, TOKEN_URL)
     hint = "set it to file:///PATH of a token that somebody else renews"
     if not text:
         raise ConfigurationError(f"{TOKEN_URL} is missing: this node logs in with OAUTHBEARER on {listener}; {hint}")

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.config.broker_keys import parse_broker_value
-from ottla.config.jaas import LOGIN_MODULES, LoginModule, parse_jaas
+from ottla.config.jaas import LoginModule, parse_jaas
 from ottla.config.listener_overrides import listener_key, listener_text, mechanism_text
 from ottla.config.listeners import SASL_PROTOCOLS, Listener
 from ottla.config.oauth_settings import OauthSettings, read_oauth_settings, read_token_path
 from ottla.errors import ConfigurationError
+from ottla.sasl.registry import MECHANISMS
 
 _USER_OPTION: Final = "user_"
 
@@ -27,14 +28,14 @@ class SaslListener:
     Attributes:
         mechanisms: offered there, in the configuration's order.
         receive_bytes_max: sasl.server.max.receive.size, for frames before the login is complete.
-        plain_users: password by name, from the JAAS entry of PLAIN.
-        oauth: whose tokens count, where OAUTHBEARER is offered.
+        jaas_users: password by user, by mechanism, from the JAAS entries of mechanisms that have their users there.
+        oauth: the issuer whose tokens count, where a mechanism takes tokens.
         reauth_ms_max: connections.max.reauth.ms by mechanism; 0 for ever.
     """
 
     mechanisms: tuple[str, ...]
     receive_bytes_max: int
-    plain_users: Mapping[str, str]
+    jaas_users: Mapping[str, Mapping[str, str]]
     reauth_ms_max: Mapping[str, int]
     oauth: OauthSettings | None = None
 
@@ -117,12 +118,13 @@ class _Reader:
 
     def listener(self, name: str) -> SaslListener:
         mechanisms = self._mechanisms(name)
+        rows = [MECHANISMS[each] for each in mechanisms]
         reauth = "connections.max.reauth.ms"
         return SaslListener(
             mechanisms=mechanisms,
             receive_bytes_max=self._number(name, "sasl.server.max.receive.size"),
-            oauth=read_oauth_settings(self._originals, name) if "OAUTHBEARER" in mechanisms else None,
-            plain_users=self._plain_users(name) if "PLAIN" in mechanisms else {},
+            oauth=read_oauth_settings(self._originals, name) if any(row.has_issuer for row in rows) else None,
+            jaas_users={row.name: self._jaas_users(name, row.name) for row in rows if row.has_jaas_users},
             reauth_ms_max={
                 each: self._parsed_number(reauth, mechanism_text(self._originals, name, each, reauth))
                 for each in mechanisms
@@ -133,13 +135,13 @@ class _Reader:
         """Return how nodes log in at ``listener`` with the mechanism that ``key`` names."""
         mechanism = str(parse_broker_value(key, listener_text(self._originals, listener, key)))
         _require_served(mechanism, f"{key} for listener {listener}")
-        if mechanism == "OAUTHBEARER":
+        if MECHANISMS[mechanism].with_token is not None:
             return NodeLogin(mechanism=mechanism, token_path=read_token_path(self._originals, listener))
         jaas_key, module = self._module(listener, mechanism)
         if module is None:
             raise ConfigurationError(
                 f"{jaas_key} is missing: this node logs in with {mechanism} on {listener} ({key}). Set it to "
-                f"`{LOGIN_MODULES[mechanism]} required username=... password=...;`"
+                f"`{MECHANISMS[mechanism].login_module} required username=... password=...;`"
             )
         user, password = module.name_and_password(jaas_key, f", with which this node logs in on {listener} ({key})")
         return NodeLogin(mechanism=mechanism, user=user, password=password)
@@ -154,12 +156,12 @@ class _Reader:
             _require_served(mechanism, f"{key} for listener {listener}")
         return value
 
-    def _plain_users(self, listener: str) -> dict[str, str]:
-        key, module = self._module(listener, "PLAIN")
+    def _jaas_users(self, listener: str, mechanism: str) -> dict[str, str]:
+        key, module = self._module(listener, mechanism)
         if module is None:
             raise ConfigurationError(
-                f"{key} is missing: PLAIN on listener {listener} has no users without it. Set it to "
-                f"`{LOGIN_MODULES['PLAIN']} required user_NAME=PASSWORD ...;`"
+                f"{key} is missing: {mechanism} on listener {listener} has no users without it. Set it to "
+                f"`{MECHANISMS[mechanism].login_module} required user_NAME=PASSWORD ...;`"
             )
         return {
             option.removeprefix(_USER_OPTION): password
@@ -176,7 +178,7 @@ class _Reader:
         module = parse_jaas(key, text)
         if not module.is_for(mechanism):
             raise ConfigurationError(
-                f"{key} has another login module than {mechanism} needs: {LOGIN_MODULES[mechanism]}"
+                f"{key} has another login module than {mechanism} needs: {MECHANISMS[mechanism].login_module}"
             )
         return key, module
 
@@ -190,7 +192,7 @@ class _Reader:
 
 
 def _require_served(mechanism: str, where: str) -> None:
-    if mechanism not in LOGIN_MODULES:
+    if mechanism not in MECHANISMS:
         raise ConfigurationError(
-            f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(LOGIN_MODULES)}"
+            f"{where} has {mechanism}, which this release does not serve there; it serves {', '.join(MECHANISMS)}"
         )

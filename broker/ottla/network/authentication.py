@@ -37,9 +37,8 @@ from ottla.ports import Clock, ConnectionId, KeySource, Network, Random
 from ottla.purgatory import Delayed
 from ottla.quoting import cut_message, one_line, quoted
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
-from ottla.sasl.oauthbearer import OAUTHBEARER, OauthServer
-from ottla.sasl.plain import PLAIN, PlainServer
-from ottla.sasl.scram import SCRAM_MECHANISMS, ScramServer, new_nonce
+from ottla.sasl.registry import MECHANISMS, ServerCredentials
+from ottla.sasl.scram import new_nonce
 from ottla.wire.codec import Message
 from ottla.wire.messages.registry import ApiKey
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -169,16 +168,16 @@ class Authentication:
         self._pending.pop(connection, None)
 
     def new_exchange(self, listener_name: str, mechanism: str) -> ServerExchange:
-        if mechanism == PLAIN:
-            return PlainServer(self.listeners[listener_name].plain_users.get)
-        if mechanism == OAUTHBEARER:
-            return OauthServer(self._issuers[listener_name].validate)
-        kind = SCRAM_MECHANISMS[mechanism]
-        return ScramServer(
-            kind,
-            credential_of=lambda user: self._scram().credential(kind, user),
-            nonce=new_nonce(self._random.randrange),
-            decoy_of=lambda user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
+        return MECHANISMS[mechanism].new_server(self._credentials(listener_name, mechanism))
+
+    def _credentials(self, listener_name: str, mechanism: str) -> ServerCredentials:
+        issuer = self._issuers.get(listener_name)
+        return ServerCredentials(
+            password_of=self.listeners[listener_name].jaas_users.get(mechanism, {}).get,
+            validate_token=None if issuer is None else issuer.validate,
+            scram_credential_of=lambda kind, user: self._scram().credential(kind, user),
+            scram_decoy_of=lambda kind, user: self._scram().decoy(kind, user, default_secret=self._decoy_secret),
+            randrange=self._random.randrange,
         )
 
     def count(self, listener: str, mechanism: str) -> LoginCounters:

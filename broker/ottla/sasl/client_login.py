@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.sasl.exchange import ClientExchange
-from ottla.sasl.oauthbearer import OAUTHBEARER, OauthClient
-from ottla.sasl.plain import PlainClient
-from ottla.sasl.scram import SCRAM_MECHANISMS, ScramClient, ScramSecret, new_nonce
+from ottla.sasl.oauthbearer import OAUTHBEARER
+from ottla.sasl.registry import MECHANISMS
 
 
 class Login(Protocol):
@@ -34,37 +33,32 @@ class Login(Protocol):
 
 
 class ClientLogin:
-    """A name and a password, for PLAIN or one of `SCRAM_MECHANISMS`. Never prints itself."""
+    """A user and a password, for a mechanism that takes them. Never prints itself."""
 
-    __slots__ = ("_password", "_scram", "mechanism", "user")
+    __slots__ = ("_new_exchange", "mechanism", "user")
 
     def __init__(self, mechanism: str, user: str, password: str) -> None:
         self.mechanism = mechanism
         self.user = user
-        self._password = password
-        scram = SCRAM_MECHANISMS.get(mechanism)
-        self._scram = None if scram is None else ScramSecret(scram, user, password)
+        with_password = MECHANISMS[mechanism].with_password
+        assert with_password is not None, f"{mechanism} takes no password"
+        self._new_exchange = with_password(user, password)
 
     async def prepare(self) -> None:
         """See `Login.prepare`: there is nothing to wait for."""
 
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
-        if self._scram is None:
-            return PlainClient(self.user, self._password)
-        return ScramClient(self._scram, nonce=new_nonce(randrange))
+        return self._new_exchange(randrange)
 
 
 class TokenLogin:
     """A token, which ``current_token`` is asked for at every login, at once. Never prints itself."""
 
-    __slots__ = ("_current_token",)
+    __slots__ = ("_current_token", "mechanism")
 
-    def __init__(self, current_token: Callable[[], str]) -> None:
+    def __init__(self, current_token: Callable[[], str], *, mechanism: str = OAUTHBEARER) -> None:
+        self.mechanism = mechanism
         self._current_token = current_token
-
-    @property
-    def mechanism(self) -> str:
-        return OAUTHBEARER
 
     @property
     def user(self) -> str:
@@ -74,4 +68,6 @@ class TokenLogin:
         """See `Login.prepare`: there is nothing to wait for."""
 
     def new_exchange(self, randrange: Callable[[int], int]) -> ClientExchange:
-        return OauthClient(self._current_token().strip())
+        with_token = MECHANISMS[self.mechanism].with_token
+        assert with_token is not None, f"{self.mechanism} takes no token"
+        return with_token(self._current_token().strip())

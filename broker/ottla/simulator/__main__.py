@@ -2,7 +2,7 @@
 
 import sys
 
-from ottla.simulator.campaign import main
+from ottla.simulator.runs.campaign import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ottla.errors import OttlaError
-from ottla.simulator.machines import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Machines, host_of
+from ottla.simulator.world.hosts import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Hosts, host_of
 from ottla.types import NodeId
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.operator_access import OperatorAccess
@@ -48,7 +48,7 @@ class Run:
 class HostState:
     """What is on the machines, by node name. ``properties`` is what is published, ``runs`` who was started last."""
 
-    machines: Machines
+    machines: Hosts
     properties: dict[str, str] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla_operator.clients import ottla_admin
 from ottla_operator.controller import Controller
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.image import MetadataImage
-from ottla.simulator.cluster import Cluster, SimulatedNode
-from ottla.simulator.ledger import InvariantViolation
-from ottla.simulator.witness import Invariant, Witness
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import Invariant, StateObserver
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.node import SimulatedNode
 from ottla.types import NodeId
 from ottla.wire.acl_codes import Acl
 from ottla_operator.model.conditions import ready_condition
@@ -39,7 +40,7 @@ class Situation:
     """
 
     cluster: Cluster
-    witness: Witness
+    state_observer: StateObserver
     state: HostState
     min_in_sync: dict[str, int]
     replicas: dict[str, int]
@@ -97,7 +98,7 @@ class Situation:
 
     def is_whole(self, node_id: NodeId) -> bool:
         """Tell whether the node serves, and every replica that it holds is in sync."""
-        image = self.witness.image
+        image = self.state_observer.image
         broker = image.cluster.brokers.get(node_id)
         partitions = [it for topic in image.topics.by_id.values() for it in topic.partitions.values()]
         return (
@@ -110,14 +111,14 @@ class Situation:
         """Return the partitions that are assigned to the node."""
         return [
             f"{topic.name}-{index}"
-            for topic in self.witness.image.topics.by_id.values()
+            for topic in self.state_observer.image.topics.by_id.values()
             for index, partition in topic.partitions.items()
             if node_id in partition.replicas
         ]
 
     def too_few_without(self, down: Set[NodeId]) -> str | None:
         """Return, in words, which partition would have too few replicas in sync without ``down``; None when none."""
-        for topic in self.witness.image.topics.by_id.values():
+        for topic in self.state_observer.image.topics.by_id.values():
             for index, partition in topic.partitions.items():
                 left = [each for each in partition.isr if each not in down and self.serves(each)]
                 needed = self.needed(topic.name, len(partition.replicas))
@@ -134,7 +135,7 @@ class PlannerPromise(Invariant):
     """A promise of the planner's; raises `InvariantViolation`."""
 
     def __init__(self, situation: Situation) -> None:
-        super().__init__(situation.witness)
+        super().__init__(situation.state_observer)
         self.situation = situation
 
     def on_step(self, step: StepTaken) -> None:
@@ -372,7 +373,7 @@ class DrainedFirst(PlannerPromise):
         if step.kind not in (Kind.STOP, Kind.UNREGISTER, Kind.VOLUMES):
             return
         held = self.situation.holds(step.node_id)
-        if step.kind is Kind.VOLUMES and step.node_id in self.situation.witness.image.cluster.brokers:
+        if step.kind is Kind.VOLUMES and step.node_id in self.situation.state_observer.image.cluster.brokers:
             raise self.fail(f"{step}, and it is registered")
         if step.kind is Kind.VOLUMES and self.situation.runs(step.node_id):
             raise self.fail(f"{step}, and it runs")
@@ -405,7 +406,7 @@ class LeadershipMovedAway(PlannerPromise):
             return
         led = [
             f"{topic.name}-{index}"
-            for topic in self.situation.witness.image.topics.by_id.values()
+            for topic in self.situation.state_observer.image.topics.by_id.values()
             for index, partition in topic.partitions.items()
             if partition.leader == place.node_id and len(partition.isr) > 1
         ]
@@ -418,10 +419,10 @@ class NobodyIsGivenMore(PlannerPromise):
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation)
-        self._seen = situation.witness.image.acls
+        self._seen = situation.state_observer.image.acls
 
     def on_node(self, place: SimulatedNode) -> None:
-        now = self.situation.witness.image.acls
+        now = self.situation.state_observer.image.acls
         if now is self._seen:
             return
         self._seen = now
@@ -466,7 +467,7 @@ class NothingIsLeftBehind(PlannerPromise):
         if document["status"].get("operation") is not None:
             # Noted before the first step of a pass, which has the conditions of the one before.
             return
-        image, open_brokers = self.situation.witness.image, set[str]()
+        image, open_brokers = self.situation.state_observer.image, set[str]()
         # Users may have asked for something else since.
         is_of_now = asked is not None and asked.metadata.generation == ready["observedGeneration"]
         if asked is not None and is_of_now and asked.scaling.policy.on_scale_up is not OnScaleUp.NONE:

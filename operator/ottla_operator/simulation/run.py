@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.client_host import ClientHost
-from ottla.simulator.cluster import CLIENT_PORT, SimulatedNode
-from ottla.simulator.cluster import Cluster as SimulatedCluster
-from ottla.simulator.consumer import Consumer
-from ottla.simulator.event_loop import SimulatedEventLoop
-from ottla.simulator.invariants import INVARIANTS
-from ottla.simulator.ledger import InvariantViolation
-from ottla.simulator.machines import Machines
-from ottla.simulator.producer import Producer
-from ottla.simulator.trace import Trace
-from ottla.simulator.weather import Storm
-from ottla.simulator.witness import Witness
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.clients.consumer import Consumer
+from ottla.simulator.clients.producer import Producer
+from ottla.simulator.faults.network_chaos import NetworkChaos
+from ottla.simulator.invariants.cluster_invariants import INVARIANTS
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.simulator.runs.trace import Trace
+from ottla.simulator.world.cluster import Cluster as SimulatedCluster
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla.simulator.world.hosts import Hosts
+from ottla.simulator.world.node import CLIENT_PORT, SimulatedNode
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
 from ottla_operator.cluster_claims import Claim
 from ottla_operator.model.document import Document
@@ -137,15 +137,15 @@ class PlannerRun:
         self.seed = seed
         self.order = order
         self._random = SeededRandom(seed * 4 + 2)
-        self._storm = Storm(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
-        self.cluster = SimulatedCluster(seed * 4, brokers=0, weather=self._storm, overrides=SETTINGS)
+        self._network_chaos = NetworkChaos(SeededRandom(seed * 4 + 1), fastest_ms=1, slowest_ms=3)
+        self.cluster = SimulatedCluster(seed * 4, brokers=0, conditions=self._network_chaos, overrides=SETTINGS)
         self.trace = Trace(self.cluster.clock)
-        self.cluster.internet.on_bytes = self.trace.on_bytes
-        self.witness = Witness(self.cluster)
-        self.state = HostState(Machines(self.cluster, self._prepare), racks=scenario.racks)
+        self.cluster.fabric.on_bytes = self.trace.on_bytes
+        self.state_observer = StateObserver(self.cluster)
+        self.state = HostState(Hosts(self.cluster, self._prepare), racks=scenario.racks)
         self.situation = Situation(
             self.cluster,
-            self.witness,
+            self.state_observer,
             self.state,
             scenario.min_in_sync,
             scenario.replication_factors,
@@ -153,8 +153,8 @@ class PlannerRun:
             newcomers=scenario.newcomers,
         )
         self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
-        self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.promises]
-        self.cluster.before_start = self.witness.before_start
+        self.state_observer.invariants = [*(invariant(self.state_observer) for invariant in INVARIANTS), *self.promises]
+        self.cluster.before_start = self.state_observer.before_start
         self.cluster.on_event = self._on_event
         self.cluster.on_stopped = self._on_stopped
         self.store = Store(self._on_status, self._on_claim, self._on_gone)
@@ -163,7 +163,7 @@ class PlannerRun:
         self.steps.kill = self.replace_operator
         self.troubles = Troubles(
             self.situation,
-            self._storm,
+            self._network_chaos,
             SeededRandom(seed * 4 + 3),
             operator_host=OPERATOR_HOST,
             kill_operator=self.replace_operator,
@@ -299,11 +299,11 @@ class PlannerRun:
         apart_ms = APART_MS[self.seed % len(APART_MS)]
         for other in self.cluster.by_host:
             if other != place.host:
-                self._storm.slow(place.host, other, apart_ms)
-                self._storm.slow(other, place.host, apart_ms)
+                self._network_chaos.slow(place.host, other, apart_ms)
+                self._network_chaos.slow(other, place.host, apart_ms)
 
     def _on_event(self, place: SimulatedNode) -> None:
-        self.witness.look(place)
+        self.state_observer.observe_node(place)
         self._look(place)
         for promise in self.promises:
             promise.on_node(place)
@@ -379,9 +379,9 @@ class PlannerRun:
         for topic in self.scenario.topics:
             name = topic.topic_name
             self._producers.append(
-                Producer(host, self.witness, f"{name}p", name, acks=-1, is_idempotent=True, pace_ms=PACE_MS)
+                Producer(host, self.state_observer, f"{name}p", name, acks=-1, is_idempotent=True, pace_ms=PACE_MS)
             )
-            self._consumers.append(Consumer(host, self.witness, f"{name}c", name))
+            self._consumers.append(Consumer(host, self.state_observer, f"{name}c", name))
         for producer in self._producers:
             producer.start()
         for consumer in self._consumers:
@@ -477,8 +477,8 @@ class PlannerRun:
         ids = {number: it for it in wanted.pools for number in it.node_ids}
         ready = {number for number, place in self.cluster.nodes.items() if place.process is not None and place.is_ready}
         registered = {
-            number for number, broker in self.witness.image.cluster.brokers.items() if not broker.is_fenced
-        } | {-1 for broker in self.witness.image.cluster.brokers.values() if broker.is_fenced}
+            number for number, broker in self.state_observer.image.cluster.brokers.items() if not broker.is_fenced
+        } | {-1 for broker in self.state_observer.image.cluster.brokers.values() if broker.is_fenced}
         desired = desired_cluster(wanted, place_of, wanted.image or "")
         said = [
             f"{what} {sorted(there)} instead of {sorted(asked)}"
@@ -499,8 +499,8 @@ class PlannerRun:
             (
                 *said,
                 *self._misplaced(set(ids)),
-                *user_differences(self.scenario, self.witness.image, self.store),
-                *leftovers(self.scenario, self.situation.newcomers, self.witness.image, self.store),
+                *user_differences(self.scenario, self.state_observer.image, self.store),
+                *leftovers(self.scenario, self.situation.newcomers, self.state_observer.image, self.store),
             )
         )
 
@@ -509,7 +509,7 @@ class PlannerRun:
         factors = self.scenario.factors_wanted
         return [
             f"{topic.name}-{index}: leader {it.leader}, replicas {it.replicas}, in sync {it.isr}"
-            for topic in self.witness.image.topics.by_id.values()
+            for topic in self.state_observer.image.topics.by_id.values()
             for index, it in topic.partitions.items()
             if sorted(it.isr) != sorted(it.replicas)
             or it.leader != it.replicas[0]

@@ -5,9 +5,9 @@ What a node's process loses by a crash is nothing; whoever has crashed is starte
 
 from collections.abc import Callable
 
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import SimulatedNode
-from ottla.simulator.weather import Storm
+from ottla.simulator.faults.network_chaos import NetworkChaos
+from ottla.simulator.world.node import SimulatedNode
+from ottla.simulator.world.random_source import SeededRandom
 from ottla_operator.simulation.promises import Situation
 
 PAUSE_MS = 3_000
@@ -21,7 +21,7 @@ class Troubles:
     def __init__(
         self,
         situation: Situation,
-        storm: Storm,
+        network_chaos: NetworkChaos,
         random: SeededRandom,
         *,
         operator_host: str,
@@ -31,7 +31,7 @@ class Troubles:
     ) -> None:
         self._situation = situation
         self._cluster = situation.cluster
-        self._storm = storm
+        self._network_chaos = network_chaos
         self._random = random
         self._operator_host = operator_host
         self._kill_operator = kill_operator
@@ -47,8 +47,8 @@ class Troubles:
     def stop(self) -> None:
         """Mend everything that mends without the operator."""
         self._is_over = True
-        self._storm.clear()
-        self._cluster.internet.release()
+        self._network_chaos.clear()
+        self._cluster.fabric.release()
         for place in list(self._cluster.nodes.values()):
             self._cluster.thaw(place.node_id)
 
@@ -61,7 +61,7 @@ class Troubles:
         self._situation.disturb()
         self._situation.crashed.add(node_id)
         self._cluster.kill(node_id)
-        self._situation.witness.weigh_promises()
+        self._situation.state_observer.update_excuses()
         self._on_crash(self._cluster.nodes[node_id])
         return f"node {node_id}"
 
@@ -126,26 +126,26 @@ class Troubles:
     def _cut(self, links: list[tuple[str, str]]) -> None:
         self._situation.disturb(begins=1)
         for source, target in links:
-            self._storm.cut(source, target)
+            self._network_chaos.cut(source, target)
 
         def mend() -> None:
             self._situation.disturb(begins=-1)
             for source, target in links:
-                self._storm.mend(source, target)
-            self._cluster.internet.release()
+                self._network_chaos.mend(source, target)
+            self._cluster.fabric.release()
 
         self._later(LAST_MS_MAX, mend)
 
     def _reset(self) -> str:
         a, b = self._host(), self._host()
-        self._cluster.internet.reset_connections(lambda source, target: {source, target} == {a, b})
+        self._cluster.fabric.reset_connections(lambda source, target: {source, target} == {a, b})
         return f"{a} and {b}"
 
     def _slow_link(self) -> str:
         source, target = self._host(), self._host()
         extra_ms = 1 + self._random.randrange(SLOW_MS_MAX)
-        self._storm.slow(source, target, extra_ms)
-        self._later(LAST_MS_MAX, lambda: self._storm.slow(source, target, 0))
+        self._network_chaos.slow(source, target, extra_ms)
+        self._later(LAST_MS_MAX, lambda: self._network_chaos.slow(source, target, 0))
         return f"{source} to {target}: {extra_ms} ms more"
 
     def _end_operator(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ottla.admin.server import AdminServer, open_admin_door
-from ottla.simulator.single_node import RunningNode
+from ottla.simulator.world.single_node import RunningNode
 from ottla.types import Endpoint
 
 Post = Callable[[Callable[[], None]], None]

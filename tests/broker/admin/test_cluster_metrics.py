@@ -4,8 +4,8 @@ import pytest
 
 from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.workload import create_topic
+from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.world.cluster import Cluster
 
 Figures = dict[tuple[str, str], float]
 

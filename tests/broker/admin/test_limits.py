@@ -15,7 +15,7 @@ from ottla.admin.exposition import node_metrics
 from ottla.admin.snapshot import NodeSnapshot, take_snapshot
 from ottla.network.authentication import LOGIN_MS_MAX
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE
-from ottla.simulator.single_node import DOOR, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.single_node import DOOR, LOCKED, Client, RunningNode, World
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest

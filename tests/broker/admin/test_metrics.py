@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.admin.snapshot import PARTITIONS_PER_SLICE, NodeSnapshot, take_snapshot
-from ottla.simulator.single_node import RunningNode
+from ottla.simulator.world.single_node import RunningNode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

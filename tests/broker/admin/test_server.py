@@ -10,7 +10,7 @@ import pytest
 
 from ottla.admin.server import open_admin_door
 from ottla.errors import ConfigurationError
-from ottla.simulator.single_node import RunningNode
+from ottla.simulator.world.single_node import RunningNode
 from ottla.types import Endpoint
 
 

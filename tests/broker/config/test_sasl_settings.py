@@ -39,7 +39,7 @@ def test_each_listener_has_its_own_mechanisms() -> None:
 
     assert set(config.sasl.listeners) == {"CLIENTS", "NODES"}
     assert clients.mechanisms == ("PLAIN", "SCRAM-SHA-256")
-    assert clients.plain_users == {"alice": "a"}
+    assert clients.jaas_users == {"PLAIN": {"alice": "a"}}
     assert clients.reauth_ms_max == {"PLAIN": 1_000, "SCRAM-SHA-256": 60_000}
     assert nodes.mechanisms == ("SCRAM-SHA-512",)
     assert (clients.receive_bytes_max, nodes.receive_bytes_max) == (524_288, 1_000)

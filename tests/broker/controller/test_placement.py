@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.controller.placement import UsableBroker, place
 from ottla.errors import ErrorCode, KafkaError
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 
 
 def brokers(count: int, rack_count: int = 0, fenced: tuple[int, ...] = ()) -> list[UsableBroker]:

@@ -12,7 +12,7 @@ from ottla.errors import ProtocolError
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.purgatory.steps import run_to_end
-from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.list_groups import ListGroupsRequest

@@ -7,7 +7,7 @@ import pytest
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
 from ottla.replication.sessions.fetch_session import RETRY_MS
-from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, Endpoint
 from ottla.wire.acl_codes import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from ottla.wire.codec import Message

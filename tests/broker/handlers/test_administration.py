@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.world.single_node import RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import alter_configs as full

@@ -5,7 +5,7 @@ import pytest
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.metadata.metadata_version import SUPPORTED_FEATURES
-from ottla.simulator.single_node import RunningNode
+from ottla.simulator.world.single_node import RunningNode
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.registry import ApiKey
 

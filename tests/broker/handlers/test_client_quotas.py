@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.world.single_node import RunningNode, World
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

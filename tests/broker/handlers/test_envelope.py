@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.membership.controller_channel import Origin, wrap
-from ottla.simulator.cluster import CLUSTER_ID, Cluster
+from ottla.simulator.world.cluster import CLUSTER_ID, Cluster
 from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse

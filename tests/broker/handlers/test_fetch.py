@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import Client, RunningNode
-from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request, produce, records_in
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, fetch_request, produce, records_in
+from ottla.simulator.world.single_node import Client, RunningNode
 from ottla.types import CLUSTER_METADATA_TOPIC_ID
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 

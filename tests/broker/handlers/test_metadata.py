@@ -7,7 +7,7 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.handlers import metadata as metadata_handler
 from ottla.ports import Chunk
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.world.single_node import RunningNode, World
 from ottla.types import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, Uuid
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,

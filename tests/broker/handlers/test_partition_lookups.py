@@ -9,8 +9,8 @@ from ottla.handlers.api import RequestContext
 from ottla.handlers.catalog import find
 from ottla.handlers.offset_for_leader_epoch import STRAIGHT_MAX
 from ottla.ports import DiskSpace
-from ottla.simulator.single_node import Client, RunningNode, client_at_the_open_door
-from ottla.simulator.workload import batch_of, create_topic, fetch, produce
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce
+from ottla.simulator.world.single_node import Client, RunningNode, client_at_the_open_door
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

@@ -11,7 +11,7 @@ from permission_row import NO_SUCH_ID, Row, request_of
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, CONTROLLER_ONLY_APIS, is_served_to
-from ottla.simulator.single_node import RunningNode, World
+from ottla.simulator.world.single_node import RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.codec import Struct
 from ottla.wire.messages.registry import ApiKey, request_type, response_type

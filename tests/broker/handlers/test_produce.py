@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import Client, RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

@@ -10,7 +10,7 @@ from ottla.log.config import LogConfig
 from ottla.log.manager import LogManager, LogManagerConfig
 from ottla.log.meta_properties import MetaProperties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.records import Compression, Record, build_batch
 

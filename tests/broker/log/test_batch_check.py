@@ -13,8 +13,8 @@ from ottla.log.validation import RecordValidationError
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.purgatory.off_loop import OffLoop
 from ottla.purgatory.steps import Steps
-from ottla.simulator.background import SimulatedBackground
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.background import SimulatedBackground
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import TopicPartition
 from ottla.wire.records import Compression, Record, build_batch, compress, crc32c, parse_batch, read_records
 

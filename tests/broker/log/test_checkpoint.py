@@ -17,7 +17,7 @@ from ottla.log.checkpoint import (
     write_text,
     write_text_later,
 )
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
 
 PATH = "/recovery-point-offset-checkpoint"

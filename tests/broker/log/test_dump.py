@@ -15,7 +15,7 @@ from ottla.log.config import LogConfig
 from ottla.log.dump import decode_cluster_metadata, explain_file
 from ottla.log.partition_log import AppendOrigin, PartitionLog
 from ottla.runtime.disk import OsDisk
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, SnapshotHeaderRecord
 from ottla.wire.messages.metadata_log import FeatureLevelRecord, TopicRecord

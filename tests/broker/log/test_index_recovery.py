@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.log.partition_log import AppendOrigin, PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.wire.records import ControlRecordType, build_end_transaction_marker
 
 NOW_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import StorageError
 from ottla.log.leader_epoch_cache import LeaderEpochCache
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import OffsetAndEpoch
 
 PATH = "/leader-epoch-checkpoint"

@@ -10,8 +10,8 @@ from ottla.log.partition_log import PartitionLog, TimestampAndOffset
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.purgatory.off_loop import OffLoop, in_place
 from ottla.purgatory.steps import Steps, run_to_end
-from ottla.simulator.background import SimulatedBackground
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.background import SimulatedBackground
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.wire.records import Compression, Record, build_batch, crc32c
 
 NOW_MS = 1_700_000_000_000

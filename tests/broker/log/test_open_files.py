@@ -9,7 +9,7 @@ from ottla.errors import StorageError
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition
 from ottla.wire.records import parse_batch
 

@@ -13,7 +13,7 @@ from ottla.errors import (
     OffsetOutOfRangeError,
 )
 from ottla.log.partition_log import AppendOrigin, PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import OffsetAndEpoch, Uuid
 from ottla.wire.records import (
     Compression,

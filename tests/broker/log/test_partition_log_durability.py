@@ -8,7 +8,7 @@ import pytest
 
 from ottla.errors import ErrorCode, ShortageError, StorageError
 from ottla.log.partition_log import PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = "/data/topic-0"

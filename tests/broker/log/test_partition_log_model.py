@@ -13,7 +13,7 @@ from ottla.log.file_names import segment_path
 from ottla.log.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.log.partition_log import PartitionLog
 from ottla.log.time_index import ENTRY as TIME_ENTRY
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition, Uuid
 from ottla.wire.records import Record, RecordBatch, build_batch, iterate_batches
 

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition
 
 NOW_MS = 1_700_000_000_000

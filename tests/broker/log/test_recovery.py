@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.log.config import LogConfig
 from ottla.log.open_files import OpenFiles
 from ottla.log.partition_log import AppendOrigin, PartitionLog
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import TopicPartition
 from ottla.wire.records import ControlRecordType, build_end_transaction_marker
 

@@ -10,7 +10,7 @@ from ottla.errors import CorruptRecordError, ErrorCode, InvalidRecordError, Kafk
 from ottla.log.batch_check import CheckedBatch, check_at_once, check_in_one_go
 from ottla.log.config import LogConfig
 from ottla.log.validation import RecordValidationError, check_assigned_batches
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import TopicPartition
 from ottla.wire.records import Compression, Record, RecordBatch, TimestampType, build_batch, crc32c, parse_batch
 

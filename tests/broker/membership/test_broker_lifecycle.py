@@ -14,7 +14,7 @@ from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.metadata_version import METADATA_VERSION
 from ottla.purgatory import Delayed
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Uuid
 from ottla.wire.codec import Message
 from ottla.wire.error_response import error_response

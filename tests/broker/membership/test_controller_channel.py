@@ -9,7 +9,7 @@ from ottla.membership.controller_channel import NodeToControllerChannel, Origin,
 from ottla.peers.channel import PeerAnswer, PeerFailure
 from ottla.purgatory import Delayed
 from ottla.raft.records import LeaderAndEpoch
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

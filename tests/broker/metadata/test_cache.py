@@ -9,7 +9,7 @@ from ottla.metadata.cache import MetadataCache
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import MetadataRecord
 from ottla.raft.records import Batch
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.codec import EncodedArray, Message
 from ottla.wire.messages import metadata_log as log

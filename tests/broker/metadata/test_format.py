@@ -10,9 +10,9 @@ from ottla.metadata.bootstrap import bootstrap_records, parse_release_version, r
 from ottla.metadata.format import FormatOptions, format_storage, parse_initial_controllers
 from ottla.metadata.records import MetadataRecordSerde
 from ottla.raft.snapshot import SnapshotReader
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint, OffsetAndEpoch, Uuid, format_uuid
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

@@ -6,7 +6,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, Provenance
 from ottla.metadata.scram import ScramDelta, ScramImage, ScramUser, first_credentials, new_decoy_secret, scram_record
 from ottla.sasl.scram import ScramCredential, ScramMechanism
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.wire.messages.metadata_log import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 BOB = ScramUser(ScramMechanism.SCRAM_SHA_512, "bob")

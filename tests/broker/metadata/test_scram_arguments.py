@@ -7,9 +7,9 @@ from ottla.metadata.bootstrap import read_bootstrap
 from ottla.metadata.format import FormatOptions, format_storage
 from ottla.metadata.scram import first_credentials
 from ottla.metadata.scram_arguments import scram_records
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.wire.messages.metadata_log import UserScramCredentialRecord
 
 SALT = "MWx2NHBkbnc0ZndxN25vdGN4bTB5Y3p6"

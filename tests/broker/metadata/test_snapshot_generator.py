@@ -9,10 +9,10 @@ from ottla.metadata.bootstrap import bootstrap_records
 from ottla.metadata.loader import MetadataLoader
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.snapshot_generator import RECORDS_PER_TICK, SnapshotGenerator, SnapshotGeneratorConfig
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum_of_one import format_quorum_of_one, quorum_of_one
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_voter_quorum import create_single_voter_quorum, format_single_voter_quorum
 from ottla.wire.messages.metadata_log import ConfigRecord
 
 INTERVAL_MS = 3_600_000
@@ -23,11 +23,11 @@ class Node:
 
     def __init__(self, **config: int) -> None:
         self.disk, self.clock = SimulatedDisk(), SimulatedClock()
-        format_quorum_of_one(self.disk, self.clock, SeededRandom(1))
+        format_single_voter_quorum(self.disk, self.clock, SeededRandom(1))
         self.start(**config)
 
     def start(self, **config: int) -> None:
-        self.raft = quorum_of_one(self.disk, self.clock)
+        self.raft = create_single_voter_quorum(self.disk, self.clock)
         self.generator = SnapshotGenerator(
             raft=self.raft, clock=self.clock, config=SnapshotGeneratorConfig(**config) if config else None
         )

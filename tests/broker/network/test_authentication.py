@@ -14,8 +14,8 @@ from ottla.metadata.image import EMPTY_IMAGE, Provenance
 from ottla.network.authentication import LOGIN_MS_MAX, ConnectionLogin
 from ottla.network.connection import Connection
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

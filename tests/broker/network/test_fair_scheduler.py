@@ -6,8 +6,8 @@ from ottla.network.buffer_pool import BufferPool
 from ottla.network.connection import Connection
 from ottla.network.fair_scheduler import FairScheduler
 from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import client_at_the_open_door
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.single_node import client_at_the_open_door
 
 
 class Line:

@@ -16,9 +16,9 @@ from fuzz_values import FRAMES_PER_VERSION, LONG, PLANTED, Chance, frames_of, he
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
 from ottla.sasl.client_login import ClientLogin
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.single_node import ALICE, Client
-from ottla.simulator.single_node import LOCKED as WITH_PLAIN
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_node import ALICE, Client
+from ottla.simulator.world.single_node import LOCKED as WITH_PLAIN
 from ottla.wire.messages.registry import ApiKey, request_type
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.network.memory_guard import guard_memory
 from ottla.ports import MemoryUse
-from ottla.simulator.single_node import Client, RunningNode
-from ottla.simulator.workload import create_topic
+from ottla.simulator.clients.requests import create_topic
+from ottla.simulator.world.single_node import Client, RunningNode
 
 MIB = 1024 * 1024
 LIMIT_BYTES = 1_000 * MIB

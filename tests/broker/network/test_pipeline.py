@@ -10,8 +10,8 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import SERVED
 from ottla.handlers.catalog import find
 from ottla.ports import ConnectionId
-from ottla.simulator.single_node import Client, RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, fetch, fetch_request
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, fetch_request
+from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -25,8 +25,8 @@ from ottla.errors import ErrorCode
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG
 from ottla.metadata.topic_name import NAME_LENGTH_MAX
-from ottla.simulator.single_node import LOCKED as WITH_PLAIN
-from ottla.simulator.single_node import Client, MessageT
+from ottla.simulator.world.single_node import LOCKED as WITH_PLAIN
+from ottla.simulator.world.single_node import Client, MessageT
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

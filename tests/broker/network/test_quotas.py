@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import DOOR, LOCKED, Client, RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, fetch_request
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch_request
+from ottla.simulator.world.single_node import DOOR, LOCKED, Client, RunningNode, World
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_client_quotas import (

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.network.response_queue import IN_HAND_MAX, ResponseQueue
 from ottla.purgatory import Delayed
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.single_node import Client
-from ottla.simulator.workload import batch_of, create_topic
+from ottla.simulator.clients.requests import batch_of, create_topic
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.single_node import Client
 from ottla.types import TopicPartition
 from ottla.wire.codec import Message
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse

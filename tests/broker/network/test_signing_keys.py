@@ -15,7 +15,7 @@ from ottla.network import signing_keys
 from ottla.network.signing_keys import UNKNOWN_KEY_INTERVAL_MS, IssuerKeys
 from ottla.ports import KeyFetch
 from ottla.sasl.tokens import InvalidTokenError
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 KEYS = {kid: ec.generate_private_key(ec.SECP256R1()) for kid in ("old", "new")}
 

@@ -13,8 +13,8 @@ import pytest
 
 from ottla.handlers.api import ListenerRole
 from ottla.handlers.catalog import CATALOG, is_served_to
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import Client, RunningNode, World
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import Uuid
 from ottla.wire.codec import Message, Struct
 from ottla.wire.codec.fields import Field

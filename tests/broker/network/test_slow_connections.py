@@ -7,8 +7,8 @@ from ottla.network.connection import Connection
 from ottla.network.fair_scheduler import FairScheduler
 from ottla.network.request_memory import RequestMemory
 from ottla.network.slow_connections import SlowConnections
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.single_node import client_at_the_open_door
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.single_node import client_at_the_open_door
 
 MIB = 1024 * 1024
 

@@ -8,7 +8,7 @@ from ottla.network.large_requests import LargeRequests
 from ottla.network.step_runner import StepRunner
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps, run_to_end
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 class TickingClock(SimulatedClock):

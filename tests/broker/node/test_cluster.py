@@ -12,9 +12,10 @@ from ottla.membership.broker_lifecycle import BrokerState
 from ottla.membership.controller_channel import AnswerHere, Origin
 from ottla.metadata.cache import LISTED_AFTER_FENCING_MS
 from ottla.purgatory import Delayed
-from ottla.simulator.cluster import Cluster, SimulatedNode
-from ottla.simulator.single_node import Client
-from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.node import SimulatedNode
+from ottla.simulator.world.single_node import Client
 from ottla.types import TopicPartition
 from ottla.wire.codec import Message
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.config.resource_type import ConfigResourceType
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, produce
+from ottla.simulator.clients.requests import batch_of, create_topic, produce
+from ottla.simulator.world.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
 from ottla.types import TopicPartition
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,

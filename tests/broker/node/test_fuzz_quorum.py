@@ -22,8 +22,8 @@ from ottla.handlers.envelope import FORWARDABLE
 from ottla.metadata.cluster import write_features
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.node.node import Node
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.single_node import Client
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.single_node import Client
 from ottla.types import Uuid
 from ottla.wire.messages import broker_registration, controller_registration
 from ottla.wire.messages.registry import ApiKey, request_type

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.simulator.single_node import RunningNode, World
-from ottla.simulator.workload import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.clients.requests import batch_of, create_topic, fetch, produce, records_in
+from ottla.simulator.world.single_node import RunningNode, World
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

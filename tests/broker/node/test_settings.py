@@ -5,9 +5,9 @@ import pytest
 from ottla.config.node_config import NodeConfig
 from ottla.node.settings import connection_limits, log_manager_config, peer_logins, raft_config
 from ottla.sasl.exchange import AuthenticationFailedError
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.single_node import PROPERTIES
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_node import PROPERTIES
 
 MIB = 1024 * 1024
 

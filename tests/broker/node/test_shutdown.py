@@ -4,7 +4,7 @@ import pytest
 
 from ottla.node.shutdown import TIME_MAX_MS, WITHOUT_ANSWER_MAX_MS, OrderlyShutdown
 from ottla.purgatory import Delayed
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 class Stopping:

@@ -14,8 +14,8 @@ from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.exchange import AuthenticationFailedError, ServerExchange
 from ottla.sasl.plain import PlainServer
 from ottla.sasl.scram import ScramMechanism, ScramServer, credential, salted_password
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
 from ottla.wire.codec import Message
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

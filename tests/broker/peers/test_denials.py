@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ottla.peers.denials import PeerDenials
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def test_a_node_that_has_read_no_entries_is_suspected_after_its_start(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.purgatory.in_background import in_background
 from ottla.purgatory.steps import Steps, run_to_end
-from ottla.simulator.background import SimulatedBackground
+from ottla.simulator.world.background import SimulatedBackground
 
 
 def test_steps_resume_with_the_result() -> None:

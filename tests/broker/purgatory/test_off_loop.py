@@ -5,8 +5,8 @@ import pytest
 from ottla.purgatory.memory_budget import MemoryBudget
 from ottla.purgatory.off_loop import OffLoop, in_place
 from ottla.purgatory.steps import Steps, run_to_end
-from ottla.simulator.background import SimulatedBackground
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.background import SimulatedBackground
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def hold_and_work(off_loop: OffLoop, size_bytes: int) -> Steps[int]:

@@ -11,10 +11,10 @@ from ottla.raft.config import RaftConfig
 from ottla.raft.records import Batch, LeaderAndEpoch
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum_of_one import NoPeers
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_voter_quorum import NoPeers
 from ottla.types import Endpoint, OffsetAndEpoch, Uuid
 
 DIRECTORY_ID = Uuid(b"d" * 16)

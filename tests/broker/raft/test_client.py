@@ -13,7 +13,7 @@ from ottla.raft import commit_feed
 from ottla.raft.config import RaftConfig
 from ottla.raft.control_batch import read_control_batch
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import OffsetAndEpoch, Uuid
 from ottla.wire.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from ottla.wire.records import iterate_batches

@@ -2,7 +2,8 @@
 
 from ottla.errors import ErrorCode
 from ottla.raft.describe_quorum import describe_quorum
-from ottla.simulator.quorum import SimulatedQuorum, endpoint_of
+from ottla.simulator.runs.quorum.replica import endpoint_of
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.types import CLUSTER_METADATA_TOPIC, ZERO_UUID
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -23,9 +23,9 @@ from ottla.raft.requests import (
     vote_response,
 )
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.fetch import FetchRequest, PartitionData, SnapshotId

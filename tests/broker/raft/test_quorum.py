@@ -1,6 +1,6 @@
 """Several replicas under faults: what Kafka's RaftEventSimulationTest asks, by the same names, from tens of seeds.
 
-The invariants of `ottla.simulator.quorum_invariants` are checked after every event of every test.
+The invariants of `ottla.simulator.runs.quorum.invariants` are checked after every event of every test.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from ottla.raft.config import RaftConfig
-from ottla.simulator.quorum import SimulatedQuorum, SimulatedReplica
+from ottla.simulator.runs.quorum.replica import SimulatedReplica
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 
 SEEDS = range(4)
 

@@ -17,8 +17,8 @@ from ottla.raft.resigned import ResignedState
 from ottla.raft.unattached import UnattachedState
 from ottla.raft.voter_history import VoterHistory
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint, Uuid
 
 LOCAL = ReplicaKey(1, Uuid(b"d" * 16))

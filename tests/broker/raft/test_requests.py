@@ -16,7 +16,8 @@ from ottla.raft.requests import (
     vote_request,
 )
 from ottla.raft.snapshot import snapshot_file_name
-from ottla.simulator.quorum import CLUSTER_ID, SimulatedQuorum, SimulatedReplica
+from ottla.simulator.runs.quorum.replica import CLUSTER_ID, SimulatedReplica
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.types import ZERO_UUID, OffsetAndEpoch, Uuid
 from ottla.wire.messages.fetch import FetchResponse, PartitionData
 

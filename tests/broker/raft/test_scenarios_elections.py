@@ -5,7 +5,8 @@ import pytest
 from ottla.raft.follower import FollowerState
 from ottla.raft.requests import vote_request
 from ottla.raft.resigned import ResignedState
-from ottla.simulator.quorum import CLUSTER_ID, SimulatedQuorum, SimulatedReplica
+from ottla.simulator.runs.quorum.replica import CLUSTER_ID, SimulatedReplica
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.types import OffsetAndEpoch
 
 SEEDS = range(3)

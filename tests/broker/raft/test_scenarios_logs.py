@@ -14,8 +14,9 @@ from ottla.raft.quorum_state_file import ElectionState, QuorumStateFile
 from ottla.raft.records import ReplicaKey
 from ottla.raft.snapshot import SnapshotWriter
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.quorum import DIRECTORY, LOG_DIRECTORY, BytesSerde, SimulatedQuorum, SimulatedReplica
-from ottla.simulator.quorum_invariants import InvariantViolation
+from ottla.simulator.runs.quorum.invariants import InvariantViolation
+from ottla.simulator.runs.quorum.replica import DIRECTORY, LOG_DIRECTORY, BytesSerde, SimulatedReplica
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.types import ZERO_UUID, OffsetAndEpoch
 from ottla.wire.records import Record, build_batch
 

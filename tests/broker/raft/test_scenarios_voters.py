@@ -8,7 +8,8 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.purgatory import Delayed
 from ottla.raft.follower import FollowerState
 from ottla.raft.leader import LeaderState
-from ottla.simulator.quorum import CLUSTER_ID, LISTENER, SimulatedQuorum, SimulatedReplica, endpoint_of
+from ottla.simulator.runs.quorum.replica import CLUSTER_ID, LISTENER, SimulatedReplica, endpoint_of
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 

@@ -15,8 +15,8 @@ from ottla.raft.snapshot import (
     snapshot_file_name,
 )
 from ottla.raft.voter_set import Voter, VoterSet
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.types import Endpoint, OffsetAndEpoch, Uuid
 
 SNAPSHOT_ID = OffsetAndEpoch(42, 3)

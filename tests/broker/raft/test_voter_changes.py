@@ -14,8 +14,9 @@ from ottla.raft.requests import fetch_request
 from ottla.raft.resigned import ResignedState
 from ottla.raft.voter_changes import CAUGHT_UP_WITHIN_MS
 from ottla.raft.voter_set import KRAFT_VERSION_FEATURE
-from ottla.simulator.quorum import CLUSTER_ID, LISTENER, SimulatedQuorum, SimulatedReplica, endpoint_of
-from ottla.simulator.quorum_of_one import NoPeers
+from ottla.simulator.runs.quorum.replica import CLUSTER_ID, LISTENER, SimulatedReplica, endpoint_of
+from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
+from ottla.simulator.world.single_voter_quorum import NoPeers
 from ottla.types import ZERO_UUID, Endpoint, OffsetAndEpoch, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener

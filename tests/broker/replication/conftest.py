@@ -30,10 +30,10 @@ from ottla.replication.peer_brokers import PeerBrokers
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.security.authorizer import AllowEveryone
-from ottla.simulator.background import SimulatedBackground
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.background import SimulatedBackground
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint, TopicPartition, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition import (

@@ -9,7 +9,7 @@ from ottla.metadata.cluster import BrokerRegistration, ClusterImage
 from ottla.replication.disconnected_leaders import SUSPICION_MS, WAIT_MS_MAX, DisconnectedLeaders
 from ottla.replication.peer_brokers import Brokers
 from ottla.replication.replica_fetcher_manager import ReplicaFetcherManager
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Uuid
 from ottla.wire.messages.metadata import MetadataResponse
 

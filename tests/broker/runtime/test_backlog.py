@@ -9,7 +9,7 @@ import pytest
 from ottla.ports import ConnectionId
 from ottla.runtime.backlog import Backlog
 from ottla.runtime.link import Link
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 

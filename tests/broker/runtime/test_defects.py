@@ -4,7 +4,7 @@ import pytest
 
 from ottla.metrics.network import NetworkMetrics
 from ottla.runtime.defects import Defects
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def test_unexpected_exceptions_are_counted_and_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ottla.metrics.network import NetworkMetrics
 from ottla.runtime.doors import RETRY_ACCEPT_MS, Doors
 from ottla.runtime.link import SocketOptions
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.types import Endpoint
 
 

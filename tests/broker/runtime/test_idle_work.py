@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ottla.metrics.network import NetworkMetrics
 from ottla.runtime.defects import Defects
 from ottla.runtime.idle_work import IdleWork
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def counting(done: list[int], raises_at: int = -1) -> Iterator[None]:

@@ -8,7 +8,7 @@ import pytest
 from ottla.metrics.network import NetworkMetrics
 from ottla.runtime.link import Link, SocketOptions
 from ottla.runtime.unread import Unread
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 LIMIT_BYTES = 1_000
 IDLE_MS = 60_000

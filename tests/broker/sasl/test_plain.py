@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ottla.sasl.client_login import ClientLogin
 from ottla.sasl.exchange import TOKEN_BYTES_MAX, AuthenticationFailedError
 from ottla.sasl.plain import PlainClient, PlainServer
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 
 USERS = {"alice": "secret", "": "", "nopassword": ""}
 

@@ -22,7 +22,7 @@ from ottla.sasl.scram import (
     salted_password,
 )
 from ottla.sasl.scram_decoys import decoy
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 SHA_512 = ScramMechanism.SCRAM_SHA_512

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.sasl.scram import ScramCredential, ScramMechanism, new_salt
 from ottla.sasl.scram_decoys import CredentialForm, decoy, form_of
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 NAMES = [f"user-{number}" for number in range(2_000)]

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ottla.security.denials import Denials
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.wire.acl_codes import Operation, ResourceType
 
 

@@ -32,8 +32,8 @@ from ottla.replication.partition import Partition
 from ottla.replication.peer_brokers import Brokers
 from ottla.replication.replica_fetcher import ReplicaFetcher
 from ottla.security.authorizer import AclAuthorizer
-from ottla.simulator.disk import SimulatedFile
-from ottla.simulator.simulation import Outcome, Simulation
+from ottla.simulator.runs.simulation import Outcome, Simulation
+from ottla.simulator.world.disk import SimulatedFile
 from ottla.wire.acl_codes import Operation
 
 RUN_MS = 20_000

@@ -9,12 +9,12 @@ from hunting import applied
 from ottla.errors import ErrorCode
 from ottla.metadata.topics import PartitionRegistration
 from ottla.replication.partition import Partition
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.internet import Weather
-from ottla.simulator.invariants import INVARIANTS
-from ottla.simulator.ledger import InvariantViolation
-from ottla.simulator.witness import Witness
-from ottla.simulator.workload import batch_of, create_topic, produce
+from ottla.simulator.clients.requests import batch_of, create_topic, produce
+from ottla.simulator.invariants.cluster_invariants import INVARIANTS
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.network_fabric import NetworkConditions
 from ottla.types import NodeId, TopicPartition
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -29,7 +29,7 @@ PARTITION = TopicPartition("t", 0)
 CONTROLLER = "node1"
 
 
-class Links(Weather):
+class Links(NetworkConditions):
     """Links that are cut or slow, one way each, as the scenario says."""
 
     def __init__(self) -> None:
@@ -46,22 +46,22 @@ class Stage:
 
     def __init__(self) -> None:
         self.links = Links()
-        self.cluster = Cluster(5, controllers=1, combined=False, weather=self.links)
-        self.witness = Witness(self.cluster)
-        self.witness.invariants = [invariant(self.witness) for invariant in INVARIANTS]
-        self.cluster.before_start = self.witness.before_start
-        self.cluster.on_event = self.witness.look
+        self.cluster = Cluster(5, controllers=1, combined=False, conditions=self.links)
+        self.state_observer = StateObserver(self.cluster)
+        self.state_observer.invariants = [invariant(self.state_observer) for invariant in INVARIANTS]
+        self.cluster.before_start = self.state_observer.before_start
+        self.cluster.on_event = self.state_observer.observe_node
         self.cluster.start()
         self.cluster.run_until_ready()
         create_topic(self.cluster.connect(2), "t", replicas=3)
-        self.cluster.run_until(lambda: "t" in self.witness.image.topics.by_name)
+        self.cluster.run_until(lambda: "t" in self.state_observer.image.topics.by_name)
         self.a, self.b, self.c = self.registration.replicas
         self.produce(self.a, acks=-1)
         self.cluster.run(1_000)
 
     @property
     def registration(self) -> PartitionRegistration:
-        return self.witness.image.topics.by_name["t"].partitions[0]
+        return self.state_observer.image.topics.by_name["t"].partitions[0]
 
     def replica(self, node_id: NodeId) -> Partition:
         process = self.cluster.nodes[node_id].process
@@ -129,7 +129,7 @@ def a_leader_comes_back_with_a_record_that_nobody_else_has() -> Stage:
     start = stage.end(a)
     stage.links.cut |= {(stage.host(a), stage.host(b)), (stage.host(a), stage.host(c))}
     stage.produce(a)
-    stage.cluster.internet.reset_connections(lambda source, target: stage.host(a) in (source, target))
+    stage.cluster.fabric.reset_connections(lambda source, target: stage.host(a) in (source, target))
     stage.cluster.kill(a)
     stage.links.cut.clear()
     stage.cluster.run_until(lambda: stage.leads(b))
@@ -162,7 +162,7 @@ def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
 
     apart = {CONTROLLER, stage.host(a)}
     links.cut |= {(CONTROLLER, stage.host(a)), (stage.host(a), CONTROLLER)}
-    stage.cluster.internet.reset_connections(lambda source, target: {source, target} == apart)
+    stage.cluster.fabric.reset_connections(lambda source, target: {source, target} == apart)
     stage.prefer(b, a, c)
     stage.cluster.run_until(lambda: stage.leads(b) and stage.end(c) == start)
     stage.produce(b)
@@ -172,10 +172,10 @@ def a_leader_that_missed_an_epoch_leads_again(*, cuts_answers: bool) -> Stage:
     stage.cluster.run_until(lambda: stage.registration.leader == a)
 
     links.cut -= {(CONTROLLER, stage.host(a)), (stage.host(a), CONTROLLER)}
-    stage.cluster.internet.release()
+    stage.cluster.fabric.release()
     stage.cluster.run_until(lambda: stage.replica(a).leader_epoch == stage.registration.leader_epoch)
     links.cut.clear()
-    stage.cluster.internet.release()
+    stage.cluster.fabric.release()
     stage.cluster.run_until(lambda: stage.end(c) == stage.end(a) == stage.replica(a).log.high_watermark)
     return stage
 
@@ -224,7 +224,7 @@ def test_all_is_well_without_a_mutation(scenario: Callable[[], Stage]) -> None:
 
     leader = stage.replica(stage.registration.leader)
     assert leader.is_leader
-    assert leader.log.log_end_offset >= stage.witness.ledger.all()[0].end > 0
+    assert leader.log.log_end_offset >= stage.state_observer.ledger.partitions()[0].end > 0
 
 
 @pytest.mark.parametrize(("scenario", "name"), SCENARIOS.items(), ids=SCENARIOS.values())

@@ -7,10 +7,10 @@ from typing import TypeVar
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.cluster import Cluster
-from ottla.simulator.event_loop import SimulatedEventLoop
-from ottla.simulator.weather import Storm
+from ottla.simulator.faults.network_chaos import NetworkChaos
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.event_loop import SimulatedEventLoop
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import TopicPartition
 from ottla_operator.clients import ottla_admin
 from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
@@ -24,15 +24,15 @@ class World:
     """Three nodes, of which one that does not lead the quorum hears everything late."""
 
     def __init__(self) -> None:
-        self.storm = Storm(SeededRandom(5), fastest_ms=1, slowest_ms=2)
-        self.cluster = Cluster(5, weather=self.storm)
+        self.network_chaos = NetworkChaos(SeededRandom(5), fastest_ms=1, slowest_ms=2)
+        self.cluster = Cluster(5, conditions=self.network_chaos)
         self.cluster.start()
         self.cluster.run_until_ready()
         leader = self.cluster.leader_id()
         assert leader is not None
         self.leader = leader
         self.late = next(node_id for node_id in self.cluster.nodes if node_id != leader)
-        self.storm.slow(f"node{leader}", f"node{self.late}", LAG_MS)
+        self.network_chaos.slow(f"node{leader}", f"node{self.late}", LAG_MS)
 
     def asked(self, node_id: int, question: Callable[[BrokerAdmin], Awaitable[ResultT]]) -> ResultT:
         """Ask one node, over a connection of an operator of its own."""

@@ -178,7 +178,7 @@ def test_brokers_of_a_rack_are_restarted_together_where_no_partition_misses_them
     outcome = planner.run()
 
     assert outcome.failure is None, outcome.report()
-    (flights,) = planner.witness.image.topics.by_name["flights"].partitions.values()
+    (flights,) = planner.state_observer.image.topics.by_name["flights"].partitions.values()
     racks = [[node for node in range(4) if node % 2 == rack] for rack in (0, 1)]
     (not_missed,) = [rack for rack in racks if len(set(rack) & set(flights.replicas)) == 1]
     assert [set(names) for names in together if len(names) > 1] == [{f"c-main-{node}" for node in not_missed}]

@@ -10,7 +10,7 @@ from ottla.client.errors import ClientError, LoginFailedError, NoTokenError
 from ottla.client.security import ClientSecurity
 from ottla.errors import ErrorCode, OttlaError
 from ottla.sasl.client_login import Login
-from ottla.sasl.scram import SCRAM_MECHANISMS
+from ottla.sasl.registry import MECHANISMS
 from ottla.types import Endpoint
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -81,7 +81,7 @@ async def _log_in(endpoint: Endpoint, security: ClientSecurity, timeout_s: float
 def _credential_step(login: Login) -> str:
     if not login.user:
         return "get a new token; the broker's log says what it has against this one"
-    if login.mechanism in SCRAM_MECHANISMS:
+    if MECHANISMS[login.mechanism].has_scram_users:
         return "check name and password in sasl.jaas.config; `ottla user list` shows who may log in with what"
     return "check name and password in sasl.jaas.config; those of PLAIN stand in the listener's own sasl.jaas.config"
 

@@ -21,10 +21,10 @@ from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
 from ottla.metadata.topics import PartitionRegistration
 from ottla.purgatory import Delayed
 from ottla.raft.records import Batch, LeaderAndEpoch
-from ottla.simulator.chance import SeededRandom
-from ottla.simulator.clock import SimulatedClock
-from ottla.simulator.disk import SimulatedDisk
-from ottla.simulator.quorum_of_one import CLUSTER_ID, format_quorum_of_one, quorum_of_one
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.simulator.world.single_voter_quorum import CLUSTER_ID, create_single_voter_quorum, format_single_voter_quorum
 from ottla.types import NodeId, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.error_response import error_response
@@ -256,7 +256,7 @@ class ControllerNode(Asking):
         self.clock = clock or SimulatedClock()
         self.random = SeededRandom(seed)
         if not self.disk.exists("/d/meta.properties"):
-            format_quorum_of_one(self.disk, self.clock, self.random, features=features or {})
+            format_single_voter_quorum(self.disk, self.clock, self.random, features=features or {})
         self.settings = {
             "idle_interval_ms": idle_interval_ms,
             "static": static or {},
@@ -266,7 +266,7 @@ class ControllerNode(Asking):
         self.start()
 
     def start(self) -> None:
-        self.raft = quorum_of_one(self.disk, self.clock)
+        self.raft = create_single_voter_quorum(self.disk, self.clock)
         self.controller = QuorumController(
             raft=self.raft,
             clock=self.clock,

@@ -12,8 +12,8 @@ from ottla.handlers.catalog import find
 from ottla.purgatory import Delayed
 from ottla.replication.fetch.fetch_round import PER_SLICE, STRAIGHT_MAX, FetchRound
 from ottla.replication.sessions.fetch_session import RETRIED_PER_FETCH_MAX, RETRY_MS
-from ottla.simulator.single_node import Client, RunningNode, client_at_the_open_door
-from ottla.simulator.workload import batch_of, create_topic, produce, records_in
+from ottla.simulator.clients.requests import batch_of, create_topic, produce, records_in
+from ottla.simulator.world.single_node import Client, RunningNode, client_at_the_open_door
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 MANY = 100

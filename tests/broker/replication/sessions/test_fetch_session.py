@@ -5,7 +5,7 @@ import pytest
 from ottla.errors import ErrorCode, KafkaError
 from ottla.replication.sessions.fetch_session import NO_SESSION, FetchContext
 from ottla.replication.sessions.fetch_session_cache import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionCache
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, Uuid
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -11,7 +11,7 @@ from ottla.replication.sessions.fetch_session_cache import (
     PARTITION_BYTES,
     FetchSessionCache,
 )
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 

@@ -8,7 +8,7 @@ from ottla.errors import ErrorCode
 from ottla.replication.sessions.fetch_session import RETRY_MS, FetchedPartition, FetchSession
 from ottla.replication.sessions.fetch_session_cache import FetchSessionCache
 from ottla.replication.sessions.partition_watchers import PartitionWatchers
-from ottla.simulator.chance import SeededRandom
+from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import ZERO_UUID, TopicPartition
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 

@@ -9,7 +9,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.security.quotas.client_quotas import ClientQuotas, QuotaConfig
 from ottla.security.quotas.measurements import IDLE_MS_MAX
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 from ottla.wire.messages.registry import ApiKey
 
 SetLimit = Callable[..., None]

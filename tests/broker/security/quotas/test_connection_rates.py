@@ -5,7 +5,7 @@ import pytest
 from ottla.metrics.rate import WindowedRate
 from ottla.security.quotas.connection_rates import RATE_UNLIMITED, ConnectionRates
 from ottla.security.quotas.throttles import BROKER_CONNECTION_RATE, Throttles
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.security.quotas.mutations import Mutations, TokenBucket
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def mutations(bucket: TokenBucket, clock: SimulatedClock, *, is_strict: bool, rate: float = 2) -> Mutations:

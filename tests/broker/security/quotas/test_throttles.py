@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ottla.security.quotas.throttles import Throttles
-from ottla.simulator.clock import SimulatedClock
+from ottla.simulator.world.clock import SimulatedClock
 
 
 def test_one_line_a_second_and_every_one_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import ProtocolError
 from ottla.ports import FileSlice
-from ottla.simulator.disk import SimulatedDisk
+from ottla.simulator.world.disk import SimulatedDisk
 from ottla.wire.codec import (
     EncodedArray,
     Message,

@@ -1,0 +1,181 @@
+"""A machine with clients: it dials the nodes over the simulated network, asks them for metadata, and waits for answers.
+
+It uses the nodes' own `PeerClient`, which agrees on versions and finds out about broken connections as Kafka's clients
+do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ottla.peers.channel import PeerAnswer
+from ottla.peers.client import PeerClient, PeerClientConfig
+from ottla.peers.lanes import Lane, Pending
+from ottla.ports import ConnectionId
+from ottla.purgatory import Delayed
+from ottla.simulator.invariants.ledger import PartitionKey
+from ottla.simulator.invariants.permission_invariants import PermissionInvariants
+from ottla.simulator.world.cluster import Cluster
+from ottla.simulator.world.network import SimulatedNetwork
+from ottla.simulator.world.node import CLIENT_PORT
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.types import Endpoint, NodeId
+from ottla.wire.codec import Message
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+
+REQUEST_TIMEOUT_MS = 3_000
+METADATA_INTERVAL_MS = 100
+
+
+class Target(NamedTuple):
+    """Where a partition's leader is."""
+
+    key: PartitionKey
+    endpoint: Endpoint
+
+
+class ClientChannel(PeerClient):
+    """What nodes use among each other, and the one thing that only clients do: a Produce that is not answered."""
+
+    def _transmit(self, lane: Lane, pending: Pending) -> None:
+        super()._transmit(lane, pending)
+        request = pending.request
+        if (
+            isinstance(request, ProduceRequest)
+            and request.acks == 0
+            and lane.in_flight
+            and lane.in_flight[-1] is pending
+        ):
+            lane.in_flight.pop()
+            pending.answer.complete(ProduceResponse())
+
+
+class ClientHost:
+    """See the module. Everything that runs on it shares its connections, each ``lane`` one per node.
+
+    ``bootstrap`` is where it begins to ask; by default at any broker of those that there are.
+    """
+
+    def __init__(
+        self, cluster: Cluster, name: str, random: SeededRandom, *, bootstrap: Sequence[Endpoint] | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.random = random
+        self.permissions: PermissionInvariants | None = None
+        """Watches what the clients are served, where they are denied things."""
+        self._network = SimulatedNetwork(cluster.fabric, name)
+        self._peers = ClientChannel(
+            network=self._network,
+            clock=cluster.clock,
+            random=random,
+            config=PeerClientConfig(client_id=name, connection_setup_timeout_ms=REQUEST_TIMEOUT_MS),
+        )
+        self._network.attach(self, [])
+        self._bootstrap = bootstrap or [
+            Endpoint(place.host, CLIENT_PORT) for place in cluster.nodes.values() if "broker" in place.roles
+        ]
+        self._endpoints: dict[NodeId, Endpoint] = {}
+        self._leaders: dict[tuple[str, int], tuple[PartitionKey, NodeId]] = {}
+        self._partition_counts: dict[str, int] = {}
+        self._topics: dict[str, None] = {}
+        self._is_asking = False
+        self._may_ask_ms = 0
+        cluster.add_client(name, self)
+
+    # --- asking
+
+    def ask(self, endpoint: Endpoint, request: Message, lane: str, then: Callable[[PeerAnswer], object]) -> None:
+        """Send ``request``, and call ``then`` with the answer or failure."""
+        self.cluster.touch(self.name)
+        if self.permissions is not None:
+            then = self.permissions.watched(endpoint, request, then)
+        self._send(endpoint, request, lane).on_complete(then)
+
+    def _send(self, endpoint: Endpoint, request: Message, lane: str) -> Delayed[PeerAnswer]:
+        return self._peers.send(endpoint, "PLAINTEXT", request, timeout_ms=REQUEST_TIMEOUT_MS, lane=lane)
+
+    def any_node(self) -> Endpoint:
+        """Return one of the brokers that the client was told of at first."""
+        return self._bootstrap[self.random.randrange(len(self._bootstrap))]
+
+    def node(self, node_id: NodeId) -> Endpoint | None:
+        return self._endpoints.get(node_id)
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        self.cluster.events.after(delay_ms, action)
+
+    # --- metadata
+
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions the topic has, as far as is known; 0 when nothing is."""
+        self._topics[topic] = None
+        return self._partition_counts.get(topic, 0)
+
+    def target(self, topic: str, partition: int) -> Target | None:
+        """Return the leader of a partition; None while it is not known, which is then asked for."""
+        self._topics[topic] = None
+        found = self._leaders.get((topic, partition))
+        endpoint = None if found is None else self._endpoints.get(found[1])
+        if found is None or endpoint is None:
+            self.refresh()
+            return None
+        return Target(found[0], endpoint)
+
+    def forget(self, topic: str) -> None:
+        """Ask no more about a topic that is not used any more."""
+        self._topics.pop(topic, None)
+
+    def refresh(self) -> None:
+        """Ask some node for the metadata of all topics in use, now and then at most."""
+        now_ms = self.cluster.clock.monotonic_ms()
+        if self._is_asking or now_ms < self._may_ask_ms or not self._topics:
+            return
+        self._is_asking = True
+        self._may_ask_ms = now_ms + METADATA_INTERVAL_MS
+        topics = [MetadataRequestTopic(name=topic) for topic in self._topics]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        self.ask(self.any_node(), request, "metadata", self._on_metadata)
+
+    def _on_metadata(self, answer: PeerAnswer) -> None:
+        self._is_asking = False
+        if not isinstance(answer, MetadataResponse):
+            return
+        self._endpoints = {broker.node_id: Endpoint(broker.host, broker.port) for broker in answer.brokers}
+        for topic in answer.topics:
+            assert topic.name is not None, "topics were asked for by name"
+            self._partition_counts[topic.name] = len(topic.partitions)
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
+                if partition.leader_id < 0:
+                    self._leaders.pop(place, None)
+                else:
+                    key = PartitionKey(topic.name, topic.topic_id, partition.partition_index)
+                    self._leaders[place] = (key, partition.leader_id)
+
+    # --- what the network fabric and the loop call
+
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool:
+        return False
+
+    def connected(self, connection: ConnectionId) -> None:
+        if connection in self._peers.lane_of:
+            self._peers.connected(connection)
+
+    def receive_buffer(self, connection: ConnectionId) -> memoryview:
+        return self._peers.receive_buffer(connection)
+
+    def received(self, connection: ConnectionId, size_bytes: int) -> None:
+        self._peers.received(connection, size_bytes)
+
+    def drained(self, connection: ConnectionId) -> None:
+        self._peers.drained(connection)
+
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None:
+        self._peers.closed(connection, reason, was_refused=was_refused)
+
+    def tick(self) -> None:
+        self._peers.tick(self.cluster.clock.monotonic_ms())
+
+    def next_deadline_ms(self) -> int | None:
+        return self._peers.next_deadline_ms()

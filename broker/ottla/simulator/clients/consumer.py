@@ -1,0 +1,130 @@
+"""A simulated consumer: reads every partition of a topic from the start, and reports its records to the observer.
+
+What is deleted before it has read it is skipped, as with auto.offset.reset=earliest.
+
+Source: Fetcher of Apache Kafka's client; without sessions, one partition per request.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerAnswer
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.invariants.ledger import PartitionKey
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.types import Offset
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.wire.records import iterate_batches, read_records
+
+MAX_WAIT_MS = 1_000
+SIZE_BYTES_MAX = 64 * 1024
+RETRY_BACKOFF_MS = 100
+_EARLIEST = -2
+_DECOMPRESSED_BYTES_MAX = 1 << 24
+
+
+class Consumer:
+    """See the module."""
+
+    def __init__(self, host: ClientHost, state_observer: StateObserver, name: str, topic: str) -> None:
+        self.name = name
+        self.topic = topic
+        self.read_count = 0
+        self._host = host
+        self._state_observer = state_observer
+        self._positions: dict[int, Offset] = {}
+        self._keys: dict[int, PartitionKey] = {}
+        self._is_reading = True
+
+    def start(self) -> None:
+        """Begin to read the partitions that there are, and look for new ones now and then."""
+        if not self._is_reading:
+            return
+        for partition in range(self._host.partition_count(self.topic)):
+            if partition not in self._positions:
+                self._positions[partition] = 0
+                self._fetch(partition)
+        if not self._positions:
+            self._host.refresh()
+        self._host.after(1_000, self.start)
+
+    def abandon(self) -> None:
+        """Read no more: the topic is deleted."""
+        self._is_reading = False
+        self._host.forget(self.topic)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has read everything that is committed."""
+        ledgers = ((self._state_observer.ledger.partition(key), partition) for partition, key in self._keys.items())
+        return bool(self._keys) and all(self._positions[partition] >= ledger.end for ledger, partition in ledgers)
+
+    def _fetch(self, partition: int) -> None:
+        if not self._is_reading:
+            return
+        target = self._host.target(self.topic, partition)
+        if target is None:
+            self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
+            return
+        self._keys[partition] = target.key
+        wanted = FetchPartition(
+            partition=partition, fetch_offset=self._positions[partition], partition_max_bytes=SIZE_BYTES_MAX
+        )
+        topic = FetchTopic(topic=self.topic, topic_id=target.key.topic_id, partitions=[wanted])
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=SIZE_BYTES_MAX, session_epoch=-1, topics=[topic]
+        )
+        lane = f"{self.name}-{partition}"
+        self._host.ask(target.endpoint, request, lane, lambda answer: self._on_answer(partition, target.key, answer))
+
+    def _on_answer(self, partition: int, key: PartitionKey, answer: PeerAnswer) -> None:
+        if isinstance(answer, FetchResponse) and answer.error_code == ErrorCode.NONE and answer.responses:
+            data = answer.responses[0].partitions[0]
+            if data.error_code == ErrorCode.NONE:
+                assert data.records is None or isinstance(data.records, memoryview), "answers come in one buffer"
+                self._take(partition, key, data.records)
+                self._fetch(partition)
+                return
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._ask_start(partition, key)
+        ledger = self._state_observer.ledger.partition(key)
+        if ledger.is_excused:
+            self._positions[partition] = min(self._positions[partition], ledger.end)
+        self._host.refresh()
+        self._host.after(RETRY_BACKOFF_MS, lambda: self._fetch(partition))
+
+    def _ask_start(self, partition: int, key: PartitionKey) -> None:
+        """Ask where the log starts: what the consumer wanted to read next may have been deleted."""
+        target = self._host.target(self.topic, partition)
+        if target is None:
+            return
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
+        topic = ListOffsetsTopic(name=self.topic, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        lane = f"{self.name}-start"
+        self._host.ask(target.endpoint, request, lane, lambda answer: self._on_start(partition, key, answer))
+
+    def _on_start(self, partition: int, key: PartitionKey, answer: PeerAnswer) -> None:
+        if isinstance(answer, ListOffsetsResponse):
+            found = answer.topics[0].partitions[0]
+            position = self._positions[partition]
+            if found.error_code == ErrorCode.NONE and found.offset > position:
+                self._state_observer.skipped(key, position, found.offset)
+                self._positions[partition] = found.offset
+
+    def _take(self, partition: int, key: PartitionKey, data: memoryview | None) -> None:
+        position = self._positions[partition]
+        values = [
+            (record.offset, bytes(record.value or b""))
+            for batch in iterate_batches(data or b"")
+            for record in read_records(batch, size_bytes_max=_DECOMPRESSED_BYTES_MAX)
+            if record.offset >= position
+        ]
+        if values:
+            self.read_count += len(values)
+            self._positions[partition] = values[-1][0] + 1
+            self._state_observer.read(key, values)

@@ -1,0 +1,224 @@
+"""A simulated member of a classic consumer group: joins, heartbeats, and commits offsets for what it is assigned.
+
+It reads nothing: what matters here is who owns what, and that no committed offset is ever forgotten. Source:
+ConsumerCoordinator of Apache Kafka's client, with the range assignor.
+"""
+
+from ottla.client.assignor import RANGE, assign_ranges
+from ottla.errors import ErrorCode
+from ottla.peers.channel import PeerAnswer
+from ottla.simulator.clients.client_host import ClientHost
+from ottla.simulator.invariants.group_invariants import GroupInvariants
+from ottla.types import ZERO_UUID, Endpoint, Offset, Uuid
+from ottla.wire.codec import Message
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+SESSION_TIMEOUT_MS = 6_000
+REBALANCE_TIMEOUT_MS = 2_000
+"""Below the clients' request timeout: a join is answered before its connection is given up."""
+HEARTBEAT_INTERVAL_MS = 500
+RETRY_BACKOFF_MS = 200
+_CONSUMER = "consumer"
+_GROUP_KEY = 0
+
+
+class GroupMember:
+    """See the module. Each round trip ends in the next: find, join, sync, fetch offsets, then heartbeat and commit."""
+
+    def __init__(self, host: ClientHost, promises: GroupInvariants, name: str, group: str, topic: str) -> None:
+        self.name = name
+        self.group = group
+        self.topic = topic
+        self.generation = -1
+        self.owned: dict[int, Offset] = {}
+        """What it would commit next, by partition."""
+        self._host = host
+        self._promises = promises
+        self._member_id = ""
+        self._coordinator: Endpoint | None = None
+
+    def start(self) -> None:
+        """Begin from the start: find the coordinator."""
+        self.generation = -1
+        self.owned = {}
+        self._coordinator = None
+        if self._host.partition_count(self.topic) == 0:
+            self._host.refresh()
+            self._host.after(RETRY_BACKOFF_MS, self.start)
+            return
+        request = FindCoordinatorRequest(key_type=_GROUP_KEY, coordinator_keys=[self.group])
+        self._host.ask(self._host.any_node(), request, f"{self.name}-find", self._on_found)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it takes part in a generation of the group."""
+        return self.generation >= 0
+
+    def _ask(self, request: Message) -> None:
+        assert self._coordinator is not None, "the coordinator was found"
+        self._host.ask(self._coordinator, request, self.name, self._on_answer)
+
+    def _on_found(self, answer: PeerAnswer) -> None:
+        if isinstance(answer, FindCoordinatorResponse) and answer.coordinators:
+            found = answer.coordinators[0]
+            if found.error_code == ErrorCode.NONE:
+                self._coordinator = Endpoint(found.host, found.port)
+                self._join()
+                return
+        self._host.after(RETRY_BACKOFF_MS, self.start)
+
+    def _on_answer(self, answer: PeerAnswer) -> None:
+        if isinstance(answer, JoinGroupResponse):
+            self._on_joined(answer)
+        elif isinstance(answer, SyncGroupResponse):
+            self._on_synced(answer)
+        elif isinstance(answer, OffsetFetchResponse):
+            self._on_offsets(answer)
+        elif isinstance(answer, HeartbeatResponse):
+            self._on_heartbeat(answer)
+        elif isinstance(answer, OffsetCommitResponse):
+            self._on_committed(answer)
+        else:
+            self._host.after(RETRY_BACKOFF_MS, self.start)
+
+    def _on_error(self, code: int) -> None:
+        """Join again where the group has moved on, as whoever the coordinator still knows; else find it anew."""
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        self.generation = -1
+        self.owned = {}
+        rejoins = code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+        self._host.after(RETRY_BACKOFF_MS, self._join if rejoins else self.start)
+
+    # --- joining
+
+    def _join(self) -> None:
+        protocol = JoinGroupRequestProtocol(name=RANGE, metadata=self.topic.encode())
+        self._ask(
+            JoinGroupRequest(
+                group_id=self.group,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                member_id=self._member_id,
+                protocol_type=_CONSUMER,
+                protocols=[protocol],
+            )
+        )
+
+    def _on_joined(self, answer: JoinGroupResponse) -> None:
+        if answer.member_id:
+            self._member_id = answer.member_id
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._join()
+            return
+        if answer.error_code != ErrorCode.NONE:
+            self._on_error(answer.error_code)
+            return
+        self.generation = answer.generation_id
+        assignments = []
+        if answer.leader == self._member_id:
+            counts = {self.topic: self._host.partition_count(self.topic)}
+            shares = assign_ranges({each.member_id: [self.topic] for each in answer.members}, counts)
+            assignments = [
+                SyncGroupRequestAssignment(member_id=member, assignment=bytes(each.partition for each in share))
+                for member, share in shares.items()
+            ]
+        self._ask(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self._member_id,
+                protocol_type=_CONSUMER,
+                protocol_name=RANGE,
+                assignments=assignments,
+            )
+        )
+
+    def _on_synced(self, answer: SyncGroupResponse) -> None:
+        if answer.error_code != ErrorCode.NONE:
+            self._on_error(answer.error_code)
+            return
+        partitions = list(bytes(answer.assignment))
+        for partition in partitions:
+            self._promises.on_owned(self.group, self.generation, partition, self._member_id)
+        if not partitions:
+            self._beat_later()
+            return
+        topic = OffsetFetchRequestTopics(name=self.topic, topic_id=self._topic_id(), partition_indexes=partitions)
+        self._ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=[topic])]))
+
+    def _topic_id(self) -> Uuid:
+        target = self._host.target(self.topic, 0)
+        return ZERO_UUID if target is None else target.key.topic_id
+
+    def _on_offsets(self, answer: OffsetFetchResponse) -> None:
+        group = answer.groups[0]
+        code = group.error_code or next((each.error_code for each in group.topics[0].partitions if each.error_code), 0)
+        if code:
+            self._on_error(code)
+            return
+        for partition in group.topics[0].partitions:
+            offset = partition.committed_offset
+            self._promises.on_fetched(self.group, partition.partition_index, offset)
+            self.owned[partition.partition_index] = max(offset, 0) + 1
+        self._beat_later()
+
+    # --- taking part
+
+    def _beat_later(self) -> None:
+        self._host.after(HEARTBEAT_INTERVAL_MS, self._beat)
+
+    def _beat(self) -> None:
+        if self._coordinator is None or self.generation < 0:
+            return
+        self._ask(HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self._member_id))
+
+    def _on_heartbeat(self, answer: HeartbeatResponse) -> None:
+        if answer.error_code != ErrorCode.NONE:
+            self._on_error(answer.error_code)
+        elif self.owned:
+            self._commit()
+        else:
+            self._beat_later()
+
+    def _commit(self) -> None:
+        partitions = [
+            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+            for partition, offset in self.owned.items()
+        ]
+        topic = OffsetCommitRequestTopic(name=self.topic, topic_id=self._topic_id(), partitions=partitions)
+        self._ask(
+            OffsetCommitRequest(
+                group_id=self.group,
+                generation_id_or_member_epoch=self.generation,
+                member_id=self._member_id,
+                topics=[topic],
+            )
+        )
+
+    def _on_committed(self, answer: OffsetCommitResponse) -> None:
+        results = answer.topics[0].partitions
+        code = next((each.error_code for each in results if each.error_code), 0)
+        if code:
+            self._on_error(code)
+            return
+        for each in results:
+            offset = self.owned[each.partition_index]
+            self._promises.on_committed(self.group, self.generation, each.partition_index, offset)
+            self.owned[each.partition_index] = offset + 1
+        self._beat_later()

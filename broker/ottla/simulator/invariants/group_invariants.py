@@ -1,0 +1,46 @@
+"""What consumer groups are promised: committed offsets stay, and no two members own a partition in one generation."""
+
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import StateObserver
+from ottla.types import CONSUMER_OFFSETS_TOPIC, Offset
+
+
+class GroupInvariants:
+    """Told by the members; each method raises `InvariantViolation`."""
+
+    def __init__(self, state_observer: StateObserver) -> None:
+        self._state_observer = state_observer
+        self._owners: dict[tuple[str, int, int], str] = {}
+        self._committed: dict[tuple[str, int], tuple[int, Offset]] = {}
+
+    def on_owned(self, group: str, generation: int, partition: int, member_id: str) -> None:
+        """A member was assigned a partition."""
+        if self._is_excused:
+            return
+        owner = self._owners.setdefault((group, generation, partition), member_id)
+        if owner != member_id:
+            raise InvariantViolation(
+                f"OneOwnerPerGeneration: partition {partition} belongs to {owner} and {member_id} in generation "
+                f"{generation} of {group}"
+            )
+
+    def on_committed(self, group: str, generation: int, partition: int, offset: Offset) -> None:
+        """A member was told that its offset is committed; what an older generation is told late counts no more."""
+        before = self._committed.get((group, partition))
+        if before is None or before[0] <= generation:
+            self._committed[group, partition] = (generation, offset)
+
+    def on_fetched(self, group: str, partition: int, offset: Offset) -> None:
+        """A member was told what is committed."""
+        before = self._committed.get((group, partition))
+        if before is not None and offset < before[1] and not self._is_excused:
+            raise InvariantViolation(
+                f"CommittedOffsetsAreNeverLost: {group} has committed {before[1]} for partition {partition} in "
+                f"generation {before[0]}, and is told {offset}"
+            )
+
+    @property
+    def _is_excused(self) -> bool:
+        """Whether the offsets' own partitions may have lost something."""
+        ledgers = self._state_observer.ledger.partitions()
+        return any(ledger.is_excused for ledger in ledgers if ledger.key.topic == CONSUMER_OFFSETS_TOPIC)

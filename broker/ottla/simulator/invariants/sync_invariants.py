@@ -1,0 +1,58 @@
+"""What must be on disks with ottla.acks.fsync; more of `invariants`.
+
+That nothing which was acknowledged is ever lost is `AcknowledgedRecordsAreNeverLost`: where the setting is on, no power
+cut excuses a partition (`StateObserver.note_data_loss`).
+"""
+
+from itertools import pairwise
+
+from ottla.replication.partition import Partition
+from ottla.simulator.invariants.cluster_invariants import replica_of
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange
+from ottla.simulator.world.node import SimulatedNode
+from ottla.types import Offset
+from ottla.wire.records import iterate_batches
+
+
+class CommittedRecordsAreSynced(Invariant):
+    """With ottla.acks.fsync, what a leader calls committed is on the disk of every in-sync replica that runs."""
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        before, now = change.before.high_watermark, change.now.high_watermark
+        if not change.now.is_leader or now <= before or not self.state_observer.confirms_synced(change.key.topic):
+            return
+        if self.state_observer.ledger.partition(change.key).is_excused:
+            return
+        for node_id in change.partition.in_sync:
+            place = self.state_observer.cluster.nodes[node_id]
+            replica = None if place.process is None else replica_of(place.process.replicas, change.key)
+            if replica is None or self.state_observer.is_harmed(change.key, node_id):
+                continue
+            if not _is_synced(place, replica, before, now):
+                raise InvariantViolation(
+                    f"CommittedRecordsAreSynced: {change.key} is said to be committed to {now} by node "
+                    f"{change.place.node_id}; node {node_id} is in sync, and a power cut would take some of that from "
+                    "its disk"
+                )
+
+
+def _is_synced(place: SimulatedNode, replica: Partition, start: Offset, end: Offset) -> bool:
+    """Return whether the records from ``start`` to ``end`` would survive a power cut of the node."""
+    segments = replica.log.segments()
+    ends = [following.base_offset for _, following in pairwise(segments)] + [replica.log.log_end_offset]
+    return all(
+        place.disk.survives_power_cut(segment.path, _size_bytes_below(place.disk.contents(segment.path), end))
+        for segment, segment_end in zip(segments, ends, strict=True)
+        if segment.base_offset < end and segment_end > start
+    )
+
+
+def _size_bytes_below(content: bytes, end: Offset) -> int:
+    """Return how many bytes of a segment hold the batches below ``end``."""
+    size_bytes = 0
+    for batch in iterate_batches(content):
+        if batch.next_offset > end:
+            break
+        size_bytes = batch.end_position
+    return size_bytes

@@ -1,0 +1,143 @@
+"""`Plan`: what one seed means: the cluster's shape, its settings, what its clients do, and how hard it is hit."""
+
+from dataclasses import dataclass, field, replace
+
+from ottla.simulator.invariants.permission_invariants import OVERRIDES
+from ottla.simulator.world.random_source import SeededRandom
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """One topic that lives as long as the run, and who uses it."""
+
+    name: str
+    partitions: int
+    replicas: int
+    min_in_sync: int
+    producers: tuple[tuple[int, bool], ...]
+    """Acks of each, and whether it is idempotent."""
+    consumers: int
+    members: int
+    """Of a consumer group."""
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the module. ``pause_ms`` is the average time from fault to fault, ``pace_ms`` that from batch to batch."""
+
+    seed: int
+    brokers: int
+    controllers: int
+    combined: bool
+    fastest_ms: int
+    slowest_ms: int
+    drift_ppm_max: int
+    skew_ms_max: int
+    pause_ms: int
+    pace_ms: int
+    topics: tuple[TopicPlan, ...]
+    denies: bool = False
+    """Whether clients are denied topics now and then."""
+    overrides: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        nodes = f"{self.controllers} controllers and {self.brokers} brokers" + (", combined" if self.combined else "")
+        topics = ", ".join(
+            f"{each.name} {each.partitions}x{each.replicas} min {each.min_in_sync}" for each in self.topics
+        )
+        return f"{nodes}; topics {topics}; a fault each {self.pause_ms} ms"
+
+
+_SHAPES = (
+    (3, 3, True),
+    (3, 3, True),
+    (3, 3, True),
+    (5, 3, True),
+    (2, 3, True),
+    (1, 1, True),
+    (3, 1, True),
+    (3, 3, False),
+)
+"""Brokers, controllers, combined: three of both is what most people run."""
+
+_IDEMPOTENT = (-1, True)
+_KINDS = (_IDEMPOTENT, _IDEMPOTENT, (-1, False), (1, False), (0, False))
+
+
+_RETENTIONS: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {"retention.bytes": "2000", "segment.ms": "1000"},
+    {"retention.ms": "4000", "segment.ms": "1000"},
+)
+ACKS_FSYNC = {"ottla.acks.fsync": "true"}
+_SYNCED_NODES, _SYNCED_TOPICS = 5, 13
+"""What these seeds leave when divided by 16: every topic is fsynced, or those of the plan are."""
+_LOG_DIRECTORIES = ("/data", "/data", "/data,/data2", "/data,/data2,/data3")
+
+
+def draw_plan(seed: int) -> Plan:
+    """Return the plan that ``seed`` stands for."""
+    random = SeededRandom(seed)
+    denies = seed % 4 == 3
+    brokers, controllers, combined = _SHAPES[random.randrange(len(_SHAPES))]
+    fastest_ms = 1 + random.randrange(3)
+    topics = tuple(_draw_topic(random, f"t{index}", brokers) for index in range(1 + random.randrange(2)))
+    if seed % 16 == _SYNCED_TOPICS:
+        topics = tuple(replace(topic, configs={**topic.configs, **ACKS_FSYNC}) for topic in topics)
+    return Plan(
+        seed=seed,
+        brokers=brokers,
+        controllers=controllers,
+        combined=combined,
+        fastest_ms=fastest_ms,
+        slowest_ms=fastest_ms + random.randrange(20),
+        drift_ppm_max=random.randrange(2) * 2_000,
+        skew_ms_max=random.randrange(2) * 60_000,
+        pause_ms=(500, 2_000, 5_000)[random.randrange(3)],
+        pace_ms=(20, 100, 300)[random.randrange(3)],
+        topics=topics,
+        denies=denies,
+        overrides={
+            **_draw_overrides(random, brokers),
+            **(OVERRIDES if denies else {}),
+            **(ACKS_FSYNC if seed % 16 == _SYNCED_NODES else {}),
+        },
+    )
+
+
+def _draw_topic(random: SeededRandom, name: str, brokers: int) -> TopicPlan:
+    replicas = min(brokers, (3, 3, 2, 1)[random.randrange(4)])
+    return TopicPlan(
+        name=name,
+        partitions=1 + random.randrange(3),
+        replicas=replicas,
+        min_in_sync=1 + random.randrange(replicas),
+        producers=tuple(_KINDS[random.randrange(len(_KINDS))] for _ in range(1 + random.randrange(2))),
+        consumers=random.randrange(2),
+        members=(0, 0, 1, 2)[random.randrange(4)],
+        configs=_RETENTIONS[random.randrange(len(_RETENTIONS))],
+    )
+
+
+def _draw_overrides(random: SeededRandom, brokers: int) -> dict[str, str]:
+    """Return properties of every node: short timeouts, so that much happens in little time."""
+    return {
+        "offsets.topic.replication.factor": str(min(brokers, 3)),
+        "offsets.topic.num.partitions": "2",
+        "replica.lag.time.max.ms": str((2_000, 10_000)[random.randrange(2)]),
+        "broker.session.timeout.ms": str((3_000, 9_000)[random.randrange(2)]),
+        "broker.heartbeat.interval.ms": "1000",
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.fetch.timeout.ms": str((1_000, 2_000)[random.randrange(2)]),
+        "metadata.log.max.record.bytes.between.snapshots": str((20_971_520, 20_000)[random.randrange(2)]),
+        "metadata.max.idle.interval.ms": str((500, 5_000)[random.randrange(2)]),
+        "auto.leader.rebalance.enable": ("true", "false")[random.randrange(2)],
+        "leader.imbalance.check.interval.seconds": "10",
+        "log.dirs": _LOG_DIRECTORIES[random.randrange(len(_LOG_DIRECTORIES))],
+        "log.retention.check.interval.ms": "1000",
+        "log.flush.offset.checkpoint.interval.ms": str((60_000, 2_000)[random.randrange(2)]),
+        "log.flush.start.offset.checkpoint.interval.ms": str((60_000, 2_000)[random.randrange(2)]),
+        "controller.quorum.auto.join.enable": ("false", "true")[random.randrange(2)],
+    }

@@ -1,0 +1,364 @@
+"""`NetworkFabric`: joins the simulated nodes: connections, bytes, ends and refusals travel as events with a time.
+
+Every `SimulatedNetwork` that is attached may dial every endpoint where another listens, and its own. A connection
+keeps its bytes in order and loses none while both ends live; who pauses reading lets them pile up, and the sender is
+told to wait, as TCP would have it. A process that ends takes its connections with it; a connection attempt without a
+listener is refused. `NetworkConditions` decide how long data travels, and whether it gets through: what does not is
+held, and sent again when the conditions have changed (`release`), as TCP does.
+
+A host may be frozen (SIGSTOP: its kernel still takes connections and bytes, its process notices nothing), or without
+power: then nothing answers, not even with a refusal, and who still has a connection learns of its end only from the
+host when it is back.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from ottla.ports import ConnectionId
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.event_queue import ArgumentsT, EventQueue
+from ottla.types import Endpoint
+
+_Action: TypeAlias = Callable[..., None]
+
+QUEUED_SIZE_BYTES_MAX = 1024 * 1024
+"""Above this a sender is told to wait until half of it has been read."""
+
+
+class Core(Protocol):
+    """What has connections: `server.node.Node`."""
+
+    def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool: ...
+
+    def connected(self, connection: ConnectionId) -> None: ...
+
+    def receive_buffer(self, connection: ConnectionId) -> memoryview: ...
+
+    def received(self, connection: ConnectionId, size_bytes: int) -> None: ...
+
+    def drained(self, connection: ConnectionId) -> None: ...
+
+    def closed(self, connection: ConnectionId, reason: str, *, was_refused: bool = False) -> None: ...
+
+
+class NetworkConditions:
+    """How the network is. This one is fair: everything arrives, after ``travel_ms``."""
+
+    def __init__(self, travel_ms: int = 1) -> None:
+        self._travel_ms = travel_ms
+
+    def travel_ms(self, source: str, target: str) -> int | None:
+        """Return how long what ``source`` sends now takes to ``target``, both hosts; None: not before `release`."""
+        return self._travel_ms
+
+
+class Socket:
+    """One end of a connection. Bytes sent by ``other`` arrive in ``arrived`` and wait there to be read."""
+
+    __slots__ = (
+        "arrived",
+        "connection",
+        "core",
+        "end_reason",
+        "held_count",
+        "host",
+        "in_flight_bytes",
+        "is_abandoned",
+        "is_open",
+        "is_read_from",
+        "last_arrival_ms",
+        "other",
+        "told_to_wait",
+    )
+
+    def __init__(self, core: Core, host: str, connection: ConnectionId) -> None:
+        self.core = core
+        self.host = host
+        self.connection = connection
+        self.other: Socket | None = None
+        self.arrived = bytearray()
+        self.in_flight_bytes = 0
+        """Sent from here and not read by the other end yet."""
+        self.held_count = 0
+        """How many things on their way to this end are held up; what is sent behind them is as well."""
+        self.is_open = True
+        self.is_abandoned = False
+        self.is_read_from = True
+        self.told_to_wait = False
+        self.end_reason: str | None = None
+        """Why the other end closed, once that has arrived behind all of its bytes."""
+        self.last_arrival_ms = 0
+
+
+class NetworkFabric:
+    """See the module.
+
+    Args of the constructor:
+        events: what is to happen is put there; the simulation takes it out when its time has come.
+        on_touch: called with a host's name before anything reaches the process there.
+        on_bytes: called with what arrives: source, target, bytes.
+    """
+
+    def __init__(
+        self,
+        clock: SimulatedClock,
+        conditions: NetworkConditions | None = None,
+        *,
+        events: EventQueue | None = None,
+        on_touch: Callable[[str], object] = lambda _: None,
+        on_bytes: Callable[[str, str, bytes], object] = lambda *_: None,
+    ) -> None:
+        self.conditions = conditions or NetworkConditions()
+        self.events = events or EventQueue(clock)
+        self._clock = clock
+        self._on_touch = on_touch
+        self.on_bytes = on_bytes
+        self._listeners: dict[Endpoint, tuple[Callable[[], ConnectionId], Callable[[Socket], None], Core, str]] = {}
+        self._held: deque[tuple[str, str, Socket | None, _Action, tuple[Any, ...]]] = deque()
+        self._frozen: dict[str, list[tuple[_Action, tuple[Any, ...]]]] = {}
+        self._without_power: set[str] = set()
+        self._sockets: dict[Socket, None] = {}
+        """The dialling ends of all connections that may be open."""
+
+    # --- time and weather
+
+    def _travel(
+        self,
+        source: str,
+        target: str,
+        end: Socket | None,
+        action: Callable[[*ArgumentsT], None],
+        *arguments: *ArgumentsT,
+    ) -> None:
+        """Have the kernel of ``target`` do ``action``, for a connection's ``end`` behind all that was sent before."""
+        travel_ms = self.conditions.travel_ms(source, target)
+        if travel_ms is None or (end is not None and end.held_count > 0):
+            self._hold(source, target, end, action, arguments)
+            return
+        arrival_ms = self._clock.now_ms + travel_ms
+        if end is not None:
+            before_ms = end.last_arrival_ms
+            arrival_ms = end.last_arrival_ms = arrival_ms if arrival_ms > before_ms else before_ms
+        self.events.at(arrival_ms, self._land, source, target, end, action, arguments)
+
+    def _land(self, source: str, target: str, end: Socket | None, action: _Action, arguments: tuple[Any, ...]) -> None:
+        if target in self._without_power:
+            self._hold(source, target, end, action, arguments)
+        else:
+            action(*arguments)
+
+    def _hold(self, source: str, target: str, end: Socket | None, action: _Action, arguments: tuple[Any, ...]) -> None:
+        self._held.append((source, target, end, action, arguments))
+        if end is not None:
+            end.held_count += 1
+
+    def _reach(self, host: str, action: Callable[[*ArgumentsT], None], *arguments: *ArgumentsT) -> None:
+        """Let ``action`` happen to the process at ``host``, or wait until that runs again."""
+        frozen = self._frozen.get(host)
+        if frozen is not None:
+            frozen.append((action, arguments))
+            return
+        self._on_touch(host)
+        action(*arguments)
+
+    def reach_later(
+        self, host: str, delay_ms: int, action: Callable[[*ArgumentsT], None], *arguments: *ArgumentsT
+    ) -> None:
+        """Let ``action`` happen to the process at ``host``, as what its disk completes, when it runs then."""
+        self.events.after(delay_ms, self._reach, host, action, *arguments)
+
+    def release(self) -> None:
+        """Send again what was held up: the network conditions have changed."""
+        held, self._held = self._held, deque()
+        for _, _, end, _, _ in held:
+            if end is not None:
+                end.held_count = 0
+        for source, target, end, action, arguments in held:
+            self._travel(source, target, end, action, *arguments)
+
+    def freeze(self, host: str) -> None:
+        """Stop the process at ``host`` as SIGSTOP does."""
+        self._frozen.setdefault(host, [])
+
+    def thaw(self, host: str) -> None:
+        for action, arguments in self._frozen.pop(host, []):
+            self._reach(host, action, *arguments)
+
+    def cut_power(self, host: str) -> None:
+        self._without_power.add(host)
+        self._frozen.pop(host, None)
+
+    def restore_power(self, host: str) -> None:
+        self._without_power.discard(host)
+        self.release()
+
+    def reset_connections(self, chosen: Callable[[str, str], bool]) -> int:
+        """Break the connections between the hosts that ``chosen`` says; return how many."""
+        broken = 0
+        for socket in list(self._sockets):
+            other = socket.other
+            if not socket.is_open and (other is None or not other.is_open):
+                del self._sockets[socket]
+            elif other is not None and chosen(socket.host, other.host):
+                broken += 1
+                for end in (socket, other):
+                    self.events.after(0, self._fail, end, "Connection reset by peer")
+        return broken
+
+    # --- listening and dialling
+
+    def listen(
+        self,
+        endpoint: Endpoint,
+        listener: str,
+        core: Core,
+        *,
+        new_connection: Callable[[], ConnectionId],
+        adopt: Callable[[Socket], None],
+    ) -> None:
+        """Let others dial ``endpoint``.
+
+        Args:
+            endpoint: where.
+            listener: the name of the node's listener.
+            core: is asked to accept, and gets what comes.
+            new_connection: makes the node's next connection id.
+            adopt: makes the network know the connection.
+        """
+        self._listeners[endpoint] = (new_connection, adopt, core, listener)
+
+    def stop_listening(self, core: Core) -> None:
+        for endpoint in [each for each, (_, _, owner, _) in self._listeners.items() if owner is core]:
+            del self._listeners[endpoint]
+
+    def dial(self, socket: Socket, endpoint: Endpoint) -> None:
+        """Connect ``socket`` to whoever listens at ``endpoint``; its core is told how that went."""
+        self._travel(socket.host, endpoint.host, None, self._knock, socket, endpoint)
+
+    def _knock(self, socket: Socket, endpoint: Endpoint) -> None:
+        """The kernel of the host that was dialled answers, whether the process runs or is stopped."""
+        if not socket.is_open:
+            return
+        found = self._listeners.get(endpoint)
+        if found is None:
+            self._travel(endpoint.host, socket.host, socket, self._refuse, socket)
+            return
+        new_connection, adopt, core, listener = found
+        door = Socket(core, endpoint.host, new_connection())
+        door.other, socket.other = socket, door
+        self._sockets[socket] = None
+        adopt(door)
+        self._travel(endpoint.host, socket.host, socket, self._come_up, socket)
+        self._reach(endpoint.host, self._accept, door, listener, socket.host, endpoint)
+
+    def _accept(self, door: Socket, listener: str, source: str, dialled: Endpoint) -> None:
+        if door.is_open and not door.core.accepted(
+            door.connection, listener=listener, peer=Endpoint(_address(source), 0), dialled=dialled
+        ):
+            self.close(door)
+
+    def _come_up(self, socket: Socket) -> None:
+        self._reach(socket.host, self._tell_connected, socket)
+
+    def _tell_connected(self, socket: Socket) -> None:
+        if socket.is_open:
+            socket.core.connected(socket.connection)
+
+    def _refuse(self, socket: Socket) -> None:
+        self._reach(socket.host, self._tell_refused, socket)
+
+    def _tell_refused(self, socket: Socket) -> None:
+        if socket.is_open:
+            socket.is_open = False
+            socket.core.closed(socket.connection, "Connection refused", was_refused=True)
+
+    def _fail(self, socket: Socket, reason: str) -> None:
+        self._reach(socket.host, self._tell_closed, socket, reason)
+
+    def _tell_closed(self, socket: Socket, reason: str) -> None:
+        if socket.is_open:
+            socket.is_open = False
+            socket.core.closed(socket.connection, reason)
+
+    # --- an open connection
+
+    def send(self, socket: Socket, data: bytes) -> bool:
+        """Send ``data``; return whether more may be sent at once."""
+        target = socket.other
+        if not socket.is_open or target is None:
+            return True
+        socket.in_flight_bytes += len(data)
+        self._travel(socket.host, target.host, target, self._arrive, target, data)
+        socket.told_to_wait = socket.in_flight_bytes > QUEUED_SIZE_BYTES_MAX
+        return not socket.told_to_wait
+
+    def close(self, socket: Socket, reason: str = "closed by the peer") -> None:
+        """End the connection from this side, in order: the other end gets everything first."""
+        if not socket.is_open:
+            return
+        socket.is_open = False
+        target = socket.other
+        if target is not None:
+            self._travel(socket.host, target.host, target, self._end, target, reason)
+
+    def abandon(self, socket: Socket) -> None:
+        """End the connection as a power cut does: the other end is not told, and finds out when it sends."""
+        socket.is_open = False
+        socket.is_abandoned = True
+
+    def resume(self, socket: Socket) -> None:
+        """Read again; what has arrived meanwhile is delivered from the next event on, not within this call."""
+        if not socket.is_read_from:
+            socket.is_read_from = True
+            if socket.arrived or socket.end_reason is not None:
+                self.reach_later(socket.host, 0, self._deliver, socket)
+
+    def _arrive(self, socket: Socket, data: bytes) -> None:
+        source = socket.other
+        assert source is not None, "bytes come from somewhere"
+        if socket.is_open:
+            self.on_bytes(source.host, socket.host, data)
+            socket.arrived += data
+            self._reach(socket.host, self._deliver, socket)
+        elif socket.is_abandoned:
+            self._travel(socket.host, source.host, source, self._fail, source, "Connection reset by peer")
+
+    def _end(self, socket: Socket, reason: str) -> None:
+        if socket.is_open:
+            socket.end_reason = reason
+            self._reach(socket.host, self._deliver, socket)
+
+    def _deliver(self, socket: Socket) -> None:
+        """Hand over what has arrived, for as long as the node reads; the end comes behind that, or when it does not."""
+        core = socket.core
+        while socket.arrived and socket.is_read_from and socket.is_open:
+            buffer = core.receive_buffer(socket.connection)
+            arrived = socket.arrived[: len(buffer)]
+            size = len(arrived)
+            buffer[:size] = arrived
+            del socket.arrived[:size]
+            core.received(socket.connection, size)
+            sender = socket.other
+            if sender is not None:
+                sender.in_flight_bytes -= size
+                if sender.told_to_wait:
+                    self._go_on(sender)
+        if socket.end_reason is not None and socket.is_open and not (socket.arrived and socket.is_read_from):
+            self._fail(socket, socket.end_reason)
+
+    def _go_on(self, sender: Socket) -> None:
+        """Tell who waits to go on once enough has been read."""
+        if sender.in_flight_bytes <= QUEUED_SIZE_BYTES_MAX // 2 and sender.is_open:
+            sender.told_to_wait = False
+            self.reach_later(sender.host, 0, self._drain, sender)
+
+    def _drain(self, socket: Socket) -> None:
+        if socket.is_open:
+            socket.core.drained(socket.connection)
+
+
+def _address(host: str) -> str:
+    """Return an address for a host name: connections are limited and logged by address."""
+    digits = "".join(filter(str.isdigit, host)) or "0"
+    return f"10.0.0.{int(digits) % 256}"

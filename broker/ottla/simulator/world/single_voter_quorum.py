@@ -1,0 +1,74 @@
+"""A quorum of one: the metadata log of a node with nobody to talk to, under what is tried on top of it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ottla.log.meta_properties import read_meta_properties
+from ottla.metadata.format import FormatOptions, format_storage
+from ottla.metadata.records import MetadataRecord, MetadataRecordSerde
+from ottla.peers.channel import PeerAnswer, PeerFailure
+from ottla.ports import Clock, Random
+from ottla.purgatory import Delayed
+from ottla.raft.client import RaftClient
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.simulator.world.random_source import SeededRandom
+from ottla.types import Endpoint
+from ottla.wire.codec import Message
+
+CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
+DIRECTORY: Final = "/d"
+_LISTENERS: Final = {"CONTROLLER": Endpoint("127.0.0.1", 9093)}
+
+
+class NoPeers:
+    """The `PeerChannel` of a replica that is alone in the world."""
+
+    def send(
+        self, endpoint: Endpoint, listener: str, request: Message, *, timeout_ms: int, lane: str = ""
+    ) -> Delayed[PeerAnswer]:
+        del endpoint, listener, request, timeout_ms, lane
+        return Delayed.of(PeerFailure.REFUSED)
+
+    def probe(self, endpoint: Endpoint, listener: str, *, timeout_ms: int) -> Delayed[PeerFailure | None]:
+        del endpoint, listener, timeout_ms
+        return Delayed.of(PeerFailure.REFUSED)
+
+
+def format_single_voter_quorum(
+    disk: SimulatedDisk, clock: Clock, random: Random, *, features: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Format the disk of node 1; ``features`` are levels over the defaults."""
+    options = FormatOptions(
+        cluster_id=CLUSTER_ID,
+        node_id=1,
+        log_directories=[DIRECTORY],
+        metadata_log_directory=DIRECTORY,
+        is_controller=True,
+        standalone=True,
+        listeners=_LISTENERS,
+        features=features,
+    )
+    format_storage(disk, clock, random, options)
+
+
+def create_single_voter_quorum(disk: SimulatedDisk, clock: Clock) -> RaftClient[MetadataRecord]:
+    """Return the replica on a formatted disk; who listens is to be registered before it is initialized."""
+    properties = read_meta_properties(disk, DIRECTORY)
+    assert properties is not None
+    assert properties.directory_id is not None
+    return RaftClient(
+        disk=disk,
+        clock=clock,
+        directory=DIRECTORY,
+        node_id=1,
+        directory_id=properties.directory_id,
+        serde=MetadataRecordSerde(),
+        random=SeededRandom(1),
+        channel=NoPeers(),
+        cluster_id=CLUSTER_ID,
+        listeners=_LISTENERS,
+        listener_name="CONTROLLER",
+        bootstrap_servers=(),
+        is_controller=True,
+    )

@@ -1,0 +1,121 @@
+"""Whole clusters from seeds: every promise holds, runs repeat to the byte, and failures can be replayed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ottla.simulator.invariants.ledger import InvariantViolation
+from ottla.simulator.invariants.state_observer import Invariant, ReplicaChange
+from ottla.simulator.runs import campaign
+from ottla.simulator.runs.plan import draw_plan
+from ottla.simulator.runs.simulation import Simulation
+
+RUN_MS = 8_000
+SEEDS = 200
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_every_promise_holds(seed: int) -> None:
+    outcome = Simulation(seed).run(RUN_MS)
+
+    assert outcome.failure is None, campaign.report(outcome, RUN_MS / 60_000)
+
+
+def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
+    """Hashes of strings differ from process to process: nothing may depend on the order of a set."""
+    code = (
+        "from ottla.simulator.runs.simulation import Simulation; "
+        "o = Simulation(12).run(10_000); print(o.digest, o.events)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": hash_seed}
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+
+    assert runs[0] == runs[1]
+
+
+def test_other_seeds_give_other_runs() -> None:
+    digests = {Simulation(seed).run(2_000).digest for seed in range(20, 24)}
+
+    assert len(digests) == 4
+
+
+def test_the_shapes_and_kinds_of_clients_are_all_drawn() -> None:
+    plans = [draw_plan(seed) for seed in range(1, SEEDS + 1)]
+
+    assert {plan.brokers for plan in plans} == {1, 2, 3, 5}
+    assert {plan.combined for plan in plans} == {True, False}
+    assert {producer for plan in plans for topic in plan.topics for producer in topic.producers} == {
+        (-1, True),
+        (-1, False),
+        (1, False),
+        (0, False),
+    }
+
+
+def test_every_fault_strikes_in_the_fixed_seeds() -> None:
+    simulation = Simulation(1)
+    known: set[str] = set()
+    for seed in range(1, 40):
+        known |= set(Simulation(seed).nemesis.faults)
+
+    assert len(known) >= 16
+    assert simulation.nemesis.counts == {}
+
+
+class NothingIsEverCommitted(Invariant):
+    """A promise that nobody keeps."""
+
+    def on_replica(self, change: ReplicaChange) -> None:
+        if change.now.high_watermark > 10:
+            raise InvariantViolation("NothingIsEverCommitted: but it was")
+
+
+def test_a_failure_is_reported_with_what_repeats_it() -> None:
+    def failing() -> Simulation:
+        simulation = Simulation(3)
+        simulation.state_observer.invariants.append(NothingIsEverCommitted(simulation.state_observer))
+        return simulation
+
+    first, second = failing().run(RUN_MS), failing().run(RUN_MS)
+    text = campaign.report(first, 0.5)
+
+    assert first.failure == "NothingIsEverCommitted: but it was"
+    assert (first.digest, first.simulated_ms) == (second.digest, second.simulated_ms)
+    assert "python -m ottla.simulator --seed 3 --minutes 0.5" in text
+    assert "seed 3 at commit" in text
+    assert "leads the metadata quorum" in text
+
+
+def test_the_command_runs_seeds_and_says_how_much_time_that_was(capsys: pytest.CaptureFixture[str]) -> None:
+    assert campaign.main(["--seed", "7", "--count", "2", "--minutes", "0.05"]) == 0
+
+    said = capsys.readouterr().out
+    assert "seed 7: ok" in said
+    assert "seed 8: ok" in said
+    assert "2 seeds, " in said
+    assert "every promise held" in said
+
+
+def test_fresh_seeds_end_when_the_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert campaign.main(["--seconds", "0.01", "--minutes", "0.02"]) == 0
+
+    assert "simulated hours" in capsys.readouterr().out
+
+
+def test_a_restarted_leader_recognises_a_repeated_batch_that_is_not_the_newest() -> None:
+    """The snapshot of producers has up to five batches of each; with the newest alone this one was refused."""
+    outcome = Simulation(1047).run(30_000)
+
+    assert outcome.failure is None, campaign.report(outcome, 0.5)
+
+
+def test_a_log_that_is_lost_before_the_controller_knew_its_directory_is_not_made_anew() -> None:
+    """The directory came back with its log, and the node, which had two now, never started again."""
+    outcome = Simulation(2126428070).run(30_000)
+
+    assert outcome.failure is None, campaign.report(outcome, 0.5)
