@@ -175,6 +175,7 @@ def take_snapshot(node: Node, into: list[NodeSnapshot]) -> Iterator[None]:
 
 def _whole_node(node: Node) -> NodeSnapshot:
     replicas, connections, sessions = node.replicas, node.connections, node.services.fetch_sessions
+    steps, large_requests = connections.steps, connections.large_requests
     return NodeSnapshot(
         node_id=node.config.node_id,
         is_broker=node.config.is_broker,
@@ -229,12 +230,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
             node.services.work_memory.held_bytes,
             node.services.work_memory.waits,
         ),
-        slices=SliceSample(
-            len(connections.steps),
-            connections.steps.slices,
-            len(connections.large_requests),
-            connections.large_requests.waits,
-        ),
+        slices=SliceSample(len(steps), steps.slices, len(large_requests), large_requests.waits),
         tls=_sample_tls(node),
         logins=_sample_logins(node.connections),
         fetch_sessions=len(sessions),
@@ -308,7 +304,7 @@ def _state_of(node: Node) -> str:
 
 
 def _sample_replication(replicas: ReplicaManager) -> ReplicationSample:
-    isr = replicas.isr
+    isr = replicas.isr_manager
     fetchers = replicas.fetchers
     return ReplicationSample(isr.expansions, isr.shrinks, isr.failed_updates, fetchers.max_lag, fetchers.failed_count)
 

@@ -371,7 +371,7 @@ class Node:
         if state is BrokerState.RECOVERY and not self._leads_and_follows:
             self._leads_and_follows = True
             assert self._lifecycle is not None, "only a broker has states"
-            self._loader.add_publisher(self.replicas)
+            self._loader.add_publisher(self.replicas.metadata_publisher)
             self._loader.add_publisher(
                 GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
             )
@@ -433,7 +433,7 @@ class Node:
         )
 
     def _become_ready(self) -> None:
-        strays = self.replicas.remove_strays()
+        strays = self.replicas.metadata_publisher.remove_strays()
         if strays:
             logger.warning("moved aside logs that belong to no topic any more: %s", ", ".join(map(str, strays)))
         self._is_ready = True
@@ -594,6 +594,6 @@ class Node:
         logger.error("log directory %s failed and is offline from now on: %s", path, error)
         if not self._parts:
             return  # while it is loaded: nothing is led or followed yet
-        self.replicas.on_directory_failure(self.logs.lost_partitions(path))
+        self.replicas.metadata_publisher.on_directory_failure(self.logs.lost_partitions(path))
         if path == self.config.metadata_log_dir or not self.logs.directory_ids():
             self._fail(f"log directory {path}, which this node cannot do without, failed: {error}")

@@ -15,9 +15,10 @@ epochs), KIP-966 (minimum in-sync replicas).
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfRangeError
+from ottla.errors import CorruptRecordError, ErrorCode, KafkaError, OffsetOutOfRangeError, StorageError
 from ottla.log.partition_log import AppendOrigin, AppendResult, CheckedBatch, LogSlice, PartitionLog
 from ottla.metadata.topics import PartitionRegistration
 from ottla.ports import Buffer
@@ -499,6 +500,19 @@ class Partition:
             error,
         )
         return True
+
+    def drop_damage(self) -> None:
+        """Truncate the log of a follower where its damage begins: the leader has the rest."""
+        offset, self.damaged_offset = self.damaged_offset, None
+        assert offset is not None
+        logger.warning(
+            "%s: dropping the damaged log from offset %d on; node %d, which leads it now, has it",
+            self.topic_partition,
+            offset,
+            self.leader,
+        )
+        with suppress(StorageError):  # the log directory is offline then
+            self.log.truncate_to(offset)
 
     def divergence(self, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch) -> OffsetAndEpoch | None:
         """Return where the reader's log parts from this one, None when it does not: it truncates, then reads on.

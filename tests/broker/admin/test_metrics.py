@@ -188,7 +188,7 @@ def test_a_topic_that_goes_while_a_snapshot_is_taken_is_no_error(running: Runnin
     slices = take_snapshot(running.node, taken)
     next(slices)
     for partition in list(running.node.replicas):
-        running.node.replicas._remove(partition.topic_partition)
+        running.node.replicas.metadata_publisher.remove(partition.topic_partition)
 
     for _ in slices:
         pass

@@ -247,7 +247,9 @@ class Broker:
             log_directories=["/data"],
             node_id=self.node_id,
             cluster_id="cluster",
-            on_directory_failure=lambda path, _: self.replicas.on_directory_failure(self.logs.lost_partitions(path)),
+            on_directory_failure=lambda path, _: self.replicas.metadata_publisher.on_directory_failure(
+                self.logs.lost_partitions(path)
+            ),
         )
         self.logs.start(config_of_topic=self.config_of)
         peer_brokers = PeerBrokers(
@@ -298,7 +300,7 @@ class Broker:
         self.applied = end
         image = delta.apply(Provenance(end - 1, 1, 0))
         self.cache.publish(delta, image)
-        self.replicas.publish(delta, image)
+        self.replicas.metadata_publisher.publish(delta, image)
 
     def handle(self, request: Message, version: int, done: Callable[[Message | None], object]) -> None:
         """Serve one request that came alone, as the node's `ConnectionManager` does."""

@@ -453,7 +453,7 @@ def test_the_controller_hears_of_a_directory_that_failed_before_it_was_told_of_i
     pair[1].learn()
     assert not pair.controller.assigned_directories
 
-    pair[1].replicas.on_directory_failure([TopicPartition("u", 0)])
+    pair[1].replicas.metadata_publisher.on_directory_failure([TopicPartition("u", 0)])
     pair.settle()
 
     (request,) = pair.controller.assigned_directories
@@ -462,7 +462,7 @@ def test_the_controller_hears_of_a_directory_that_failed_before_it_was_told_of_i
 
 def test_partitions_of_a_failed_directory_are_neither_led_nor_followed(pair: Any) -> None:
     waiting = pair[1].produce(b"a")
-    pair[1].replicas.on_directory_failure([TopicPartition("t", 0)])
+    pair[1].replicas.metadata_publisher.on_directory_failure([TopicPartition("t", 0)])
     pair.settle()
 
     assert ErrorCode(waiting[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -170,7 +170,7 @@ def _lead_at_once(set_attribute: SetAttribute) -> None:
         start(self)
         if self._lifecycle is not None and not self._leads_and_follows:
             self._leads_and_follows = True
-            self._loader.add_publisher(self.replicas)
+            self._loader.add_publisher(self.replicas.metadata_publisher)
             self._lifecycle.set_ready_to_unfence()
 
     set_attribute(Node, "start", early)

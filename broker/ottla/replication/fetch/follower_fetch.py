@@ -37,7 +37,7 @@ class FollowerFetch(FetchRound):
         self._was_awaited = False
         self._throttled_bytes = 0
         if self._listed_session is not None and not session.is_incremental:
-            self.replicas.note_follower_session(replica_id, self._listed_session)
+            self.replicas.awaited_followers.note_session(replica_id, self._listed_session)
 
     def _prepare_in_slices(self, session: FetchSession) -> Steps[None]:
         forgotten, self.session.forgotten = self.session.forgotten, []
@@ -91,14 +91,14 @@ class FollowerFetch(FetchRound):
         return is_further
 
     def _finish_preparing(self) -> None:
-        self._was_awaited = self.replicas.awaits(self._replica_id, self.origin.received_at_ms)
+        self._was_awaited = self.replicas.awaited_followers.awaits(self._replica_id, self.origin.received_at_ms)
         if self._was_awaited:
             # It has not asked yet for a partition that it should: it must not sleep when it learns of that.
             self.wait_ms_max = min(self.wait_ms_max, _AWAITED_WAIT_MS_MAX)
 
     def _must_hurry(self) -> bool:
         now_ms = self.origin.services.clock.monotonic_ms()
-        return not self._was_awaited and self.replicas.awaits(self._replica_id, now_ms)
+        return not self._was_awaited and self.replicas.awaited_followers.awaits(self._replica_id, now_ms)
 
     def _remote(self, partition: Partition, wanted: FetchedPartition) -> RemoteReplica:
         partition.require_leadership(wanted.current_leader_epoch)

@@ -1,0 +1,218 @@
+"""`ReplicaMetadataPublisher`: creates, changes and removes this node's partitions as each metadata image has them.
+
+It owns which partitions this node has. New logs are created a few per tick: an image may bring thousands, and to create
+one takes a dozen system calls. A request for a partition whose log is not there yet has it created at once (`find`).
+
+Source: ReplicaManager.applyDelta and BrokerMetadataPublisher of Apache Kafka 4.3.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+from typing import Final
+
+from ottla.config.resource_type import ConfigResourceType
+from ottla.errors import ShortageError
+from ottla.log.config import LogConfig
+from ottla.log.manager import LogManager
+from ottla.log.partition_log import PartitionLog
+from ottla.log_lines import LineLimit
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.topics import LocalReplica
+from ottla.metrics.traffic import Traffic
+from ottla.ports import Clock
+from ottla.replication.partition import Partition
+from ottla.replication.partition_opener import PartitionOpener
+from ottla.replication.partition_roles import PartitionRoles
+from ottla.replication.peer_brokers import Brokers
+from ottla.replication.quota import ReplicationQuota
+from ottla.types import NodeId, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_ASSIGNED_PER_TICK: Final = 5
+_ASSIGNING_MS_MAX: Final = 1
+"""A log takes a third of a millisecond to create; ten where the file system is busy."""
+LEADER_THROTTLED_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_THROTTLED_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+
+class ReplicaMetadataPublisher:
+    """See the module; a publisher of the metadata loader.
+
+    Args of the constructor:
+        config_of_topic: gives the resolved configuration of a topic's logs from the current metadata.
+        on_config: called with a partition whose topic has another configuration now.
+        on_changed: called with the partitions that were assigned or given up; requests may wait for that.
+        on_published: called after each image; whether brokers have changed with it.
+
+    Attributes:
+        partitions: what this node leads or follows.
+        image: the newest.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        logs: LogManager,
+        clock: Clock,
+        config_of_topic: Callable[[str], LogConfig],
+        brokers: Brokers,
+        opener: PartitionOpener,
+        roles: PartitionRoles,
+        leader_quota: ReplicationQuota,
+        follower_quota: ReplicationQuota,
+        traffic: Traffic,
+        on_config: Callable[[Partition], object],
+        on_changed: Callable[[Collection[TopicPartition]], object],
+        on_published: Callable[[bool], object],
+    ) -> None:
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.image = EMPTY_IMAGE
+        self._node_id = node_id
+        self._logs = logs
+        self._clock = clock
+        self._config_of_topic = config_of_topic
+        self._brokers = brokers
+        self._opener = opener
+        self._roles = roles
+        self._leader_quota = leader_quota
+        self._follower_quota = follower_quota
+        self._traffic = traffic
+        self._on_config = on_config
+        self._on_changed = on_changed
+        self._on_published = on_published
+        self._unassigned: dict[TopicPartition, LocalReplica] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._shortage_lines = LineLimit(clock)
+
+    @property
+    def has_unassigned(self) -> bool:
+        """Whether `assign_some` has something to do."""
+        return bool(self._unassigned)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Create, change and remove this node's partitions as ``image`` has them."""
+        self.image = image
+        self._brokers.image = image.cluster
+        # First: a log was opened without its topic's configuration, by which its partition leads and follows.
+        self._publish_configs(delta, image)
+        changes = delta.topics.local_changes(self._node_id)
+        for topic_partition in changes.deletes:
+            self.remove(topic_partition)
+        for local_changes in (changes.leaders, changes.followers):
+            for topic_partition, local in local_changes.items():
+                if topic_partition in self.partitions or self._logs.get(topic_partition) is not None:
+                    self._assign(topic_partition, local)
+                else:
+                    # To create a log takes a dozen system calls: thousands at once would stop the loop for seconds.
+                    self._unassigned[topic_partition] = local
+        self.assign_some()
+        self._on_published(bool(delta.cluster.changed_brokers))
+
+    def _publish_configs(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        topics: dict[str, None] = {}
+        for resource in delta.configs.changes:
+            if resource.type is ConfigResourceType.TOPIC:
+                values = image.configs.of_topic(resource.name)
+                self._leader_quota.throttle(resource.name, values.get(LEADER_THROTTLED_REPLICAS), self._node_id)
+                self._follower_quota.throttle(resource.name, values.get(FOLLOWER_THROTTLED_REPLICAS), self._node_id)
+                if resource.name in image.topics.by_name:
+                    topics[resource.name] = None
+            elif resource.type is ConfigResourceType.BROKER and resource.name in ("", str(self._node_id)):
+                topics |= dict.fromkeys(sorted({topic_partition.topic for topic_partition in self.partitions}))
+        for topic in topics:
+            self._logs.update_config(topic, self._config_of_topic(topic))
+        if topics:
+            for partition in [each for each in self.partitions.values() if each.topic_partition.topic in topics]:
+                self._on_config(partition)
+
+    # --- which partitions
+
+    def find(self, topic_partition: TopicPartition) -> Partition | None:
+        """Return the partition, created now where the metadata has given it to this node a moment ago."""
+        unassigned = self._unassigned.pop(topic_partition, None)
+        if unassigned is not None:
+            self._assign(topic_partition, unassigned)
+            self._announce_changes()
+        return self.partitions.get(topic_partition)
+
+    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+        """Return whether there is no log yet of a partition that the metadata gives to this node: nothing is in it."""
+        return topic_partition in self._unassigned and not self._logs.has_any_of(topic_partition)
+
+    def remove_strays(self) -> list[TopicPartition]:
+        """Move aside the logs that the metadata assigns to other nodes; to be called once, after the first image."""
+        return self._logs.move_aside_strays(self._is_stray)
+
+    def _is_stray(self, log: PartitionLog) -> bool:
+        return log.topic_partition not in self.partitions and log.topic_partition not in self._unassigned
+
+    def assign_some(self) -> None:
+        """Create the logs of the next few new partitions; the others come with the next ticks, or when asked for."""
+        started_ms = self._clock.monotonic_ms()
+        for topic_partition in list(islice(self._unassigned, _ASSIGNED_PER_TICK)):
+            self._assign(topic_partition, self._unassigned.pop(topic_partition))
+            if self._clock.monotonic_ms() > started_ms + _ASSIGNING_MS_MAX:
+                break
+        self._announce_changes()
+
+    def _announce_changes(self) -> None:
+        """Have the requests tried again that wait for what has changed: each fetch once, however much it is."""
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            self._on_changed(changed)
+
+    def _assign(self, topic_partition: TopicPartition, local: LocalReplica) -> None:
+        partition = self.partitions.get(topic_partition)
+        is_new = partition is None or partition.topic_id != local.topic_id
+        if partition is None or is_new:
+            self._end(topic_partition)
+            partition = self._open(topic_partition, local)
+            if partition is None:
+                return
+        if local.partition.leader == self._node_id:
+            self._roles.lead(partition, local.partition)
+        else:
+            self._roles.follow(partition, local.partition, is_new=is_new)
+        self._opener.compare_directory(partition, local)
+        self._changed[topic_partition] = None
+        self._roles.sync(partition)
+
+    def _open(self, topic_partition: TopicPartition, local: LocalReplica) -> Partition | None:
+        try:
+            partition = self._opener.open(topic_partition, local)
+        except ShortageError as error:
+            if self._shortage_lines.take():
+                logger.warning("cannot open %s for now: %s; retrying", topic_partition, error)
+            self._unassigned[topic_partition] = local
+            return None
+        if partition is not None:
+            self.partitions[topic_partition] = partition
+        return partition
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Delete the partition's log: the metadata assigns it to other nodes, or has deleted it."""
+        self._unassigned.pop(topic_partition, None)
+        if not self._end(topic_partition):
+            return
+        self._logs.delete(topic_partition)
+        if topic_partition.topic not in self.image.topics.by_name:
+            self._traffic.forget(topic_partition.topic)
+
+    def on_directory_failure(self, lost: Iterable[TopicPartition]) -> None:
+        """Stop serving partitions whose log directory failed."""
+        for topic_partition in lost:
+            self._end(topic_partition, is_lost=True)
+        self._announce_changes()
+
+    def _end(self, topic_partition: TopicPartition, *, is_lost: bool = False) -> bool:
+        """Neither lead nor follow it any more, and note that for waiting requests; return whether it was here."""
+        partition = self.partitions.pop(topic_partition, None)
+        if partition is None:
+            return False
+        self._roles.end(partition, is_lost=is_lost)
+        self._changed[topic_partition] = None
+        return True
