@@ -134,7 +134,7 @@ def _look_up(
         return _below(found, log.log_end_offset, partition)
     end = log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark
     found = _below(found, end, partition)
-    is_behind = partition.is_leader and partition.epoch_start_offset > log.high_watermark
+    is_behind = partition.is_leader and partition.isr.epoch_start_offset > log.high_watermark
     if is_behind and (wanted.timestamp == LATEST or (found is _UNKNOWN and wanted.timestamp >= 0)):
         # A new leader does not know yet how much its predecessor had committed: an offset from now might go back.
         can_say_so = context.api_version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE

@@ -31,7 +31,7 @@ class AwaitedFollowers:
 
     def await_followers(self, partition: Partition, now_ms: int) -> None:
         """Keep the fetches of the followers of ``partition`` short until each has asked for it."""
-        for broker_id in partition.remote:
+        for broker_id in partition.isr.remote:
             self._awaited.setdefault(broker_id, {})[partition.topic_partition] = now_ms + AWAITED_MS_MAX
             self._held[broker_id] = None
 

@@ -64,7 +64,7 @@ class IsrManager:
 
     def lead(self, partition: Partition) -> None:
         """Look after a partition that this node leads, or that has changed while it does."""
-        if len(partition.replicas) > 1:
+        if len(partition.isr.replicas) > 1:
             if not self._led:
                 self._next_shrink_check_ms = self._clock.monotonic_ms() + self._config().lag_time_max_ms // 2
             self._led[partition.topic_partition] = partition
@@ -77,18 +77,20 @@ class IsrManager:
         self._incomplete.pop(topic_partition, None)
 
     def _note_completeness(self, partition: Partition) -> None:
-        if len(partition.in_sync) < len(partition.replicas):
-            self._incomplete[partition.topic_partition] = partition
-        else:
+        if partition.isr.is_complete:
             self._incomplete.pop(partition.topic_partition, None)
+        else:
+            self._incomplete[partition.topic_partition] = partition
 
     def consider_expansion(self, partition: Partition) -> None:
         """Propose the first follower that is out of sync and has caught up, if there is one."""
         heard_since_ms = self._clock.monotonic_ms() - 2 * max(
             self._config().fetch_wait_max_ms, EXPANSION_CHECK_INTERVAL_MS
         )
-        change = partition.propose_expansion(
-            heard_since_ms=heard_since_ms, own_broker_epoch=self._peer_brokers.broker_epoch()
+        change = partition.isr.on_expansion_check(
+            high_watermark=partition.log.high_watermark,
+            heard_since_ms=heard_since_ms,
+            own_broker_epoch=self._peer_brokers.broker_epoch(),
         )
         if change is not None:
             self._propose(partition, change)
@@ -105,16 +107,16 @@ class IsrManager:
     def _propose(self, partition: Partition, change: IsrChange) -> None:
         self._alter_partition.propose(
             change,
-            is_wanted=lambda: partition.pending is change and partition.is_leader,
+            is_wanted=lambda: partition.isr.pending is change,
             answered=lambda answer: self._answered(partition, change, answer),
         )
 
     def _answered(self, partition: Partition, change: IsrChange, answer: AlterPartitionResponsePartitionData) -> None:
-        outcome = partition.on_isr_answer(change, answer)
+        outcome = partition.isr.on_answer(change, answer)
         if outcome is IsrOutcome.RETRY:
             self._alter_partition.back_off()
             self._propose(partition, change)
-        elif outcome in (IsrOutcome.COMMITTED, IsrOutcome.REFUSED):
+        elif outcome in (IsrOutcome.COMMITTED, IsrOutcome.REJECTED):
             if outcome is IsrOutcome.COMMITTED:
                 if change.is_expansion:
                     self.expansions += 1
@@ -151,7 +153,9 @@ class IsrManager:
         own_broker_epoch = self._peer_brokers.broker_epoch()
         for _ in range(min(len(self._unchecked), _CHECKED_PER_TICK)):
             partition = self._unchecked.popleft()
-            change = partition.propose_shrink(now_ms=now_ms, own_broker_epoch=own_broker_epoch)
+            change = partition.isr.on_lag_check(
+                end_offset=partition.log.log_end_offset, now_ms=now_ms, own_broker_epoch=own_broker_epoch
+            )
             if change is not None:
                 self._propose(partition, change)
 

@@ -15,6 +15,7 @@ from ottla.metadata.cluster import DIRECTORY_LOST, RESERVED_DIRECTORIES_END
 from ottla.metadata.topics import LocalReplica
 from ottla.replication.config import ReplicationConfig
 from ottla.replication.directory_assignments import DirectoryAssignments
+from ottla.replication.isr.partition_isr import PartitionIsr
 from ottla.replication.partition import NO_LEADER, Partition
 from ottla.replication.peer_brokers import Brokers
 from ottla.types import NodeId, TopicPartition
@@ -80,8 +81,13 @@ class PartitionOpener:
             topic_id=local.topic_id,
             node_id=self._node_id,
             log=log,
-            brokers=self._brokers,
-            lag_time_max_ms=self._config().lag_time_max_ms,
+            isr=PartitionIsr(
+                topic_partition=topic_partition,
+                topic_id=local.topic_id,
+                node_id=self._node_id,
+                brokers=self._brokers,
+                lag_time_max_ms=self._config().lag_time_max_ms,
+            ),
         )
 
     def compare_directory(self, partition: Partition, local: LocalReplica) -> None:

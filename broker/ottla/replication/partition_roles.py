@@ -66,8 +66,7 @@ class PartitionRoles:
     def end(self, partition: Partition, *, is_lost: bool) -> None:
         """Neither lead nor follow it any more; ``is_lost``: its log directory failed."""
         topic_partition = partition.topic_partition
-        partition.leader = NO_LEADER
-        partition.pending = None
+        partition.stop()
         if not is_lost:  # else the controller has to hear which directory took the replica along
             self._directories.forget(partition.topic_id, topic_partition.partition)
         self._isr_manager.forget(topic_partition)

@@ -313,7 +313,7 @@ class ReplicaManager:
     def on_follower_progress(self, partition: Partition, broker_id: NodeId) -> None:
         """Note that a follower has asked for a led partition: it may belong into the in-sync set now."""
         self.awaited_followers.on_fetched(broker_id, partition.topic_partition)
-        if len(partition.in_sync) < len(partition.replicas):
+        if not partition.isr.is_complete:
             self.isr_manager.consider_expansion(partition)
 
     def on_log_start_raised(self, topic_partition: TopicPartition) -> None:
@@ -328,7 +328,7 @@ class ReplicaManager:
 
     def on_damage(self, partition: Partition) -> None:
         """Hand over what this node leads and cannot read any more, where another replica has everything."""
-        if len(partition.in_sync) > 1:
+        if len(partition.isr.in_sync) > 1:
             index = partition.topic_partition.partition
             self._directories.assign(partition.topic_id, index, DIRECTORY_LOST)
 

@@ -54,10 +54,10 @@ def test_a_replica_about_to_join_holds_the_high_watermark_until_its_lag_time_is_
     trio.cut(1, 2)
     trio.cut(1, 3)
     partition = trio[1].partition()
-    partition.in_sync = (1, 2)
+    partition.isr.in_sync = (1, 2)
     trio[1].produce(b"a", acks=1)
-    partition.remote[2].log_end_offset = 1
-    partition.advance_high_watermark(partition.remote[3].last_caught_up_ms + LAG_MS + late_ms)
+    partition.isr.remote[2].log_end_offset = 1
+    partition.advance_high_watermark(partition.isr.remote[3].last_caught_up_ms + LAG_MS + late_ms)
 
     assert high_watermark(trio) == committed
 
@@ -193,14 +193,16 @@ def test_the_lag_time_is_exact(trio: Any, late_ms: int, leaves: bool) -> None:
     trio[1].produce(b"a", acks=1)
     trio.settle()
     partition = trio[1].partition()
-    caught_up_ms = partition.remote[3].last_caught_up_ms
+    caught_up_ms = partition.isr.remote[3].last_caught_up_ms
 
-    change = partition.propose_shrink(now_ms=caught_up_ms + LAG_MS + late_ms, own_broker_epoch=1)
+    change = partition.isr.on_lag_check(
+        end_offset=partition.log.log_end_offset, now_ms=caught_up_ms + LAG_MS + late_ms, own_broker_epoch=1
+    )
 
     assert (change is not None) is leaves
     if change is not None:
         assert change.isr == (1, 2)
-        assert partition.maximal_in_sync == (1, 2, 3)
+        assert partition.isr.maximal == (1, 2, 3)
 
 
 def test_many_lagging_partitions_leave_in_one_request(new_cluster: Callable[..., Any]) -> None:
@@ -299,8 +301,8 @@ def test_while_a_replica_is_on_its_way_in_records_wait_for_it_too(trio: Any) -> 
     answers = trio[1].produce(b"b")
     trio.settle()
 
-    assert partition.in_sync == (1, 2)
-    assert partition.maximal_in_sync == (1, 2, 3)
+    assert partition.isr.in_sync == (1, 2)
+    assert partition.isr.maximal == (1, 2, 3)
     assert answers == []
 
 
@@ -348,7 +350,7 @@ def test_a_refused_change_is_dropped_kept_or_asked_again_as_the_code_says(
         trio.clock.advance(10)
     trio.settle()
     partition = trio[1].partition()
-    is_pending = partition.pending is not None
+    is_pending = partition.isr.pending is not None
     trio.run(2_000)
 
     assert is_pending is not is_dropped
@@ -388,7 +390,7 @@ def test_older_metadata_does_not_undo_what_the_controller_has_answered(trio: Any
     registration = trio.controller.partition()
     partition.lead(registration._replace(isr=(1,), partition_epoch=registration.partition_epoch - 1), now_ms=0)
 
-    assert partition.in_sync == (1, 2, 3)
+    assert partition.isr.in_sync == (1, 2, 3)
 
 
 def test_a_follower_nobody_assigned_is_refused(trio: Any) -> None:

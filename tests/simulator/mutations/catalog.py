@@ -27,6 +27,7 @@ from ottla.raft.leader import LeaderState
 from ottla.replication import replica_fetcher
 from ottla.replication.fetch.consumer_fetch import ConsumerFetch
 from ottla.replication.fetch.fetch_round import FetchRound
+from ottla.replication.isr.partition_isr import IsrEvent, IsrState, PartitionIsr
 from ottla.replication.isr.remote_replica import RemoteReplica
 from ottla.replication.partition import Partition
 from ottla.replication.peer_brokers import Brokers
@@ -194,14 +195,15 @@ def _expand_to_fenced(set_attribute: SetAttribute) -> None:
 
 @mutation("followers join the in-sync set before they have caught up", seeds_max=60)
 def _expand_early(set_attribute: SetAttribute) -> None:
-    def propose(self: Partition, *, heard_since_ms: int, own_broker_epoch: int) -> Any:
+    def propose(self: PartitionIsr, *, own_broker_epoch: int, **what_is_known: Any) -> Any:
         outside = [broker for broker in self.remote if broker not in self.in_sync]
-        if self.pending is not None or not self.is_leader or not outside:
+        if self.state is not IsrState.COMMITTED or not outside:
             return None
         isr = (*self.in_sync, outside[0])
+        self._enter(IsrEvent.CAUGHT_UP)
         return self._propose(isr, maximal=self.in_sync, own_broker_epoch=own_broker_epoch)
 
-    set_attribute(Partition, "propose_expansion", propose)
+    set_attribute(PartitionIsr, "on_expansion_check", propose)
 
 
 @mutation("any living replica may be elected", seeds_max=60)

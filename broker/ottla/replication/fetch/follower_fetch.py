@@ -50,8 +50,8 @@ class FollowerFetch(FetchRound):
         for key in forgotten:
             topic = self._topic_of(key)
             partition = None if topic is None else self.replicas.find(topic, key[2])
-            if partition is not None and self._replica_id in partition.remote:
-                partition.remote[self._replica_id].session = None
+            if partition is not None and self._replica_id in partition.isr.remote:
+                partition.isr.remote[self._replica_id].session = None
 
     def _prepare(self, keys: Iterable[PartitionKey]) -> None:
         """Take note of how far the follower is in what it names; then wake what waited for that, once for all."""
@@ -151,7 +151,7 @@ class FollowerFetch(FetchRound):
         quota = self.replicas.leader_quota
         return (
             quota.is_limited
-            and remote.broker_id not in partition.in_sync
+            and remote.broker_id not in partition.isr.in_sync
             and quota.is_throttled(partition.topic_partition)
             and quota.is_exceeded(self.origin.services.clock.monotonic_ms())
         )
@@ -162,7 +162,7 @@ class FollowerFetch(FetchRound):
             answer, fetched = self._answers[key], self.session.partitions.get(key)
             if not answer.records or fetched is None or fetched.partition is None:
                 continue
-            remote = fetched.partition.remote.get(self._replica_id)
+            remote = fetched.partition.isr.remote.get(self._replica_id)
             if remote is not None:
                 remote.served_offset = fetched.fetch_offset
             quota = self.replicas.leader_quota

@@ -13,18 +13,18 @@ def preferred_read_replica(partition: Partition, *, rack: str, fetch_offset: Off
     It must have ``fetch_offset``. Of several in the rack, the one with the largest log end offset is taken, then the
     one that caught up last, then the one with the largest id.
     """
-    brokers = partition.brokers
+    brokers = partition.isr.brokers
     leader = brokers.find(partition.node_id)
     if not rack or leader is None or leader.rack == rack:
         return None
     candidates = []
-    for replica in partition.remote.values():
+    for replica in partition.isr.remote.values():
         broker = brokers.find(replica.broker_id)
         if (
             broker is not None
             and not broker.is_fenced
             and broker.rack == rack
-            and replica.broker_id in partition.in_sync
+            and replica.broker_id in partition.isr.in_sync
             and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
         ):
             behind_ms = now_ms - replica.last_caught_up_ms

@@ -33,7 +33,7 @@ class IsrOutcome(Enum):
     """What became of a proposal."""
 
     COMMITTED = "committed"
-    REFUSED = "refused"
+    REJECTED = "rejected"
     """Surely not carried out: the last committed set holds, and another change may be proposed."""
     AWAITS_METADATA = "awaits metadata"
     """This leader is behind the controller; the change stays pending until the metadata log says how things are."""

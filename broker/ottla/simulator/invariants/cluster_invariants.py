@@ -131,7 +131,7 @@ class HighWatermarkReachedInSyncReplicas(Invariant):
         high_watermark = change.now.high_watermark
         if not change.now.is_leader or high_watermark <= change.before.high_watermark:
             return
-        for node_id in change.partition.in_sync:
+        for node_id in change.partition.isr.in_sync:
             process = self.state_observer.cluster.nodes[node_id].process
             if process is None or self.state_observer.is_harmed(change.key, node_id):
                 continue

@@ -24,7 +24,7 @@ class CommittedRecordsAreSynced(Invariant):
             return
         if self.state_observer.ledger.partition(change.key).is_excused:
             return
-        for node_id in change.partition.in_sync:
+        for node_id in change.partition.isr.in_sync:
             place = self.state_observer.cluster.nodes[node_id]
             replica = None if place.process is None else replica_of(place.process.replicas, change.key)
             if replica is None or self.state_observer.is_harmed(change.key, node_id):

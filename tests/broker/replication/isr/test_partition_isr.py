@@ -1,0 +1,191 @@
+"""The ISR state machine alone: every transition of its table, and the diagram that is generated from it."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.metadata.cluster import BrokerRegistration, ClusterImage
+from ottla.metadata.topics import PartitionRegistration
+from ottla.replication.isr.isr_change import IsrChange, IsrOutcome
+from ottla.replication.isr.partition_isr import TRANSITIONS, IsrEvent, IsrState, PartitionIsr
+from ottla.replication.peer_brokers import Brokers
+from ottla.types import TopicPartition, Uuid
+from ottla.wire.messages.alter_partition import AlterPartitionResponsePartitionData
+
+TOPIC_ID = Uuid(b"t" * 16)
+LAG_MS = 1_000
+PAGE = Path(__file__).parents[4] / "broker/ottla/replication/README.md"
+
+
+def registration(*isr: int, leader: int = 1, epoch: int = 1, partition_epoch: int = 1) -> PartitionRegistration:
+    return PartitionRegistration(
+        replicas=(1, 2, 3),
+        directories=(TOPIC_ID,) * 3,
+        isr=isr or (1, 2, 3),
+        leader=leader,
+        leader_epoch=epoch,
+        partition_epoch=partition_epoch,
+    )
+
+
+def brokers() -> Brokers:
+    known = Brokers()
+    known.image = ClusterImage(
+        {
+            broker_id: BrokerRegistration(
+                broker_id=broker_id,
+                epoch=broker_id,
+                incarnation_id=TOPIC_ID,
+                listeners={},
+                features={},
+                rack=None,
+                is_fenced=False,
+                in_controlled_shutdown=False,
+                directories=(),
+            )
+            for broker_id in (1, 2, 3)
+        }
+    )
+    return known
+
+
+def leading(*isr: int) -> PartitionIsr:
+    """Return the machine of a leader whose log ends at 10, at time 0."""
+    machine = PartitionIsr(
+        topic_partition=TopicPartition("t", 0), topic_id=TOPIC_ID, node_id=1, brokers=brokers(), lag_time_max_ms=LAG_MS
+    )
+    machine.on_leading(registration(*isr), is_new_epoch=True, is_new_leader=True, end_offset=10, now_ms=0)
+    return machine
+
+
+def fetch(machine: PartitionIsr, broker_id: int, offset: int, now_ms: int) -> None:
+    machine.remote[broker_id].on_fetch(
+        offset=offset, log_start_offset=0, leader_end_offset=10, broker_epoch=broker_id, session=None, now_ms=now_ms
+    )
+
+
+def expanding() -> tuple[PartitionIsr, IsrChange]:
+    machine = leading(1, 2)
+    fetch(machine, 3, 10, now_ms=5)
+    change = machine.on_expansion_check(high_watermark=10, heard_since_ms=0, own_broker_epoch=1)
+    assert change is not None
+    return machine, change
+
+
+def shrinking() -> tuple[PartitionIsr, IsrChange]:
+    machine = leading()
+    fetch(machine, 2, 10, now_ms=5)
+    change = machine.on_lag_check(end_offset=10, now_ms=LAG_MS + 1, own_broker_epoch=1)
+    assert change is not None
+    return machine, change
+
+
+def answer(
+    code: ErrorCode = ErrorCode.NONE, *isr: int, leader_epoch: int = 1, partition_epoch: int = 2
+) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        error_code=code, leader_id=1, leader_epoch=leader_epoch, isr=list(isr), partition_epoch=partition_epoch
+    )
+
+
+def test_follower_that_has_caught_up_is_proposed_and_counts_until_the_answer() -> None:
+    machine, change = expanding()
+
+    assert machine.state is IsrState.EXPANDING
+    assert (change.isr, change.broker_epochs) == ((1, 2, 3), (1, -1, 3))
+    assert machine.maximal == (1, 2, 3)
+    assert machine.on_expansion_check(high_watermark=10, heard_since_ms=0, own_broker_epoch=1) is None
+
+
+def test_member_that_lags_is_dropped_and_counts_until_the_answer() -> None:
+    machine, change = shrinking()
+
+    assert machine.state is IsrState.SHRINKING
+    assert change.isr == (1, 2)
+    assert machine.maximal == (1, 2, 3)
+    assert machine.on_lag_check(end_offset=10, now_ms=LAG_MS + 2, own_broker_epoch=1) is None
+
+
+@pytest.mark.parametrize("pending", [pytest.param(expanding, id="expanding"), pytest.param(shrinking, id="shrinking")])
+@pytest.mark.parametrize(
+    ("answered", "outcome", "is_pending"),
+    [
+        pytest.param(answer(ErrorCode.NONE, 1, 2), IsrOutcome.COMMITTED, False, id="changed"),
+        pytest.param(answer(ErrorCode.INELIGIBLE_REPLICA), IsrOutcome.REJECTED, False, id="rejected"),
+        pytest.param(answer(ErrorCode.INVALID_UPDATE_VERSION), IsrOutcome.AWAITS_METADATA, True, id="behind"),
+        pytest.param(answer(ErrorCode.NONE, 1, leader_epoch=2), IsrOutcome.AWAITS_METADATA, True, id="other-epoch"),
+        pytest.param(answer(ErrorCode.UNKNOWN_SERVER_ERROR), IsrOutcome.RETRY, True, id="failed"),
+    ],
+)
+def test_answer_of_the_controller_decides_whether_the_change_stays_pending(
+    pending: object, answered: AlterPartitionResponsePartitionData, outcome: IsrOutcome, is_pending: bool
+) -> None:
+    assert callable(pending)
+    machine, change = pending()
+
+    assert machine.on_answer(change, answered) is outcome
+    assert (machine.state is not IsrState.COMMITTED) is is_pending
+    assert (machine.pending is change) is is_pending
+
+
+def test_answer_to_a_change_that_is_not_pending_any_more_is_ignored() -> None:
+    machine, change = expanding()
+    machine.on_leading(
+        registration(1, partition_epoch=2), is_new_epoch=False, is_new_leader=False, end_offset=10, now_ms=9
+    )
+
+    assert machine.on_answer(change, answer(ErrorCode.NONE, 1, 2, 3, partition_epoch=3)) is IsrOutcome.IGNORED
+    assert (machine.in_sync, machine.state) == ((1,), IsrState.COMMITTED)
+
+
+def test_metadata_that_is_known_already_leaves_the_change_pending() -> None:
+    machine, change = expanding()
+    machine.on_leading(registration(1, 2), is_new_epoch=False, is_new_leader=False, end_offset=10, now_ms=9)
+
+    assert machine.pending is change
+
+
+@pytest.mark.parametrize("pending", [pytest.param(expanding, id="expanding"), pytest.param(shrinking, id="shrinking")])
+def test_node_that_does_not_lead_any_more_proposes_nothing(pending: object) -> None:
+    assert callable(pending)
+    followed, _ = pending()
+    stopped, _ = pending()
+    followed.on_following(registration(leader=2, epoch=2, partition_epoch=2))
+    stopped.on_stopped()
+
+    for machine in (followed, stopped):
+        assert (machine.state, machine.pending) == (IsrState.NOT_LEADING, None)
+        assert machine.on_expansion_check(high_watermark=0, heard_since_ms=0, own_broker_epoch=1) is None
+        assert machine.on_lag_check(end_offset=10, now_ms=10 * LAG_MS, own_broker_epoch=1) is None
+
+
+def test_nothing_is_committable_below_the_minimum_of_in_sync_replicas() -> None:
+    machine = leading(1, 2)
+    fetch(machine, 2, 7, now_ms=5)
+    limits = {"end_offset": 10, "now_ms": 10 * LAG_MS}
+
+    assert machine.committable_offset(10, min_in_sync=2, **limits) == 7
+    assert machine.committable_offset(10, min_in_sync=3, **limits) is None
+
+
+def test_every_state_can_be_left_and_only_a_leader_has_a_pending_change() -> None:
+    assert {state for state, _ in TRANSITIONS} == set(IsrState)
+    for state, event in product(IsrState, (IsrEvent.CAUGHT_UP, IsrEvent.LAGGED)):
+        assert ((state, event) in TRANSITIONS) == (state is IsrState.COMMITTED)
+
+
+def diagram() -> str:
+    """Return the table as Mermaid has it: one arrow from state to state, with all its events."""
+    arrows: dict[tuple[IsrState, IsrState], list[str]] = {}
+    for (before, event), after in TRANSITIONS.items():
+        arrows.setdefault((before, after), []).append(event.value)
+    lines = [f"    {state.name}: {state.value}" for state in IsrState]
+    lines += [f"    [*] --> {IsrState.NOT_LEADING.name}"]
+    lines += [f"    {before.name} --> {after.name}: {', '.join(events)}" for (before, after), events in arrows.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"])
+
+
+def test_page_of_replication_has_the_diagram_of_the_transition_table() -> None:
+    assert diagram() in PAGE.read_text()
