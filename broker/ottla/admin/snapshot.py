@@ -226,7 +226,7 @@ def _whole_node(node: Node) -> NodeSnapshot:
             connections.memory.held_bytes,
             connections.memory.waiter_count,
             connections.memory.waits,
-            connections.closed_for_slow_frames,
+            connections.closed_as_slow,
             node.services.work_memory.held_bytes,
             node.services.work_memory.waits,
         ),

@@ -290,12 +290,12 @@ class ConnectionLogin:
         api_key, version = _HEADER_START.unpack_from(frame)
         if self._state is _TOKENS:
             may_come = api_key in (_SASL_AUTHENTICATE, _SASL_HANDSHAKE)
-            return not may_come and self._refuse(api_key, "authentication")
+            return not may_come and self._reject(api_key, "authentication")
         if api_key == _API_VERSIONS:
             self._versions_questions += 1
             is_enough = self._is_versions_answered(version) or self._versions_questions > VERSIONS_QUESTIONS_MAX
-            return is_enough and self._refuse(api_key, "handshake")
-        return api_key != _SASL_HANDSHAKE and self._refuse(api_key, "handshake")
+            return is_enough and self._reject(api_key, "handshake")
+        return api_key != _SASL_HANDSHAKE and self._reject(api_key, "handshake")
 
     def _is_over(self, frame: memoryview) -> bool:
         """Return whether the session has ended, and end the connection then; only a renewal may still begin."""
@@ -315,7 +315,7 @@ class ConnectionLogin:
             return False
         return asked < _VERSION_WITH_SOFTWARE or self._connection.info.client_software_name != "unknown"
 
-    def _refuse(self, api_key: int, stage: str) -> bool:
+    def _reject(self, api_key: int, stage: str) -> bool:
         name = ApiKey(api_key).name if api_key in ApiKey.__members__.values() else f"key {api_key}"
         self.fail_unanswered(f"Unexpected Kafka request of type {name} during SASL {stage}.", is_late=False)
         return True

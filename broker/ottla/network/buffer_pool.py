@@ -29,7 +29,7 @@ class BufferPool:
         self._free.clear()
         self._free_bytes = 0
 
-    def take(self, size_bytes: int) -> memoryview:
+    def acquire(self, size_bytes: int) -> memoryview:
         """Return a writable view of exactly ``size_bytes``; what it holds is undefined."""
         size_class = allocated_bytes(size_bytes)
         free = self._free.get(size_class)
@@ -38,8 +38,8 @@ class BufferPool:
             return memoryview(free.pop())[:size_bytes]
         return memoryview(mmap.mmap(-1, size_class))[:size_bytes]
 
-    def give_back(self, view: memoryview) -> None:
-        """Take a view of `take` back; nobody may look at it any more."""
+    def release(self, view: memoryview) -> None:
+        """Take a view of `acquire` back; nobody may look at it any more."""
         owner = view.obj
         view.release()
         assert isinstance(owner, mmap.mmap)

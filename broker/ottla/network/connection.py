@@ -6,7 +6,7 @@ from the socket's buffer to the log without a copy. While the pipeline says so, 
 where they are.
 
 Whatever stays (a frame that has not arrived wholly, bytes behind a request in hand) is held in the node's
-`RequestMemory`; a frame for which there is no room waits, and nothing is read meanwhile.
+`RequestMemory`; a frame for which there is no capacity waits, and nothing is read meanwhile.
 """
 
 import struct
@@ -25,9 +25,10 @@ SIZE_BYTES = 4
 _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 """A response with nothing but its correlation id."""
-_TURN_FRAMES_MAX = 32
-"""In one turn, where the clock does not end it before: of the cheapest requests about a quarter of a millisecond. What
-is read while others wait for their turn brings one only.
+_SLICE_FRAMES_MAX = 32
+"""In one slice, where the clock does not end it before: of the cheapest requests about a quarter of a millisecond.
+
+While other connections wait for their slice, a read brings one only.
 """
 _HEADER_FIRST_BYTES = 64 * 1024
 """After a frame of this size the next one's size is read alone, so that its bytes land where they stay."""
@@ -38,30 +39,30 @@ _NO_HEADER: Final = memoryview(b"")
 
 
 class Guard(Protocol):
-    """Who looks at a connection's frames before they are served."""
+    """Checks a connection's frames before they are served."""
 
     def stops(self, frame: memoryview) -> bool:
         """Return whether ``frame`` must not be served; what is to be done with it instead is done."""
 
 
-class _NobodyServed:
+class _ClosedGuard:
     """The guard of a connection that has ended."""
 
     def stops(self, frame: memoryview) -> bool:
         return True
 
 
-_NOBODY_SERVED: Final = _NobodyServed()
+_CLOSED_GUARD: Final = _ClosedGuard()
 
 
 class Connection:
     """The framing state of one connection.
 
-    ``is_blocked`` is set by the pipeline while no further request is to be handled; ``is_full`` while that is because
-    the peer does not take what was sent, ``is_muted`` while it is because the client is above a quota, ``has_had_turn``
-    while it is because others are to be served before the next of the frames that are here. ``is_waiting``
-    is true while a frame waits for memory; the driver must not read then. ``due`` are the answers that are not there
-    yet; nobody waits for them once the connection is closed. ``guard`` is None where every frame may be served.
+    ``is_blocked`` is set while no further request is to be handled; ``is_full`` while that is because the peer does not
+    take what was sent, ``is_throttled`` while it is because the client is above a quota, ``awaits_slice`` while it is
+    because others are to be served before the next of the frames that are here. ``is_waiting`` is true while a frame
+    waits for memory; the driver must not read then. ``responses`` are those that are not ready yet; they are abandoned
+    when the connection is closed. ``guard`` is None where every frame may be served.
     """
 
     __slots__ = (
@@ -78,21 +79,21 @@ class Connection:
         "_on_frame",
         "_parked_bytes",
         "_pool",
+        "_scheduler",
         "_scratch",
-        "_turns",
         "_waiting",
-        "due",
+        "awaits_slice",
         "frame_size_bytes_max",
         "frames_begun",
         "guard",
-        "has_had_turn",
         "info",
         "is_blocked",
         "is_closed",
         "is_full",
-        "is_muted",
+        "is_throttled",
         "is_waiting",
         "last_active_ms",
+        "responses",
     )
 
     def __init__(
@@ -104,17 +105,17 @@ class Connection:
         memory: "RequestMemory[Connection]",
         frame_size_bytes_max: int,
         on_frame: "Callable[[Connection, memoryview], None]",
-        turns: FairScheduler,
+        scheduler: FairScheduler,
         now_ms: int,
     ) -> None:
         self.info = info
         self.guard: Guard | None = None
         self.frame_size_bytes_max = frame_size_bytes_max
-        self.has_had_turn = False
+        self.awaits_slice = False
         self.is_blocked = False
         self.is_closed = False
         self.is_full = False
-        self.is_muted = False
+        self.is_throttled = False
         self.is_waiting = False
         self.frames_begun = 0
         self.last_active_ms = now_ms
@@ -127,8 +128,8 @@ class Connection:
         self._parked_bytes = 0
         self._waiting = (0, 0, False)
         self._on_frame = on_frame
-        self._turns = turns
-        self.due: ResponseQueue | None = None
+        self._scheduler = scheduler
+        self.responses: ResponseQueue | None = None
         self._carry: bytes | memoryview = b""
         self._body: memoryview | None = None
         self._body_filled = 0
@@ -149,7 +150,7 @@ class Connection:
     @property
     def awaits_service(self) -> bool:
         """Whether it will be served as soon as it may, with no answer outstanding."""
-        return (self.has_had_turn or self.is_muted or self.is_waiting) and not self.is_full and not self.due
+        return (self.awaits_slice or self.is_throttled or self.is_waiting) and not self.is_full and not self.responses
 
     def is_bounded_by(self, memory: "RequestMemory[Connection]") -> bool:
         return self._memory is memory
@@ -158,7 +159,7 @@ class Connection:
         """Have later frames held in ``memory``, under another limit; to be called while a frame is handled."""
         assert not self.is_waiting
         self._unpark()
-        self._give_back()
+        self._release_held()
         self._memory = memory
         self.frame_size_bytes_max = frame_size_bytes_max
 
@@ -204,7 +205,7 @@ class Connection:
                     self._carry = bytes(self._scratch[:size_bytes])
                     return True
                 self._drop_carry()
-            self._take_frames(self._scratch, size_bytes, is_own_turn=False)
+            self._take_frames(self._scratch, size_bytes, is_own_slice=False)
         return self._held_bytes > 0
 
     def resume(self) -> None:
@@ -214,7 +215,7 @@ class Connection:
             if not isinstance(carry, memoryview):
                 carry = memoryview(bytearray(carry))
             self._drop_carry()
-            self._take_frames(carry, len(carry), is_own_turn=True)
+            self._take_frames(carry, len(carry), is_own_slice=True)
 
     def keep_frame(self, frame: memoryview) -> memoryview:
         """Return ``frame``, the one that is being handled, as a view that is valid until `release_frame`.
@@ -240,9 +241,9 @@ class Connection:
         if isinstance(body.obj, bytes):
             self._memory.unpark(size)
         else:
-            self._memory.give_back(size)
+            self._memory.release(size)
             if body is not self._body:
-                self._pool.give_back(body)
+                self._pool.release(body)
 
     def memory_granted(self) -> None:
         """The frame that waited has its memory: its bytes may come."""
@@ -255,28 +256,28 @@ class Connection:
 
     def close(self) -> None:
         self.is_closed = True
-        # A login knows its connection: with both gone by themselves, no crowd's remains pile up for a collector that
-        # would then hold up the loop.
-        self.guard, self.info.login = _NOBODY_SERVED, None
-        if self.due is not None:
-            self.due.abandon()
+        # A login refers to its connection: without this cycle, connections that come and go by the thousand leave
+        # nothing to the garbage collector, which would block the loop.
+        self.guard, self.info.login = _CLOSED_GUARD, None
+        if self.responses is not None:
+            self.responses.abandon()
         if self.is_waiting:
             self.is_waiting = False
-            self._memory.forget(self)
+            self._memory.cancel(self)
         self._drop_carry()
         self._body = None
-        self._give_back()
+        self._release_held()
         if self._kept_body is not None and not isinstance(self._kept_body.obj, bytes):
             # Work off the loop may still read it: it is not used again.
-            self._memory.give_back(self._kept_bytes)
+            self._memory.release(self._kept_bytes)
             self._kept_body, self._kept_bytes = None, 0
         self.release_frame()
 
-    def _take_frames(self, buffer: memoryview, end: int, *, is_own_turn: bool) -> None:
+    def _take_frames(self, buffer: memoryview, end: int, *, is_own_slice: bool) -> None:
         """Handle the whole frames in ``buffer[:end]``; keep or start the one that is cut off.
 
-        Of many it handles those that the rest of a millisecond is enough for, in a turn of its own those that the turn
-        is enough for, and only one while others wait for theirs; ``has_had_turn`` says that there are more.
+        Of many it handles those that the rest of a millisecond is enough for, in a slice of its own those that the
+        slice is enough for, and only one while others wait for theirs; ``awaits_slice`` says that there are more.
         """
         position = frames = began_ms = 0
         while end - position >= SIZE_BYTES and not self.is_closed:
@@ -287,8 +288,8 @@ class Connection:
             if stop > end:
                 self._keep_cut_off(buffer[position:end], size, is_small=self._fits_scratch(size))
                 return
-            if frames and self._is_turn_over(frames, began_ms, is_own_turn=is_own_turn):
-                self.has_had_turn = self.is_blocked = True
+            if frames and self._is_slice_over(frames, began_ms, is_own_slice=is_own_slice):
+                self.awaits_slice = self.is_blocked = True
                 break
             self._on_frame(self, buffer[position + SIZE_BYTES : stop])
             position = stop
@@ -297,16 +298,16 @@ class Connection:
             frames += 1
         if position < end and not self.is_closed:
             rest = buffer[position:end]
-            if is_own_turn and 2 * len(rest) > len(rest.obj):  # type: ignore[arg-type]
-                # To copy it in every turn would cost more than the turn. All of the buffer is kept by it, and counts.
+            if is_own_slice and 2 * len(rest) > len(rest.obj):  # type: ignore[arg-type]
+                # To copy it in every slice would cost more than the slice. All of the buffer is kept by it, and counts.
                 self._park(rest, len(rest.obj))  # type: ignore[arg-type]
             else:
                 self._park(bytes(rest), len(rest))
 
-    def _is_turn_over(self, frames: int, began_ms: int, *, is_own_turn: bool) -> bool:
-        if self.last_active_ms != began_ms or frames == _TURN_FRAMES_MAX:
+    def _is_slice_over(self, frames: int, began_ms: int, *, is_own_slice: bool) -> bool:
+        if self.last_active_ms != began_ms or frames == _SLICE_FRAMES_MAX:
             return True
-        return self._turns.are_over() if is_own_turn else bool(self._turns)
+        return self._scheduler.is_slice_over() if is_own_slice else bool(self._scheduler)
 
     def _fits_scratch(self, size: int) -> bool:
         return SIZE_BYTES + size <= len(self._scratch) // 2
@@ -315,7 +316,7 @@ class Connection:
         """Keep the first ``part`` of a frame of ``size`` bytes: carried over when small, else in its own buffer."""
         self.frames_begun += 1
         cost = SIZE_BYTES + size if is_small else allocated_bytes(size)
-        if not self._memory.take(self, cost):
+        if not self._memory.acquire(self, cost):
             self.is_waiting = True
             self._waiting = (size, cost, is_small)
             self._park(bytes(part), len(part))
@@ -333,10 +334,10 @@ class Connection:
         limit_key = "socket.request.max.bytes" if self.guard is None else "sasl.server.max.receive.size"
         raise ProtocolError(_explain_size(size, self.frame_size_bytes_max, limit_key))
 
-    def _give_back(self) -> None:
+    def _release_held(self) -> None:
         held, self._held_bytes = self._held_bytes, 0
         if held:
-            self._memory.give_back(held)
+            self._memory.release(held)
 
     def _park(self, part: bytes | memoryview, kept_bytes: int) -> None:
         """Keep ``part`` for later; ``kept_bytes`` are in memory because of it."""
@@ -352,10 +353,10 @@ class Connection:
     def _drop_carry(self) -> None:
         self._carry = b""
         self._unpark()
-        self._give_back()
+        self._release_held()
 
     def _start_body(self, size: int, part: Buffer) -> None:
-        self._body = self._pool.take(size)
+        self._body = self._pool.acquire(size)
         self._body_filled = len(part)
         self._body[: len(part)] = part
 
@@ -369,9 +370,9 @@ class Connection:
         self._body = None
         if self._kept_body is body:
             return
-        self._give_back()
+        self._release_held()
         if not self.is_closed:
-            self._pool.give_back(body)
+            self._pool.release(body)
 
 
 def _explain_size(size: int, limit: int, limit_key: str) -> str:

@@ -107,19 +107,19 @@ class ConnectionManager:
         self._privileged_login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
         self._login_memories = (self._login_memory, self._privileged_login_memory)
         self.authentication = self._new_authentication(scram or self._newest_scram, key_source)
-        self._slow_frames = {memory: SlowConnections() for memory in (self.memory, *self._login_memories)}
+        self._slow_connections = {memory: SlowConnections() for memory in (self.memory, *self._login_memories)}
         self._is_memory_awaited = False
         self._next_slow_check_ms = 0
         self._wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._login_wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
         self._slow_lines = LineLimit(services.clock)
-        self.closed_for_slow_frames = 0
+        self.closed_as_slow = 0
         self._pipeline = Pipeline(
             services, network, on_close=self._close, privileged_listeners=config.privileged_listeners
         )
-        self._condemned = ThrottledConnections(on_over=self._end)
+        self._delayed_closes = ThrottledConnections(on_over=self._end)
         """Connections that came too fast from their address."""
-        self._timed = (self.authentication, self._pipeline.muting, self._condemned)
+        self._timed = (self.authentication, self._pipeline.throttled, self._delayed_closes)
         self._connections: dict[ConnectionId, Connection] = {}
         self._has_caught_up = False
         self._serves_clients = False
@@ -128,7 +128,7 @@ class ConnectionManager:
         self._to_check: deque[Connection] = deque()
         """Those of which it is not known yet whether they are idle."""
         self._next_idle_check_ms = services.clock.monotonic_ms() + _IDLE_CHECK_INTERVAL_MS
-        self._refusal_lines = LineLimit(services.clock)
+        self._rejection_lines = LineLimit(services.clock)
         self._closing_lines = LineLimit(services.clock)
         self._idle_lines = LineLimit(services.clock)
         self.closed_idle = 0
@@ -143,7 +143,7 @@ class ConnectionManager:
     @property
     def muted(self) -> int:
         """How many connections are not read because of a quota; those that will be closed count."""
-        return len(self._pipeline.muting) + len(self._condemned)
+        return len(self._pipeline.throttled) + len(self._delayed_closes)
 
     @property
     def login_memory(self) -> tuple[int, int]:
@@ -165,7 +165,7 @@ class ConnectionManager:
         limit = self.config.connections_per_ip_overrides.get(peer.host, self.config.connections_per_ip_max)
         is_full = len(self._connections) >= self.config.connections_max and not is_privileged
         if is_full or self._per_ip[peer.host] >= limit:
-            self._refuse(peer, listener, limit)
+            self._reject(peer, listener, limit)
             return False
         info = ConnectionInfo(
             connection=connection,
@@ -183,7 +183,7 @@ class ConnectionManager:
             memory=self._memory_of(listener) if sasl is None else self._login_memory_of(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
-            turns=self._pipeline.turns,
+            scheduler=self._pipeline.scheduler,
             now_ms=self._services.clock.monotonic_ms(),
         )
         self._connections[connection] = state
@@ -192,7 +192,7 @@ class ConnectionManager:
         self.open_by_listener[listener] += 1
         self.accepted_total += 1
         if close_after_ms > 0:
-            self._condemned.mute(state, self._services.clock.monotonic_ms() + close_after_ms)
+            self._delayed_closes.throttle(state, self._services.clock.monotonic_ms() + close_after_ms)
             self._network.pause_reading(connection)
         return True
 
@@ -236,7 +236,7 @@ class ConnectionManager:
         """
         self._has_caught_up = True
 
-    def on_let_in(self) -> None:
+    def on_unfenced(self) -> None:
         """Let them in: this broker is unfenced, even if its metadata does not say so yet."""
         self._serves_clients = True
 
@@ -251,8 +251,8 @@ class ConnectionManager:
                 state.last_active_ms = self._services.clock.monotonic_ms()
         except ProtocolError as error:
             self._close(state, str(error))
-        if state.has_had_turn and not state.is_closed:
-            self._pipeline.await_turn(state)
+        if state.awaits_slice and not state.is_closed:
+            self._pipeline.await_slice(state)
         # What came together goes to the followers together.
         self._services.replicas.announce_appends()
 
@@ -267,7 +267,7 @@ class ConnectionManager:
         They are where they wait for a turn, a quota or memory; not behind one in hand, nor behind answers not taken.
         """
         state = self._connections.get(connection)
-        return state is not None and state.awaits_service and not self._condemned.holds(connection)
+        return state is not None and state.awaits_service and not self._delayed_closes.is_throttled(connection)
 
     def closed(self, connection: ConnectionId, reason: str) -> None:
         """The peer is gone."""
@@ -287,13 +287,13 @@ class ConnectionManager:
                 return due_ms
         for part in self._timed:
             part.tick(now_ms)
-        self.take_turns()
+        self.run_slices()
         if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
             self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
-            self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_frames)
-            for memory, slow_frames in self._slow_frames.items():
+            self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_connections)
+            for memory, slow_connections in self._slow_connections.items():
                 if memory.is_awaited:
-                    self._close_slow(memory, slow_frames, now_ms)
+                    self._close_slow(memory, slow_connections, now_ms)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._to_check.extend(self._connections.values())
@@ -312,22 +312,22 @@ class ConnectionManager:
         return self._pipeline.large_requests
 
     @property
-    def has_turns(self) -> bool:
+    def has_runnable_slices(self) -> bool:
         """Whether requests wait until others have been served."""
-        return bool(self._pipeline.turns or self._pipeline.steps)
+        return bool(self._pipeline.scheduler or self._pipeline.steps)
 
-    def take_turns(self) -> bool:
+    def run_slices(self) -> bool:
         """Serve some of them, and a slice of those that are under way; return whether there were any."""
         has_run = self._pipeline.steps.run_slices()
-        if not self._pipeline.turns:
+        if not self._pipeline.scheduler:
             return has_run
-        self._pipeline.turns.take()
+        self._pipeline.scheduler.run_slices()
         return True
 
     @property
     def _has_work_at_hand(self) -> bool:
         """Whether somebody waits for a turn or is to be looked at, however late the clock is by now."""
-        return bool(self.has_turns or self._to_check)
+        return bool(self.has_runnable_slices or self._to_check)
 
     def next_deadline_ms(self) -> int | None:
         if self._has_work_at_hand:
@@ -377,7 +377,7 @@ class ConnectionManager:
             state = self._to_check.popleft()
             if state.is_closed or state.last_active_ms >= oldest_ms:
                 continue
-            if not state.is_blocked and not state.is_waiting and not state.due:
+            if not state.is_blocked and not state.is_waiting and not state.responses:
                 self.closed_idle += 1
                 level = logging.INFO if self._idle_lines.take() else logging.DEBUG
                 logger.log(
@@ -406,9 +406,9 @@ class ConnectionManager:
     def _on_wait(self, state: Connection) -> None:
         self._network.pause_reading(state.info.connection)
         self._is_memory_awaited = True
-        for memory, slow_frames in self._slow_frames.items():
+        for memory, slow_connections in self._slow_connections.items():
             if memory.waiter_count == 1 and state.is_bounded_by(memory):
-                slow_frames.forget_all()
+                slow_connections.forget_all()
         if state.is_bounded_by(self.memory):
             self._log_wait(state, self.memory, self._wait_lines, "a request", "queued.max.request.bytes=")
         for memory in self._login_memories:
@@ -440,23 +440,23 @@ class ConnectionManager:
         if not state.is_blocked:
             self._network.resume_reading(state.info.connection)
 
-    def _close_slow(self, memory: "RequestMemory[Connection]", slow_frames: SlowConnections, now_ms: int) -> None:
+    def _close_slow(self, memory: "RequestMemory[Connection]", slow_connections: SlowConnections, now_ms: int) -> None:
         holders = [
             state
             for state in self._connections.values()
             if state.held_bytes and not state.is_waiting and state.is_bounded_by(memory)
         ]
-        for state, reason in slow_frames.find(holders, now_ms):
+        for state, reason in slow_connections.find(holders, now_ms):
             # Those that waited may have been let in meanwhile: what nobody wants may be kept.
             if memory.is_awaited:
-                self.closed_for_slow_frames += 1
+                self.closed_as_slow += 1
                 logger.log(
                     logging.WARNING if self._slow_lines.take() else logging.DEBUG,
                     "closing connection from %s on %s: %s (%d closed for such reasons so far)",
                     state.info.peer,
                     state.info.listener,
                     reason,
-                    self.closed_for_slow_frames,
+                    self.closed_as_slow,
                 )
                 self._end(state)
 
@@ -476,9 +476,9 @@ class ConnectionManager:
                     found.append((held_bytes, partial(memory.abort_connection, info.connection)))
         return nlargest(count, found, key=itemgetter(0))
 
-    def _refuse(self, peer: Endpoint, listener: str, limit: int) -> None:
+    def _reject(self, peer: Endpoint, listener: str, limit: int) -> None:
         self.refused += 1
-        if self._refusal_lines.take():
+        if self._rejection_lines.take():
             logger.warning(
                 "refused a connection from %s on %s: %d open in all (max.connections=%d), %d from there "
                 "(max.connections.per.ip=%d); %d refused so far",
@@ -513,8 +513,8 @@ class ConnectionManager:
     def _forget(self, state: Connection) -> None:
         state.close()
         self.authentication.forget(state.info.connection)
-        self._pipeline.muting.forget(state.info.connection)
-        self._condemned.forget(state.info.connection)
+        self._pipeline.throttled.remove(state.info.connection)
+        self._delayed_closes.remove(state.info.connection)
         del self._connections[state.info.connection]
         self.open_by_listener[state.info.listener] -= 1
         self._per_ip[state.info.peer.host] -= 1

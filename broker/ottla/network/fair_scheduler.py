@@ -1,7 +1,7 @@
-"""`FairScheduler`: connections with requests at hand that wait until others have been served.
+"""`FairScheduler`: round-robin among connections with pipelined requests.
 
-A peer may send thousands of small requests ahead of their answers. Served in one go they would hold up the loop, so a
-connection has a part of a millisecond for them, and then waits here for its next turn, which is as short.
+A client may send thousands of small requests ahead of their responses. Served in one go they would block the loop, so a
+connection has a part of a millisecond for them, and then waits here for its next slice, which is as short.
 """
 
 from collections import deque
@@ -13,42 +13,42 @@ from ottla.ports import Clock
 if TYPE_CHECKING:
     from ottla.network.connection import Connection
 
-_SHARE_NS: Final = 100_000
-"""Of a turn of the loop: as a rule others wait for no longer than that."""
+_ITERATION_NS: Final = 100_000
+"""Of a loop iteration: as a rule others wait for no longer than that."""
 
 
 class FairScheduler:
-    """See the module; ``on_turn`` is told of a connection that may go on."""
+    """See the module; ``on_slice`` serves a connection whose slice has come."""
 
-    __slots__ = ("_clock", "_on_turn", "_until_ns", "_waiting")
+    __slots__ = ("_clock", "_on_slice", "_until_ns", "_waiting")
 
-    def __init__(self, clock: Clock, on_turn: "Callable[[Connection], None]") -> None:
+    def __init__(self, clock: Clock, on_slice: "Callable[[Connection], None]") -> None:
         self._clock = clock
-        self._on_turn = on_turn
+        self._on_slice = on_slice
         self._waiting: deque[Connection] = deque()
         self._until_ns: int | None = None
-        """While connections go on: how long they may."""
+        """While connections are served: until when."""
 
     def __bool__(self) -> bool:
-        """Whether somebody waits."""
+        """Whether a connection waits."""
         return bool(self._waiting)
 
-    def wait(self, connection: "Connection") -> None:
-        """Have ``connection`` go on when others have been served; its reading is paused by the caller."""
-        connection.has_had_turn = connection.is_blocked = True
+    def enqueue(self, connection: "Connection") -> None:
+        """Serve ``connection`` again after the others; the caller pauses its reading."""
+        connection.awaits_slice = connection.is_blocked = True
         self._waiting.append(connection)
 
-    def take(self) -> None:
-        """Let connections go on, each at most once, until the share is used up; at least one."""
-        self._until_ns = self._clock.monotonic_ns() + _SHARE_NS
+    def run_slices(self) -> None:
+        """Serve connections, each at most once, until the time is used up; at least one."""
+        self._until_ns = self._clock.monotonic_ns() + _ITERATION_NS
         for _ in range(len(self._waiting)):
             connection = self._waiting.popleft()
-            connection.has_had_turn = False
-            self._on_turn(connection)
-            if self.are_over():
+            connection.awaits_slice = False
+            self._on_slice(connection)
+            if self.is_slice_over():
                 break
         self._until_ns = None
 
-    def are_over(self) -> bool:
-        """Whether connections have gone on for their share; False where none goes on now."""
+    def is_slice_over(self) -> bool:
+        """Return whether the time for slices is used up; False while none is running."""
         return self._until_ns is not None and self._clock.monotonic_ns() >= self._until_ns

@@ -34,7 +34,7 @@ class LargeRequests:
 
     def in_place(self, steps: Steps[T]) -> Steps[T]:
         """Return ``steps`` as they run in the place, which others have while they wait for an event."""
-        place: Delayed[None] | None = self._take()
+        place: Delayed[None] | None = self._acquire()
         try:
             yield place
             value: Any = None
@@ -46,19 +46,19 @@ class LargeRequests:
                 if event is None or event.is_complete:
                     value = yield event
                     continue
-                self._give_back()
+                self._release()
                 place = None
                 value = yield event
-                place = self._take()
+                place = self._acquire()
                 yield place
         finally:
             steps.close()
             if place is not None and place.is_complete:
-                self._give_back()
+                self._release()
             elif place is not None:
                 self._waiting.remove(place)
 
-    def _take(self) -> Delayed[None]:
+    def _acquire(self) -> Delayed[None]:
         if self._is_free:
             self._is_free = False
             return Delayed.of(None)
@@ -67,7 +67,7 @@ class LargeRequests:
         self._waiting.append(place)
         return place
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if self._waiting:
             self._waiting.popleft().complete(None)
         else:

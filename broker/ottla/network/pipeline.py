@@ -104,8 +104,8 @@ class Pipeline:
         self._clock = services.clock
         self._network = network
         self._quotas = services.quotas
-        self.muting = ThrottledConnections(on_over=self._unmuted)
-        self.turns = FairScheduler(services.clock, on_turn=self._go_on_unless_held)
+        self.throttled = ThrottledConnections(on_over=self._on_throttle_over)
+        self.scheduler = FairScheduler(services.clock, on_slice=self._resume_unless_blocked)
         self.steps = StepRunner(services.clock)
         self.large_requests = LargeRequests()
         self._large_requests_of_nodes = LargeRequests()
@@ -148,7 +148,7 @@ class Pipeline:
         if route is None:
             route = self._find_route(info.role, routes, api_key, version)
             if route is None:
-                self._refuse_version(connection, api_key, version, correlation_id)
+                self._reject_version(connection, api_key, version, correlation_id)
                 return
         client_id, position = _read_client_id(frame)
         if route.has_flexible_request_header:
@@ -171,12 +171,12 @@ class Pipeline:
             answer = self._handle(connection, route, context, request)
             if isinstance(answer, GeneratorType):
                 answer = self._run_handler(connection, route, context, frame, position, answer)
-        if isinstance(answer, Message) and not connection.due:
+        if isinstance(answer, Message) and not connection.responses:
             rest = self._respond(connection, route, context, answer)
             if rest is None:
                 return
             answer = _Running(rest)
-        self._answer_later(connection, route, context, answer)
+        self._respond_later(connection, route, context, answer)
 
     def _handle(self, connection: Connection, route: Route, context: RequestContext, request: Message) -> Answer:
         try:
@@ -274,7 +274,7 @@ class Pipeline:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def _answer_later(self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome) -> None:
+    def _respond_later(self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome) -> None:
         """Take what is no answer that may leave now."""
         if answer is None or isinstance(answer, CloseConnection):
             self._finish(connection, route, context, answer)
@@ -287,7 +287,9 @@ class Pipeline:
         else:
             delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
         finish = partial(self._finish, connection, route, context)
-        self._await(connection, delayed, finish, holds_up=context.api_key != _PRODUCE, is_running=is_running)
+        self._await_response(
+            connection, delayed, finish, blocks_requests=context.api_key != _PRODUCE, is_running=is_running
+        )
 
     def _finish(
         self, connection: Connection, route: Route, context: RequestContext, answer: _Outcome
@@ -304,7 +306,7 @@ class Pipeline:
         elif isinstance(answer, CloseConnection):
             self._on_close(connection, answer.reason)
         elif context.charge is not None:
-            self._mute(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
+            self._throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
         return None
 
     def _find_route(self, role: ListenerRole, routes: dict[int, Route], api_key: int, version: int) -> Route | None:
@@ -323,7 +325,7 @@ class Pipeline:
         routes[api_key << 16 | version] = route
         return route
 
-    def _refuse_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
+    def _reject_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
         if api_key != ApiKey.API_VERSIONS:
             self._on_close(connection, f"asked for API key {api_key} in version {version}, which is not served here")
@@ -335,80 +337,80 @@ class Pipeline:
             _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
             self._send(connection, [out])
 
-        self._await(connection, Delayed.of(unsupported_version_response()), send, holds_up=True)
+        self._await_response(connection, Delayed.of(unsupported_version_response()), send, blocks_requests=True)
 
-    def _await(
+    def _await_response(
         self,
         connection: Connection,
         answer: "Delayed[Any]",
         finish: Finish,
         *,
-        holds_up: bool,
+        blocks_requests: bool,
         is_running: bool = False,
     ) -> None:
         """Send the answer when it is there and those before it have left."""
-        due = connection.due
-        if due is None:
-            due = connection.due = ResponseQueue()
-        due.add(answer, finish, holds_up=holds_up, is_running=is_running)
-        if due.hold_up:
+        responses = connection.responses
+        if responses is None:
+            responses = connection.responses = ResponseQueue()
+        responses.add(answer, finish, blocks_requests=blocks_requests, is_running=is_running)
+        if responses.blocks_further_requests:
             connection.is_blocked = True
             self._network.pause_reading(connection.info.connection)
-        answer.on_complete(lambda _: self._answer_due(connection, due))
+        answer.on_complete(lambda _: self._send_ready_responses(connection, responses))
 
-    def _answer_due(self, connection: Connection, due: ResponseQueue) -> None:
-        while not connection.is_closed and due.is_next_complete:
-            rest = due.finish_next()
+    def _send_ready_responses(self, connection: Connection, responses: ResponseQueue) -> None:
+        while not connection.is_closed and responses.is_next_complete:
+            rest = responses.finish_next()
             if rest is not None and not rest.is_complete:
                 connection.is_blocked = True
                 self._network.pause_reading(connection.info.connection)
-                rest.on_complete(lambda _: self._answer_due(connection, due))
+                rest.on_complete(lambda _: self._send_ready_responses(connection, responses))
                 return
         if connection.is_blocked:
-            self._go_on_unless_held(connection)
+            self._resume_unless_blocked(connection)
 
     def drained(self, connection: Connection) -> None:
-        """The peer has taken what was queued for it: serve it again."""
+        """Serve a connection again whose peer has taken what was queued for it."""
         connection.is_full = False
-        if self.turns and not connection.has_had_turn:
-            # Whoever reads a little at a time gets no more turns by that than the others.
-            self.turns.wait(connection)
+        if self.scheduler and not connection.awaits_slice:
+            # A slow reader must not gain extra slices.
+            self.scheduler.enqueue(connection)
         else:
-            self._go_on_unless_held(connection)
+            self._resume_unless_blocked(connection)
 
-    def await_turn(self, connection: Connection) -> None:
-        """Go on with the frames of ``connection`` when others have been served; nothing is read meanwhile."""
-        self.turns.wait(connection)
+    def await_slice(self, connection: Connection) -> None:
+        """Serve the next frames of ``connection`` when others have been served; nothing is read meanwhile."""
+        self.scheduler.enqueue(connection)
         self._network.pause_reading(connection.info.connection)
 
-    def _go_on_unless_held(self, connection: Connection) -> None:
-        if connection.is_full or connection.is_muted or connection.has_had_turn or connection.is_closed:
+    def _resume_unless_blocked(self, connection: Connection) -> None:
+        if connection.is_full or connection.is_throttled or connection.awaits_slice or connection.is_closed:
             return
-        if connection.due is None or not connection.due.hold_up:
+        if connection.responses is None or not connection.responses.blocks_further_requests:
             connection.is_blocked = False
-            self._go_on(connection)
+            self._resume(connection)
 
-    def _go_on(self, connection: Connection) -> None:
-        """Serve what arrived meanwhile, then read again unless that blocked the connection anew."""
+    def _resume(self, connection: Connection) -> None:
+        """Serve what arrived meanwhile, then read again unless that blocked the connection again."""
         try:
             connection.resume()
         except ProtocolError as error:
             self._on_close(connection, str(error))
         self._services.replicas.announce_appends()
-        if connection.has_had_turn and not connection.is_closed:
-            self.await_turn(connection)
+        if connection.awaits_slice and not connection.is_closed:
+            self.await_slice(connection)
         if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
             self._network.resume_reading(connection.info.connection)
 
-    def _mute(self, connection: Connection, throttle_ms: int) -> None:
+    def _throttle(self, connection: Connection, throttle_ms: int) -> None:
         if throttle_ms > 0 and not connection.is_closed:
-            self.muting.mute(connection, self._clock.monotonic_ms() + throttle_ms)
+            self.throttled.throttle(connection, self._clock.monotonic_ms() + throttle_ms)
             self._network.pause_reading(connection.info.connection)
 
-    def _unmuted(self, connection: Connection) -> None:
-        # Whoever was held back for a long time has not been idle.
+    def _on_throttle_over(self, connection: Connection) -> None:
+        # A connection that was throttled for a long time has not been idle.
         connection.last_active_ms = self._clock.monotonic_ms()
-        self._go_on_unless_held(connection)
+        self._resume_unless_blocked(connection)
 
     def _respond(
         self, connection: Connection, route: Route, context: RequestContext, response: Message
@@ -463,7 +465,7 @@ class Pipeline:
         if throttle_ms > 0:
             if "throttle_time_ms" in response.fields:
                 response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-            self._mute(connection, throttle_ms)
+            self._throttle(connection, throttle_ms)
 
     def _response_start(self, route: Route, context: RequestContext) -> bytearray:
         out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
@@ -486,7 +488,7 @@ class Pipeline:
         route.response_bytes += size
         now_ms = self._clock.monotonic_ms()
         route.total_time_ms += now_ms - context.received_at_ms
-        # Whoever waited for a long time has not been idle.
+        # A connection that waited for a long time has not been idle.
         connection.last_active_ms = now_ms
         self._send(connection, splice_chunks(out, splices) if splices else [out])
 

@@ -1,8 +1,8 @@
-"""The memory that requests on their way in may hold, over all connections of a node, and who waits for some of it.
+"""`RequestMemory`: the memory that requests on their way in may hold, over all connections of a node.
 
-A frame takes its bytes when its size is known and gives them back when it has been handled or its connection ends. One
-for which there is no room waits: its connection is not read. Whole small frames hold nothing, they are handled where
-they were read. Three shares of the limit keep one kind of peer from starving the others:
+A frame takes its bytes when its size is known and gives them back when it has been handled or its connection ends. A
+frame for which there is no capacity waits: its connection is not read. Whole small frames hold nothing, they are
+handled where they were read. Three shares of the limit keep one kind of client from starving the others:
 
 =========  =======  ================================================================================================
 share      of       for
@@ -13,9 +13,9 @@ parked     1/4      bytes that came along with a frame and cannot be used yet; w
                     one frame at a time, so that no more of them come
 =========  =======  ================================================================================================
 
-So whoever waits longest goes first among its kind, large frames do not wait for ever behind small ones, and a crowd of
-large frames leaves ordinary clients alone. A frame that is larger than its share is let in when it is the only large
-one: nothing ever waits for room that cannot come. Frames of at most half the limit never push the sum above the limit.
+So the longest wait goes first within its kind, large frames do not wait for ever behind small ones, and many large
+frames do not delay ordinary clients. A frame that is larger than its share is admitted when it is the only large one:
+no frame ever waits for capacity that cannot come. Frames of at most half the limit never push the sum above the limit.
 
 Source: KIP-72; SimpleMemoryPool of Apache Kafka 4.3, which has one share and no order.
 """
@@ -35,7 +35,7 @@ class RequestMemory(Generic[WaiterT]):
     """Counts bytes and keeps the queues; the bytes themselves are elsewhere.
 
     Attributes:
-        is_read_frame_by_frame: there is no room to park another read of ``read_bytes_max``.
+        is_read_frame_by_frame: there is no capacity to park another read of ``read_bytes_max``.
         waits: how often a frame has had to wait so far.
 
     Args of the constructor:
@@ -79,16 +79,16 @@ class RequestMemory(Generic[WaiterT]):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anybody waits: a quick look."""
+        """Whether a frame waits."""
         return bool(self._large_waiters or self._ordinary_waiters)
 
-    def take(self, waiter: WaiterT, size_bytes: int) -> bool:
+    def acquire(self, waiter: WaiterT, size_bytes: int) -> bool:
         """Hold ``size_bytes`` for ``waiter``; after False it is in the queue until ``on_granted`` says so.
 
-        A waiter waits for one thing at a time; who does not want it any more calls `forget`.
+        A waiter waits for one thing at a time; `cancel` ends the wait.
         """
         waiters = self._waiters(size_bytes)
-        if not waiters and self._has_room(size_bytes):
+        if not waiters and self._has_capacity(size_bytes):
             self._add(size_bytes)
             return True
         waiters[waiter] = size_bytes
@@ -96,8 +96,8 @@ class RequestMemory(Generic[WaiterT]):
         self._on_wait(waiter)
         return False
 
-    def give_back(self, size_bytes: int) -> None:
-        """Return what `take` gave or ``on_granted`` told of; others may be granted theirs before this returns."""
+    def release(self, size_bytes: int) -> None:
+        """Return what `acquire` gave or ``on_granted`` told of; others may be granted theirs before this returns."""
         self._add(-size_bytes)
         self._grant()
 
@@ -112,7 +112,7 @@ class RequestMemory(Generic[WaiterT]):
         self.is_read_frame_by_frame = self._parked_bytes + self._read_bytes_max > self._quarter_bytes
         self._grant()
 
-    def forget(self, waiter: WaiterT) -> None:
+    def cancel(self, waiter: WaiterT) -> None:
         """Take ``waiter`` out of its queue; no error when it is in none."""
         self._large_waiters.pop(waiter, None)
         self._ordinary_waiters.pop(waiter, None)
@@ -127,7 +127,7 @@ class RequestMemory(Generic[WaiterT]):
         else:
             self._large_bytes += size_bytes
 
-    def _has_room(self, size_bytes: int) -> bool:
+    def _has_capacity(self, size_bytes: int) -> bool:
         fits = self.held_bytes + size_bytes <= self.limit_bytes
         if size_bytes <= self.ordinary_bytes_max:
             return self._ordinary_bytes + size_bytes <= self._quarter_bytes or (fits and not self._large_waiters)
@@ -137,7 +137,7 @@ class RequestMemory(Generic[WaiterT]):
         return fits and self._large_bytes + size_bytes <= self._large_share_bytes
 
     def _grant(self) -> None:
-        """Serve both queues as far as there is room; what is given back meanwhile is seen by the same loop."""
+        """Serve both queues as far as there is capacity; what is given back meanwhile is seen by the same loop."""
         if self._is_granting or not (self._large_waiters or self._ordinary_waiters):
             return
         self._is_granting = True
@@ -149,6 +149,6 @@ class RequestMemory(Generic[WaiterT]):
 
     def _next_granted(self) -> tuple[WaiterT, int] | None:
         for waiters in (self._large_waiters, self._ordinary_waiters):
-            if waiters and self._has_room(next(iter(waiters.values()))):
+            if waiters and self._has_capacity(next(iter(waiters.values()))):
                 return waiters.popitem(last=False)
         return None

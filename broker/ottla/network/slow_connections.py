@@ -1,7 +1,7 @@
-"""Which connections keep memory that others wait for, and bring too little for it.
+"""`SlowConnections`: connections that hold memory which others wait for, and send too little of their frames for it.
 
-Asked again and again while somebody waits for memory. Silence alone is no fault: whoever is slow while there is room
-for everybody stays until ``connections.max.idle.ms``.
+Checked once a second while a frame waits for memory. Silence alone is no fault: while there is memory for all, a slow
+client stays until ``connections.max.idle.ms``.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ PROGRESS_BYTES_MIN = 64 * 1024
 PROGRESS_INTERVAL_MS = 10_000
 """A frame that is under way must bring `PROGRESS_BYTES_MIN`, or end, in this time: about 6.5 kB/s."""
 BLOCKED_INTERVAL_MS = 60_000
-"""For bytes behind a request that is in hand, or whose answer is not taken: part of that wait may be the node's."""
+"""For bytes behind a request that is in hand, or whose response is not read: part of that wait may be the node's."""
 
 
 class _Mark(NamedTuple):
@@ -32,11 +32,11 @@ class SlowConnections:
         self._marks: dict[Connection, _Mark] = {}
 
     def forget_all(self) -> None:
-        """Begin anew: until now nobody waited."""
+        """Start again: until now no frame waited."""
         self._marks.clear()
 
     def find(self, holders: Iterable[Connection], now_ms: int) -> list[tuple[Connection, str]]:
-        """Return those of ``holders`` that have had their time, in that order, each with what it did, in words."""
+        """Return those of ``holders`` that have had their time, in that order, each with the reason."""
         marks, self._marks = self._marks, {}
         slow = []
         for connection in holders:

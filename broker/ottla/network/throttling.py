@@ -1,7 +1,7 @@
 """`ThrottledConnections`: connections that are not read for a while, because their clients are above a quota (KIP-219).
 
-An answer tells a client how long to wait, and for as long nothing of it is read, whether it waits or not. Requests that
-are in hand already are answered, in order, and may make it longer; never shorter. A connection that ends is forgotten.
+A response says how long the client has to wait, and for as long nothing of it is read, whether it waits or not.
+Requests that are in hand already get their responses, in order, and may make it longer; never shorter.
 
 Source: ThrottledChannel and ClientQuotaManager's ThrottledChannelReaper of Apache Kafka 4.3.
 """
@@ -17,47 +17,47 @@ _OUTDATED_MIN: Final = 64
 
 
 class ThrottledConnections:
-    """The muted connections of a node; ``on_over`` is told of one whose time has passed."""
+    """The throttled connections of a node; ``on_over`` is called with one whose time has passed."""
 
     def __init__(self, on_over: Callable[[Connection], None]) -> None:
         self._on_over = on_over
-        self._muted: dict[ConnectionId, tuple[int, Connection]] = {}
+        self._throttled: dict[ConnectionId, tuple[int, Connection]] = {}
         self._due: list[tuple[int, ConnectionId]] = []
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._muted)
+        return len(self._throttled)
 
-    def holds(self, connection: ConnectionId) -> bool:
-        """Return whether it is muted now."""
-        return connection in self._muted
+    def is_throttled(self, connection: ConnectionId) -> bool:
+        """Return whether it is throttled now."""
+        return connection in self._throttled
 
-    def mute(self, connection: Connection, until_ms: int) -> None:
+    def throttle(self, connection: Connection, until_ms: int) -> None:
         """Have nothing read from ``connection`` until then; the caller pauses reading."""
         number = connection.info.connection
-        before = self._muted.get(number)
+        before = self._throttled.get(number)
         if before is not None and before[0] >= until_ms:
             return
-        connection.is_blocked = connection.is_muted = True
-        self._muted[number] = until_ms, connection
-        if len(self._due) > 2 * len(self._muted) + _OUTDATED_MIN:
-            self._due = [(each_ms, each) for each, (each_ms, _) in self._muted.items()]
+        connection.is_blocked = connection.is_throttled = True
+        self._throttled[number] = until_ms, connection
+        if len(self._due) > 2 * len(self._throttled) + _OUTDATED_MIN:
+            self._due = [(each_ms, each) for each, (each_ms, _) in self._throttled.items()]
             heapify(self._due)
         else:
             heappush(self._due, (until_ms, number))
 
-    def forget(self, connection: ConnectionId) -> None:
-        """The connection has ended; no error when it was not muted."""
-        self._muted.pop(connection, None)
+    def remove(self, connection: ConnectionId) -> None:
+        """Drop a connection that has ended; no error when it was not throttled."""
+        self._throttled.pop(connection, None)
 
     def tick(self, now_ms: int) -> None:
-        """Let those go on whose time has passed."""
+        """Resume those whose time has passed."""
         while self._due and self._due[0][0] <= now_ms:
             until_ms, number = heappop(self._due)
-            muted = self._muted.get(number)
+            muted = self._throttled.get(number)
             if muted is not None and muted[0] == until_ms:
-                del self._muted[number]
-                muted[1].is_muted = False
+                del self._throttled[number]
+                muted[1].is_throttled = False
                 self._on_over(muted[1])
 
     def next_deadline_ms(self) -> int | None:

@@ -437,7 +437,7 @@ class Node:
         if strays:
             logger.warning("moved aside logs that belong to no topic any more: %s", ", ".join(map(str, strays)))
         self._is_ready = True
-        self.connections.on_let_in()
+        self.connections.on_unfenced()
         self._on_ready()
 
     def _fail(self, reason: str) -> None:
@@ -528,7 +528,7 @@ class Node:
         now_ms = self.clock.monotonic_ms()
         self._found_due_ms = None
         if now_ms == self._ticked_at_ms:
-            return self.connections.take_turns()
+            return self.connections.run_slices()
         self._ticked_at_ms = now_ms
         earliest_ms = self.logs.due_ms
         for part in self._parts:
@@ -578,7 +578,7 @@ class Node:
             deadline_ms = self._shutdown.next_deadline_ms()
             if deadline_ms is not None and deadline_ms < earliest_ms:
                 earliest_ms = deadline_ms
-        return max(self._ticked_at_ms + (not self.connections.has_turns), earliest_ms)
+        return max(self._ticked_at_ms + (not self.connections.has_runnable_slices), earliest_ms)
 
     # --- between the parts ---------------------------------------------------------------------------------------
 

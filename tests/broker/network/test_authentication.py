@@ -357,7 +357,7 @@ def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(lock
     client.send_bytes(first)
     locked.run(12_000)
 
-    assert sum(each.is_closed for each in crowd) == locked.node.connections.closed_for_slow_frames > 0
+    assert sum(each.is_closed for each in crowd) == locked.node.connections.closed_as_slow > 0
     assert client.peer.is_read_from
     client.send_bytes(last)
     assert client.take_frame() is not None
@@ -510,7 +510,7 @@ def test_a_defect_in_a_login_ends_its_connection_only(
 ) -> None:
     client, other = locked.connect(DOOR), locked.connect()
     client.handshake("PLAIN")
-    monkeypatch.setattr(ConnectionLogin, "_refuse", lambda *_: 1 // 0)
+    monkeypatch.setattr(ConnectionLogin, "_reject", lambda *_: 1 // 0)
     client.send(EVERYTHING, 9)
 
     assert client.is_closed

@@ -20,7 +20,7 @@ def resident_pages() -> int:
     "size_bytes", [1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, LARGEST_POOLED_BYTES, LARGEST_POOLED_BYTES + 1]
 )
 def test_a_view_has_exactly_the_asked_size_and_takes_bytes(size_bytes: int) -> None:
-    view = BufferPool().take(size_bytes)
+    view = BufferPool().acquire(size_bytes)
     view[-1] = 7
 
     assert len(view) == size_bytes
@@ -29,12 +29,12 @@ def test_a_view_has_exactly_the_asked_size_and_takes_bytes(size_bytes: int) -> N
 
 def test_a_buffer_that_came_back_is_handed_out_again() -> None:
     pool = BufferPool()
-    first = pool.take(100 * KIB)
+    first = pool.acquire(100 * KIB)
     owner = first.obj
 
-    pool.give_back(first)
+    pool.release(first)
     assert pool.free_bytes == 128 * KIB
-    second = pool.take(65 * KIB)
+    second = pool.acquire(65 * KIB)
 
     assert second.obj is owner
     assert len(second) == 65 * KIB
@@ -43,18 +43,18 @@ def test_a_buffer_that_came_back_is_handed_out_again() -> None:
 
 def test_a_smaller_one_does_not_serve_for_a_larger() -> None:
     pool = BufferPool()
-    small = pool.take(64 * KIB)
+    small = pool.acquire(64 * KIB)
     owner = small.obj
-    pool.give_back(small)
+    pool.release(small)
 
-    assert pool.take(64 * KIB + 1).obj is not owner
+    assert pool.acquire(64 * KIB + 1).obj is not owner
     assert pool.free_bytes == 64 * KIB
 
 
 def test_a_view_that_was_given_back_is_dead() -> None:
     pool = BufferPool()
-    view = pool.take(10)
-    pool.give_back(view)
+    view = pool.acquire(10)
+    pool.release(view)
 
     with pytest.raises(ValueError, match="released"):
         view[0] = 1
@@ -62,16 +62,16 @@ def test_a_view_that_was_given_back_is_dead() -> None:
 
 def test_no_more_than_32_mib_wait_to_be_used_again() -> None:
     pool = BufferPool()
-    views = [pool.take(4 * MIB) for _ in range(12)]
+    views = [pool.acquire(4 * MIB) for _ in range(12)]
     for view in views:
-        pool.give_back(view)
+        pool.release(view)
 
     assert pool.free_bytes == 32 * MIB
 
 
 def test_what_is_too_large_to_keep_is_not_kept() -> None:
     pool = BufferPool()
-    pool.give_back(pool.take(LARGEST_POOLED_BYTES + 1))
+    pool.release(pool.acquire(LARGEST_POOLED_BYTES + 1))
 
     assert pool.free_bytes == 0
 
@@ -81,7 +81,7 @@ def test_what_is_too_large_to_keep_is_not_kept() -> None:
 def test_what_was_announced_and_has_not_come_takes_no_memory(size_bytes: int) -> None:
     pool = BufferPool()
     before_pages = resident_pages()
-    views = [pool.take(size_bytes) for _ in range(64 * MIB // size_bytes)]
+    views = [pool.acquire(size_bytes) for _ in range(64 * MIB // size_bytes)]
     for view in views:
         view[:10] = bytes(10)
 

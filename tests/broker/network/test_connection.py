@@ -45,7 +45,7 @@ class Peer:
         *,
         scratch: memoryview | None = None,
         memory: RequestMemory[Connection] | None = None,
-        turns: FairScheduler | None = None,
+        scheduler: FairScheduler | None = None,
     ) -> None:
         self.stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
         self.sent = 0
@@ -59,7 +59,9 @@ class Peer:
             memory=memory if memory is not None else request_memory(NO_LIMIT_BYTES),
             frame_size_bytes_max=LIMIT_BYTES,
             on_frame=self.on_frame,
-            turns=FairScheduler(SimulatedClock(), on_turn=lambda connection: None) if turns is None else turns,
+            scheduler=FairScheduler(SimulatedClock(), on_slice=lambda connection: None)
+            if scheduler is None
+            else scheduler,
             now_ms=0,
         )
 
@@ -156,21 +158,21 @@ def test_frames_of_one_read_wait_while_the_first_is_in_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "seen"), [pytest.param(32, 32, id="as-many-as-a-turn-has"), pytest.param(33, 32, id="one-more")]
+    ("count", "seen"), [pytest.param(32, 32, id="as-many-as-a-slice-has"), pytest.param(33, 32, id="one-more")]
 )
-def test_frames_of_one_read_are_handed_out_for_a_turn_and_the_others_on_the_next(count: int, seen: int) -> None:
+def test_frames_of_one_read_beyond_a_slice_wait_for_the_next(count: int, seen: int) -> None:
     peer = Peer([b"four"] * count, scratch=memoryview(bytearray(4_096)))
 
     peer.send(4_096)
 
-    assert (len(peer.seen), peer.connection.has_had_turn) == (seen, seen < count)
+    assert (len(peer.seen), peer.connection.awaits_slice) == (seen, seen < count)
     assert peer.connection.is_blocked == (seen < count)
-    peer.connection.has_had_turn = False
+    peer.connection.awaits_slice = False
     peer.resume()
-    assert (len(peer.seen), peer.connection.has_had_turn) == (count, False)
+    assert (len(peer.seen), peer.connection.awaits_slice) == (count, False)
 
 
-def test_a_turn_ends_with_its_millisecond_but_not_before_one_frame() -> None:
+def test_slice_ends_with_its_millisecond_but_not_before_one_frame() -> None:
     peer = Peer([b"four"] * 5, scratch=memoryview(bytearray(4_096)))
     times_ms = iter([7, 7, 8, 9, 9])
     on_frame = peer.on_frame
@@ -181,49 +183,51 @@ def test_a_turn_ends_with_its_millisecond_but_not_before_one_frame() -> None:
 
     peer.connection._on_frame = take_time
     peer.send(4_096)
-    turns = [len(peer.seen)]
-    while peer.connection.has_had_turn:
-        peer.connection.has_had_turn = False
+    frames = [len(peer.seen)]
+    while peer.connection.awaits_slice:
+        peer.connection.awaits_slice = False
         peer.resume()
-        turns.append(len(peer.seen))
+        frames.append(len(peer.seen))
 
-    assert turns == [3, 5], "the third was over in the next millisecond"
+    assert frames == [3, 5], "the third was over in the next millisecond"
 
 
 def test_all_of_the_buffer_counts_that_the_rest_keeps() -> None:
     peer = Peer([b"four"] * 100, scratch=memoryview(bytearray(4_096)))
     peer.send(4_096)
     held = [peer.connection.held_bytes]
-    while peer.connection.has_had_turn:
-        peer.connection.has_had_turn = False
+    while peer.connection.awaits_slice:
+        peer.connection.awaits_slice = False
         peer.resume()
         held.append(peer.connection.held_bytes)
 
-    # 68 frames of eight bytes are left after the first turn, then 36, which are more than half of the buffer of those.
+    # 68 frames of eight bytes are left after the first slice, then 36, which are more than half of the buffer of those.
     assert held == [68 * 8, 68 * 8, 4 * 8, 0]
     assert len(peer.seen) == 100
 
 
-def test_while_others_wait_for_their_turn_a_read_brings_one_frame() -> None:
-    turns = FairScheduler(SimulatedClock(), on_turn=lambda connection: None)
-    peer, other = (Peer([b"four"] * 3, turns=turns) for _ in range(2))
-    turns.wait(other.connection)
+def test_read_brings_one_frame_while_others_wait_for_their_slice() -> None:
+    scheduler = FairScheduler(SimulatedClock(), on_slice=lambda connection: None)
+    peer, other = (Peer([b"four"] * 3, scheduler=scheduler) for _ in range(2))
+    scheduler.enqueue(other.connection)
 
     peer.send(SCRATCH_BYTES)
 
-    assert (len(peer.seen), peer.connection.has_had_turn) == (1, True)
-    peer.connection.has_had_turn = False
+    assert (len(peer.seen), peer.connection.awaits_slice) == (1, True)
+    peer.connection.awaits_slice = False
     peer.resume()
-    assert (len(peer.seen), peer.connection.has_had_turn) == (3, False), "a turn of its own is a whole one"
+    assert (len(peer.seen), peer.connection.awaits_slice) == (3, False), "a slice of its own is a whole one"
 
 
-def test_a_turn_of_its_own_ends_with_the_share_of_all() -> None:
+def test_own_slice_ends_with_the_time_of_all() -> None:
     """The share is less than the millisecond that ``last_active_ms`` tells of, which stands still here."""
     clock = SimulatedClock()
-    turns = FairScheduler(clock, on_turn=lambda connection: peer.resume() if connection is peer.connection else None)
-    peer = Peer([b"four"] * 3, turns=turns)
-    other = Peer([b"four"], turns=turns)
-    turns.wait(other.connection)
+    scheduler = FairScheduler(
+        clock, on_slice=lambda connection: peer.resume() if connection is peer.connection else None
+    )
+    peer = Peer([b"four"] * 3, scheduler=scheduler)
+    other = Peer([b"four"], scheduler=scheduler)
+    scheduler.enqueue(other.connection)
     on_frame = peer.on_frame
 
     def take_time(connection: Connection, frame: memoryview) -> None:
@@ -232,16 +236,16 @@ def test_a_turn_of_its_own_ends_with_the_share_of_all() -> None:
 
     peer.connection._on_frame = take_time
     peer.send(SCRATCH_BYTES)
-    turns.take()
-    turns.wait(peer.connection)
+    scheduler.run_slices()
+    scheduler.enqueue(peer.connection)
     seen = [len(peer.seen)]
-    turns.take()
+    scheduler.run_slices()
     seen.append(len(peer.seen))
 
     assert seen == [1, 2]
-    assert peer.connection.has_had_turn
+    assert peer.connection.awaits_slice
     peer.resume()
-    assert len(peer.seen) == 3, "outside the turns there is no share"
+    assert len(peer.seen) == 3, "outside the slices there is no such limit"
 
 
 def test_nothing_comes_out_of_a_closed_connection() -> None:
@@ -308,8 +312,8 @@ def test_the_smallest_and_the_largest_frame_are_taken(size: int) -> None:
 
 def test_a_claimed_size_costs_nothing_before_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    take: Callable[[Any, int], memoryview] = BufferPool.take
-    monkeypatch.setattr(BufferPool, "take", lambda pool, size: taken.append(size) or take(pool, size))
+    acquire: Callable[[Any, int], memoryview] = BufferPool.acquire
+    monkeypatch.setattr(BufferPool, "acquire", lambda pool, size: taken.append(size) or acquire(pool, size))
     peer = Peer([])
     peer.stream = (100).to_bytes(4, "big")
 
@@ -416,9 +420,9 @@ def test_a_frame_under_way_keeps_its_memory_when_the_connection_is_resumed() -> 
     memory = request_memory(2 * LIMIT_BYTES)
     peer = Peer([b"x" * 100], memory=memory)
     peer.send(10)
-    memory.take(Peer([]).connection, 2 * LIMIT_BYTES)
+    memory.acquire(Peer([]).connection, 2 * LIMIT_BYTES)
     for _ in range(4):
-        memory.take(Peer([]).connection, 25_000)
+        memory.acquire(Peer([]).connection, 25_000)
 
     peer.resume()
 

@@ -57,7 +57,7 @@ def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
     records = [record for record in caplog.records if "brought" in record.getMessage()]
     lines = [record.getMessage() for record in records]
     assert [record.levelname for record in records] == ["WARNING", "DEBUG"] * 3, "a warning a second"
-    assert connections.closed_for_slow_frames == ended == len(lines) == 6, "two at a time, each after ten seconds"
+    assert connections.closed_as_slow == ended == len(lines) == 6, "two at a time, each after ten seconds"
     assert all("10.0.0.7:5000" in line and "while others wait for memory" in line for line in lines)
     assert not good.is_closed
 
@@ -135,7 +135,7 @@ def test_a_slow_frame_that_nobody_waits_for_stays_until_it_is_idle_too_long(worl
     running.run(20_000)
 
     assert slow.is_closed
-    assert running.node.connections.closed_for_slow_frames == 0
+    assert running.node.connections.closed_as_slow == 0
     assert running.node.connections.memory.held_bytes == 0
 
 

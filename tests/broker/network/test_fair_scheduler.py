@@ -1,4 +1,4 @@
-"""Connections go on in turn, for a part of a millisecond at a time."""
+"""Connections with pipelined requests are served round-robin, for a part of a millisecond at a time."""
 
 import pytest
 
@@ -18,7 +18,7 @@ class Line:
         self.cost_ms = cost_ms
         self.waits_again = waits_again
         self.gone_on: list[int] = []
-        self.turns = FairScheduler(self.clock, on_turn=self.on_turn)
+        self.scheduler = FairScheduler(self.clock, on_slice=self.on_slice)
         memory: RequestMemory[Connection] = RequestMemory(
             limit_bytes=NO_LIMIT_BYTES, read_bytes_max=1, on_wait=lambda _: None, on_granted=lambda _: None
         )
@@ -30,39 +30,39 @@ class Line:
                 memory=memory,
                 frame_size_bytes_max=8,
                 on_frame=lambda connection, frame: None,
-                turns=self.turns,
+                scheduler=self.scheduler,
                 now_ms=0,
             )
             for _ in range(3)
         ]
         for connection in self.connections:
-            self.turns.wait(connection)
+            self.scheduler.enqueue(connection)
 
-    def on_turn(self, connection: Connection) -> None:
+    def on_slice(self, connection: Connection) -> None:
         self.gone_on.append(self.connections.index(connection))
         self.clock.advance(self.cost_ms)
         if self.waits_again:
-            self.turns.wait(connection)
+            self.scheduler.enqueue(connection)
 
 
 @pytest.mark.parametrize(
     ("cost_ms", "gone_on"), [(0, [0, 1, 2]), (1, [0]), (50, [0])], ids=["quick", "a-millisecond-each", "longer"]
 )
-def test_turns_are_taken_until_the_share_is_used_up_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
+def test_slices_run_until_the_time_is_used_up_and_at_least_one(cost_ms: int, gone_on: list[int]) -> None:
     line = Line(cost_ms=cost_ms)
-    line.turns.take()
+    line.scheduler.run_slices()
 
     assert line.gone_on == gone_on
-    assert bool(line.turns) == (len(gone_on) < 3)
-    assert [it.has_had_turn for it in line.connections] == [index not in gone_on for index in range(3)]
+    assert bool(line.scheduler) == (len(gone_on) < 3)
+    assert [it.awaits_slice for it in line.connections] == [index not in gone_on for index in range(3)]
 
 
-def test_who_waits_again_comes_behind_the_others_and_has_one_turn_of_each_round() -> None:
+def test_requeued_connection_comes_last_and_has_one_slice_per_round() -> None:
     line = Line(cost_ms=0, waits_again=True)
-    line.turns.take()
+    line.scheduler.run_slices()
     assert line.gone_on == [0, 1, 2]
     line.cost_ms = 1
     for _ in range(4):
-        line.turns.take()
+        line.scheduler.run_slices()
 
     assert line.gone_on[3:] == [0, 1, 2, 0]

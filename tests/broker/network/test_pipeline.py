@@ -102,7 +102,7 @@ def test_a_turn_comes_however_long_the_other_parts_of_the_node_took(running: Run
     assert answers_of(greedy) == 32
 
 
-def test_turns_go_on_within_a_millisecond(running: RunningNode) -> None:
+def test_slices_run_within_a_millisecond(running: RunningNode) -> None:
     """Nobody waits for the clock where there is something to do."""
     greedy = running.connect()
     greedy.send_bytes(greedy.frame(MetadataRequest(topics=[]), 9) * 100)
@@ -328,7 +328,7 @@ def test_a_response_that_cannot_be_encoded_is_one_bounded_line_and_ends_its_conn
     assert other.ask(MetadataRequest(topics=[]), MetadataResponse, 9).cluster_id is not None
 
 
-def test_large_requests_take_turns_and_each_is_answered_before_the_next_is_decoded(running: RunningNode) -> None:
+def test_large_requests_run_one_at_a_time_from_decoding_to_the_response(running: RunningNode) -> None:
     connections = running.node.connections
     connections.steps.steps_max = lambda: 1
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[f"g{number}" for number in range(2_000)])

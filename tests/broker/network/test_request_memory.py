@@ -27,10 +27,10 @@ class Bank:
 def test_what_fits_is_held_at_once_and_what_does_not_waits_until_room_comes() -> None:
     bank = Bank()
 
-    assert bank.memory.take("a", 100 * MIB)
-    assert not bank.memory.take("b", 50 * MIB), "large frames share half of the bound"
+    assert bank.memory.acquire("a", 100 * MIB)
+    assert not bank.memory.acquire("b", 50 * MIB), "large frames share half of the bound"
     assert (bank.memory.held_bytes, bank.memory.waiter_count, bank.waited) == (100 * MIB, 1, ["b"])
-    bank.memory.give_back(100 * MIB)
+    bank.memory.release(100 * MIB)
 
     assert bank.granted == ["b"]
     assert (bank.memory.held_bytes, bank.memory.waiter_count) == (50 * MIB, 0)
@@ -42,35 +42,35 @@ def test_what_fits_is_held_at_once_and_what_does_not_waits_until_room_comes() ->
 )
 def test_ordinary_frames_do_not_wait_for_large_ones(size_bytes: int, is_ordinary: bool) -> None:
     bank = Bank()
-    bank.memory.take("large", 128 * MIB)
-    bank.memory.take("waiting", 50 * MIB)
+    bank.memory.acquire("large", 128 * MIB)
+    bank.memory.acquire("waiting", 50 * MIB)
 
-    assert bank.memory.take("next", size_bytes) is is_ordinary
+    assert bank.memory.acquire("next", size_bytes) is is_ordinary
 
 
 def test_whoever_waits_longest_goes_first_among_its_kind() -> None:
     bank = Bank()
-    bank.memory.take("held", 128 * MIB)
-    bank.memory.take("first", 100 * MIB)
-    bank.memory.take("second", 3 * MIB)
+    bank.memory.acquire("held", 128 * MIB)
+    bank.memory.acquire("first", 100 * MIB)
+    bank.memory.acquire("second", 3 * MIB)
 
-    bank.memory.give_back(128 * MIB)
+    bank.memory.release(128 * MIB)
     assert bank.granted == ["first", "second"]
-    assert not bank.memory.take("third", 26 * MIB)
-    bank.memory.take("fourth", 3 * MIB)
-    bank.memory.give_back(3 * MIB)
+    assert not bank.memory.acquire("third", 26 * MIB)
+    bank.memory.acquire("fourth", 3 * MIB)
+    bank.memory.release(3 * MIB)
     assert bank.granted == ["first", "second", "third"], "the fourth alone would have fitted all the time"
 
 
 def test_ordinary_frames_that_keep_coming_do_not_starve_a_large_one() -> None:
     bank = Bank()
     for number in range(128):
-        assert bank.memory.take(f"ordinary {number}", 2 * MIB), "without large ones all of the bound is theirs"
-    assert not bank.memory.take("large", 100 * MIB)
+        assert bank.memory.acquire(f"ordinary {number}", 2 * MIB), "without large ones all of the bound is theirs"
+    assert not bank.memory.acquire("large", 100 * MIB)
 
     for number in range(96):
-        bank.memory.give_back(2 * MIB)
-        bank.memory.take(f"next {number}", 2 * MIB)
+        bank.memory.release(2 * MIB)
+        bank.memory.acquire(f"next {number}", 2 * MIB)
 
     assert bank.granted[0] == "large"
     assert bank.memory.held_bytes <= 256 * MIB
@@ -78,23 +78,23 @@ def test_ordinary_frames_that_keep_coming_do_not_starve_a_large_one() -> None:
 
 def test_a_frame_larger_than_its_share_is_let_in_when_it_is_the_only_large_one() -> None:
     bank = Bank(limit_bytes=100 * MIB)
-    assert bank.memory.take("ordinary", 1 * MIB)
-    assert bank.memory.take("all", 100 * MIB)
-    assert not bank.memory.take("other", 3 * MIB)
-    assert bank.memory.take("still served", 1 * MIB)
+    assert bank.memory.acquire("ordinary", 1 * MIB)
+    assert bank.memory.acquire("all", 100 * MIB)
+    assert not bank.memory.acquire("other", 3 * MIB)
+    assert bank.memory.acquire("still served", 1 * MIB)
 
-    bank.memory.give_back(100 * MIB)
+    bank.memory.release(100 * MIB)
 
     assert bank.granted == ["other"]
 
 
 def test_one_that_is_forgotten_lets_those_behind_it_go() -> None:
     bank = Bank()
-    bank.memory.take("held", 100 * MIB)
-    bank.memory.take("too much", 100 * MIB)
-    bank.memory.take("little", 3 * MIB)
+    bank.memory.acquire("held", 100 * MIB)
+    bank.memory.acquire("too much", 100 * MIB)
+    bank.memory.acquire("little", 3 * MIB)
 
-    bank.memory.forget("too much")
+    bank.memory.cancel("too much")
 
     assert bank.granted == ["little"]
 
@@ -118,10 +118,10 @@ def test_a_bound_below_four_reads_is_kept_by_exact_reads_from_the_start() -> Non
 def test_parked_bytes_that_go_make_room() -> None:
     bank = Bank(limit_bytes=16 * MIB)
     bank.memory.park(4 * MIB)
-    bank.memory.take("a", 8 * MIB)
+    bank.memory.acquire("a", 8 * MIB)
     for number in range(4):
-        bank.memory.take(f"ordinary {number}", 1 * MIB)
-    assert not bank.memory.take("one more", 1 * MIB)
+        bank.memory.acquire(f"ordinary {number}", 1 * MIB)
+    assert not bank.memory.acquire("one more", 1 * MIB)
 
     bank.memory.unpark(1 * MIB)
 
@@ -149,7 +149,7 @@ def test_nobody_waits_for_ever_and_the_bound_holds(limit_mib: int, steps: list[t
 
     def end(name: str) -> None:
         ended.add(name)
-        bank.memory.give_back(sizes[name])
+        bank.memory.release(sizes[name])
 
     def check() -> None:
         largest = max((sizes[name] for name in held()), default=0)
@@ -160,7 +160,7 @@ def test_nobody_waits_for_ever_and_the_bound_holds(limit_mib: int, steps: list[t
     for number, (size, ends) in enumerate(steps):
         name = f"{number}: {size}"
         sizes[name] = size
-        if bank.memory.take(name, size):
+        if bank.memory.acquire(name, size):
             at_once.add(name)
         check()
         for other in held()[:ends]:

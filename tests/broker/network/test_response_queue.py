@@ -64,7 +64,7 @@ def take_correlation_ids(client: Client, count: int) -> list[int]:
     return found
 
 
-def test_what_a_client_sends_ahead_is_appended_at_once_and_answered_in_order(leader: Client) -> None:
+def test_pipelined_produces_are_appended_at_once_and_acknowledged_in_order(leader: Client) -> None:
     leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
 
     assert end_offset(leader) == 5
@@ -72,7 +72,7 @@ def test_what_a_client_sends_ahead_is_appended_at_once_and_answered_in_order(lea
     assert take_correlation_ids(leader, 5) == [1, 2, 3, 4, 5]
 
 
-def test_what_came_together_goes_to_the_followers_together(leader: Client) -> None:
+def test_produces_of_one_read_go_to_the_followers_in_one_fetch(leader: Client) -> None:
     """One round trip for all: the first answer and the last leave at the same moment."""
     leader.send_bytes(b"".join(produce_frame(leader, b"%d" % index) for index in range(5)))
     for _ in range(1_000):
@@ -86,7 +86,7 @@ def test_what_came_together_goes_to_the_followers_together(leader: Client) -> No
     assert len(frames) == 5
 
 
-def test_another_request_behind_waiting_produces_is_answered_behind_them(leader: Client) -> None:
+def test_response_of_another_api_leaves_after_the_waiting_produces(leader: Client) -> None:
     metadata = MetadataRequest(topics=[])
     leader.send_bytes(produce_frame(leader, b"a") + produce_frame(leader, b"b"))
     leader.send_bytes(leader.frame(metadata, 9))
@@ -94,7 +94,7 @@ def test_another_request_behind_waiting_produces_is_answered_behind_them(leader:
     assert take_correlation_ids(leader, 3) == [1, 2, 3]
 
 
-def test_the_answer_to_an_unknown_version_leaves_behind_waiting_produces(leader: Client) -> None:
+def test_response_to_an_unknown_version_leaves_after_the_waiting_produces(leader: Client) -> None:
     leader.send_bytes(produce_frame(leader, b"a"))
     unknown = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 2, -1)
     leader.send_bytes(struct.pack(">i", len(unknown)) + unknown)
@@ -103,7 +103,7 @@ def test_the_answer_to_an_unknown_version_leaves_behind_waiting_produces(leader:
     assert leader.peer.is_read_from
 
 
-def test_no_more_than_a_few_requests_are_in_hand(leader: Client) -> None:
+def test_requests_in_hand_of_one_connection_are_bounded(leader: Client) -> None:
     frames = b"".join(produce_frame(leader, b"%d" % index) for index in range(IN_HAND_MAX + 3))
     leader.send_bytes(frames)
     first = end_offset(leader)
@@ -115,7 +115,7 @@ def test_no_more_than_a_few_requests_are_in_hand(leader: Client) -> None:
     assert leader.peer.is_read_from
 
 
-def test_a_client_that_goes_leaves_nothing_that_waits(leader: Client) -> None:
+def test_closed_connection_leaves_no_waiting_response(leader: Client) -> None:
     node = leader.node.node
     leader.send_bytes(produce_frame(leader, b"a") + produce_frame(leader, b"b"))
     before = len(node.replicas.produce_purgatory)
@@ -126,54 +126,56 @@ def test_a_client_that_goes_leaves_nothing_that_waits(leader: Client) -> None:
     assert end_offset(leader) == 2
 
 
-def test_answers_leave_in_order_and_only_one_that_must_not_be_overtaken_holds_up() -> None:
-    due, sent = ResponseQueue(), []
+def test_responses_leave_in_order_and_only_a_blocking_one_blocks_requests() -> None:
+    responses, sent = ResponseQueue(), []
     waiting: list[Delayed[Message]] = [Delayed() for _ in range(3)]
-    due.add(waiting[0], sent.append, holds_up=False)
-    due.add(waiting[1], sent.append, holds_up=False)
-    assert not due.hold_up
-    due.add(waiting[2], sent.append, holds_up=True)
-    assert due.hold_up
+    responses.add(waiting[0], sent.append, blocks_requests=False)
+    responses.add(waiting[1], sent.append, blocks_requests=False)
+    assert not responses.blocks_further_requests
+    responses.add(waiting[2], sent.append, blocks_requests=True)
+    assert responses.blocks_further_requests
     answers = [ProduceResponse(), ProduceResponse(throttle_time_ms=1), MetadataResponse()]
     for index in (2, 1):
         waiting[index].complete(answers[index])
-        assert not due.is_next_complete
-    assert not due.hold_up, "what is behind may be handled: it is answered later in any case"
+        assert not responses.is_next_complete
+    assert not responses.blocks_further_requests, "what is behind may be handled: it is answered later in any case"
     waiting[0].complete(answers[0])
-    while due.is_next_complete:
-        assert due.finish_next() is None
+    while responses.is_next_complete:
+        assert responses.finish_next() is None
 
     assert sent == answers
-    assert len(due) == 0
+    assert len(responses) == 0
 
 
 def test_response_in_slices_keeps_its_place_and_no_request_is_handled_meanwhile() -> None:
-    due, finished = ResponseQueue(), []
+    responses, finished = ResponseQueue(), []
     encoded: Delayed[str] = Delayed()
-    due.add(
+    responses.add(
         Delayed.of("large"),
         lambda answer: finished.append(answer) or (encoded if answer == "large" else None),
-        holds_up=False,
+        blocks_requests=False,
     )
-    due.add(Delayed.of("next"), finished.append, holds_up=False)
-    assert due.finish_next() is encoded
+    responses.add(Delayed.of("next"), finished.append, blocks_requests=False)
+    assert responses.finish_next() is encoded
 
-    assert not due.is_next_complete
-    assert due.hold_up
+    assert not responses.is_next_complete
+    assert responses.blocks_further_requests
     encoded.complete("encoded")
-    assert not due.hold_up
-    while due.is_next_complete:
-        due.finish_next()
+    assert not responses.blocks_further_requests
+    while responses.is_next_complete:
+        responses.finish_next()
     assert finished == ["large", "encoded", "next"]
 
 
-def test_wait_of_a_handler_that_ran_in_slices_holds_up_only_what_its_api_does() -> None:
-    due = ResponseQueue()
+def test_wait_of_a_handler_that_ran_in_slices_blocks_only_where_its_api_does() -> None:
+    responses = ResponseQueue()
     committed: Delayed[str] = Delayed()
     handled: Delayed[Delayed[str]] = Delayed()
-    due.add(handled, lambda answer: answer if answer is committed else None, holds_up=False, is_running=True)
-    assert due.hold_up
+    responses.add(
+        handled, lambda answer: answer if answer is committed else None, blocks_requests=False, is_running=True
+    )
+    assert responses.blocks_further_requests
     handled.complete(committed)
 
-    assert due.finish_next() is committed
-    assert not due.hold_up
+    assert responses.finish_next() is committed
+    assert not responses.blocks_further_requests

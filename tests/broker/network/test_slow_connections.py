@@ -26,7 +26,7 @@ class Holder:
             ),
             frame_size_bytes_max=100 * MIB,
             on_frame=self.on_frame,
-            turns=FairScheduler(SimulatedClock(), on_turn=lambda connection: None),
+            scheduler=FairScheduler(SimulatedClock(), on_slice=lambda connection: None),
             now_ms=0,
         )
         self.blocks = is_blocked
@@ -46,69 +46,69 @@ class Holder:
             self.connection.received(len(piece))
 
 
-def found(slow_frames: SlowConnections, holder: Holder, now_ms: int) -> list[Connection]:
-    return [connection for connection, _ in slow_frames.find([holder.connection], now_ms)]
+def found(slow_connections: SlowConnections, holder: Holder, now_ms: int) -> list[Connection]:
+    return [connection for connection, _ in slow_connections.find([holder.connection], now_ms)]
 
 
 @pytest.mark.parametrize(
     ("is_blocked", "interval_ms"),
     [pytest.param(False, 10_000, id="in-a-frame"), pytest.param(True, 60_000, id="behind-a-request-in-hand")],
 )
-def test_who_brings_nothing_has_its_time_and_no_longer(is_blocked: bool, interval_ms: int) -> None:
-    slow_frames, holder = SlowConnections(), Holder(is_blocked=is_blocked)
-    assert found(slow_frames, holder, 1_000) == []
+def test_connection_without_progress_is_slow_after_its_interval(is_blocked: bool, interval_ms: int) -> None:
+    slow_connections, holder = SlowConnections(), Holder(is_blocked=is_blocked)
+    assert found(slow_connections, holder, 1_000) == []
 
-    assert found(slow_frames, holder, 1_000 + interval_ms - 1) == []
-    assert found(slow_frames, holder, 1_000 + interval_ms) == [holder.connection]
+    assert found(slow_connections, holder, 1_000 + interval_ms - 1) == []
+    assert found(slow_connections, holder, 1_000 + interval_ms) == [holder.connection]
 
 
 @pytest.mark.parametrize(
     ("size_bytes", "is_slow"), [pytest.param(65_535, True, id="too-few"), pytest.param(65_536, False, id="enough")]
 )
-def test_a_frame_under_way_must_bring_64_kib(size_bytes: int, is_slow: bool) -> None:
-    slow_frames, holder = SlowConnections(), Holder()
-    found(slow_frames, holder, 0)
+def test_frame_in_progress_must_bring_64_kib(size_bytes: int, is_slow: bool) -> None:
+    slow_connections, holder = SlowConnections(), Holder()
+    found(slow_connections, holder, 0)
 
     holder.send(b"x" * size_bytes)
 
-    assert found(slow_frames, holder, 10_000) == ([holder.connection] if is_slow else [])
+    assert found(slow_connections, holder, 10_000) == ([holder.connection] if is_slow else [])
 
 
 def test_another_frame_is_progress() -> None:
-    slow_frames, holder = SlowConnections(), Holder()
-    found(slow_frames, holder, 0)
+    slow_connections, holder = SlowConnections(), Holder()
+    found(slow_connections, holder, 0)
 
     holder.send(b"x" * (MIB - len(b"begun")) + MIB.to_bytes(4, "big") + b"begun")
 
-    assert found(slow_frames, holder, 10_000) == []
-    assert found(slow_frames, holder, 20_000) == [holder.connection]
+    assert found(slow_connections, holder, 10_000) == []
+    assert found(slow_connections, holder, 20_000) == [holder.connection]
 
 
 def test_a_request_that_is_answered_is_progress() -> None:
-    slow_frames, holder = SlowConnections(), Holder(is_blocked=True)
-    found(slow_frames, holder, 0)
+    slow_connections, holder = SlowConnections(), Holder(is_blocked=True)
+    found(slow_connections, holder, 0)
 
     holder.blocks = holder.connection.is_blocked = False
     holder.connection.resume()
     holder.send(b"\0\0\0\4n")
 
-    assert found(slow_frames, holder, 60_000) == []
+    assert found(slow_connections, holder, 60_000) == []
 
 
-def test_the_time_before_anybody_waited_does_not_count() -> None:
-    slow_frames, holder = SlowConnections(), Holder()
-    found(slow_frames, holder, 0)
+def test_time_before_a_frame_waited_does_not_count() -> None:
+    slow_connections, holder = SlowConnections(), Holder()
+    found(slow_connections, holder, 0)
 
-    slow_frames.forget_all()
+    slow_connections.forget_all()
 
-    assert found(slow_frames, holder, 10_000) == []
+    assert found(slow_connections, holder, 10_000) == []
 
 
 def test_the_reason_says_what_was_held_and_what_came() -> None:
-    slow_frames, holder = SlowConnections(), Holder()
-    slow_frames.find([holder.connection], 0)
+    slow_connections, holder = SlowConnections(), Holder()
+    slow_connections.find([holder.connection], 0)
     holder.send(b"xyz")
 
-    [(_, reason)] = slow_frames.find([holder.connection], 10_000)
+    [(_, reason)] = slow_connections.find([holder.connection], 10_000)
 
     assert reason == "its frame holds 1048576 bytes and brought 3 in 10000 ms while others wait for memory"

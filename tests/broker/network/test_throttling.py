@@ -1,4 +1,4 @@
-"""Who is muted, until when, and what is forgotten."""
+"""Who is slow, until when, and what is forgotten."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,46 +7,46 @@ from ottla.network.throttling import ThrottledConnections
 
 
 def connection(number: int) -> Any:
-    return SimpleNamespace(info=SimpleNamespace(connection=number), is_blocked=False, is_muted=False)
+    return SimpleNamespace(info=SimpleNamespace(connection=number), is_blocked=False, is_throttled=False)
 
 
-def test_each_goes_on_when_its_time_has_passed() -> None:
+def test_connection_resumes_when_its_throttle_time_is_over() -> None:
     over: list[Any] = []
-    muting = ThrottledConnections(over.append)
+    throttled = ThrottledConnections(over.append)
     long, short = connection(1), connection(2)
-    muting.mute(long, 200)
-    muting.mute(short, 100)
-    assert muting.next_deadline_ms() == 100
+    throttled.throttle(long, 200)
+    throttled.throttle(short, 100)
+    assert throttled.next_deadline_ms() == 100
 
-    muting.tick(99)
+    throttled.tick(99)
     assert over == []
-    muting.tick(100)
+    throttled.tick(100)
     assert over == [short]
-    assert (short.is_muted, long.is_muted) == (False, True)
-    muting.tick(200)
+    assert (short.is_throttled, long.is_throttled) == (False, True)
+    throttled.tick(200)
     assert over == [short, long]
-    assert muting.next_deadline_ms() is None
+    assert throttled.next_deadline_ms() is None
 
 
-def test_a_longer_time_counts_and_a_shorter_one_does_not() -> None:
+def test_throttle_time_grows_and_never_shrinks() -> None:
     over: list[Any] = []
-    muting = ThrottledConnections(over.append)
-    muted = connection(1)
-    muting.mute(muted, 100)
-    muting.mute(muted, 300)
-    muting.mute(muted, 200)
+    throttled = ThrottledConnections(over.append)
+    slow = connection(1)
+    throttled.throttle(slow, 100)
+    throttled.throttle(slow, 300)
+    throttled.throttle(slow, 200)
 
-    muting.tick(299)
+    throttled.tick(299)
     assert over == []
-    muting.tick(300)
-    assert over == [muted]
+    throttled.tick(300)
+    assert over == [slow]
 
 
-def test_one_that_has_ended_is_forgotten_and_leaves_nothing_behind() -> None:
-    muting = ThrottledConnections(lambda _: None)
+def test_closed_connection_leaves_nothing_behind() -> None:
+    throttled = ThrottledConnections(lambda _: None)
     for number in range(1_000):
-        muting.mute(connection(number), 10**9)
-        muting.forget(number)
+        throttled.throttle(connection(number), 10**9)
+        throttled.remove(number)
 
-    assert len(muting) == 0
-    assert len(muting._due) <= 66
+    assert len(throttled) == 0
+    assert len(throttled._due) <= 66
