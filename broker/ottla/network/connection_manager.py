@@ -23,8 +23,9 @@ from ottla.network.authentication import Authentication
 from ottla.network.buffer_pool import BufferPool
 from ottla.network.connection import Connection
 from ottla.network.large_requests import LargeRequests
-from ottla.network.pipeline import Pipeline, Route
+from ottla.network.pipeline import Pipeline
 from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
+from ottla.network.routes import Route
 from ottla.network.slow_connections import SlowConnections
 from ottla.network.step_runner import StepRunner
 from ottla.network.throttling import ThrottledConnections
@@ -119,7 +120,7 @@ class ConnectionManager:
         )
         self._delayed_closes = ThrottledConnections(on_over=self._end)
         """Connections that came too fast from their address."""
-        self._timed = (self.authentication, self._pipeline.throttled, self._delayed_closes)
+        self._timed = (self.authentication, self._pipeline.flow.throttled, self._delayed_closes)
         self._connections: dict[ConnectionId, Connection] = {}
         self._has_caught_up = False
         self._serves_clients = False
@@ -143,7 +144,7 @@ class ConnectionManager:
     @property
     def muted(self) -> int:
         """How many connections are not read because of a quota; those that will be closed count."""
-        return len(self._pipeline.throttled) + len(self._delayed_closes)
+        return len(self._pipeline.flow.throttled) + len(self._delayed_closes)
 
     @property
     def login_memory(self) -> tuple[int, int]:
@@ -183,7 +184,7 @@ class ConnectionManager:
             memory=self._memory_of(listener) if sasl is None else self._login_memory_of(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
-            scheduler=self._pipeline.scheduler,
+            scheduler=self._pipeline.flow.scheduler,
             now_ms=self._services.clock.monotonic_ms(),
         )
         self._connections[connection] = state
@@ -252,14 +253,14 @@ class ConnectionManager:
         except ProtocolError as error:
             self._close(state, str(error))
         if state.awaits_slice and not state.is_closed:
-            self._pipeline.await_slice(state)
+            self._pipeline.flow.await_slice(state)
         # What came together goes to the followers together.
         self._services.replicas.announce_appends()
 
     def drained(self, connection: ConnectionId) -> None:
         state = self._connections.get(connection)
         if state is not None:
-            self._pipeline.drained(state)
+            self._pipeline.flow.drained(state)
 
     def serves_rest(self, connection: ConnectionId) -> bool:
         """Return whether requests of a peer that has hung up are served yet, which it may want: see acks=0.
@@ -314,14 +315,14 @@ class ConnectionManager:
     @property
     def has_runnable_slices(self) -> bool:
         """Whether requests wait until others have been served."""
-        return bool(self._pipeline.scheduler or self._pipeline.steps)
+        return bool(self._pipeline.flow.scheduler or self._pipeline.steps)
 
     def run_slices(self) -> bool:
         """Serve some of them, and a slice of those that are under way; return whether there were any."""
         has_run = self._pipeline.steps.run_slices()
-        if not self._pipeline.scheduler:
+        if not self._pipeline.flow.scheduler:
             return has_run
-        self._pipeline.scheduler.run_slices()
+        self._pipeline.flow.scheduler.run_slices()
         return True
 
     @property
@@ -513,7 +514,7 @@ class ConnectionManager:
     def _forget(self, state: Connection) -> None:
         state.close()
         self.authentication.forget(state.info.connection)
-        self._pipeline.throttled.remove(state.info.connection)
+        self._pipeline.flow.throttled.remove(state.info.connection)
         self._delayed_closes.remove(state.info.connection)
         del self._connections[state.info.connection]
         self.open_by_listener[state.info.listener] -= 1

@@ -1,14 +1,14 @@
 """A frame's way to its handler and back: header, version rules, decode, handle, encode, send.
 
-Answers leave in the order of the requests. While one is a `Delayed`, the peer does not take what was sent, or its
-client is above a quota (`security.quotas` says for how long), the connection is blocked and not read; only produces
-that wait for their followers let others be served (`due_answers`).
+Responses leave in the order of the requests. While one is a `Delayed`, the peer does not take what was sent, or its
+client is above a quota (`security.quotas` says for how long), the connection is blocked and not read (`flow_control`);
+only produces that wait for their followers let others be served (`response_queue`).
 
 What may take longer than a millisecond runs in time slices (`step_runner`): handlers that are generators, and the
 decoding and encoding of messages with more than `ENTRIES_IN_ONE_GO` entries, of which few are in hand at a time
 (`large_requests`).
-Whatever cannot be answered closes the connection with one log line that names the peer and the reason, and concerns
-nobody else.
+A request that cannot be responded to closes its connection, with one log line that names the peer and the reason;
+other connections are not affected.
 
 Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 for ApiVersions.
 """
@@ -16,38 +16,32 @@ Source: SocketServer, RequestChannel and KafkaApis of Apache Kafka 4.3; KIP-511 
 import logging
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
-from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext, Served
+from ottla.handlers.api import Answer, CloseConnection, ListenerRole, RequestContext
 from ottla.handlers.api_versions import unsupported_version_response
-from ottla.handlers.catalog import find, is_served_to
 from ottla.handlers.services import Services
 from ottla.network.connection import Connection, Guard
-from ottla.network.fair_scheduler import FairScheduler
+from ottla.network.flow_control import FlowControl
 from ottla.network.large_requests import ENTRIES_IN_ONE_GO, RESPONSE_BYTES_MAX, LargeRequests
-from ottla.network.response_queue import Finish, ResponseQueue
+from ottla.network.routes import FIXED_HEADER, Route, find_route, read_client_id
 from ottla.network.step_runner import StepRunner
-from ottla.network.throttling import ThrottledConnections
 from ottla.ports import Network
 from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.quoting import one_line
-from ottla.wire.client_id import decode_malformed
 from ottla.wire.codec import Message
 from ottla.wire.codec.disposal import empty_message_in_steps, free_message_in_steps
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.error_response import bare_error_response
-from ottla.wire.messages.registry import ApiKey, request_header_version, request_type, response_header_version
+from ottla.wire.messages.registry import ApiKey
 
 logger = logging.getLogger(__name__)
 
-_FIXED_HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
-_CLIENT_ID_LENGTH = struct.Struct(">h")
 _RESPONSE_START = struct.Struct(">ii")  # size, correlation id
 _SIZE = struct.Struct(">i")
 # Looked up in their classes for every request they would cost as much as calls.
@@ -70,23 +64,6 @@ class _Encoded(NamedTuple):
 _Outcome: TypeAlias = "Answer | _Running | _Encoded"
 
 
-@dataclass(slots=True)
-class Route:
-    """One API in one version, resolved once: what its requests need, and how many there were."""
-
-    served: Served
-    api_name: str
-    version: int
-    request_type: type[Message]
-    has_flexible_request_header: bool
-    has_flexible_response_header: bool
-    requests: int = 0
-    errors: int = 0
-    total_time_ms: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-
-
 class Pipeline:
     """Serves the frames of all of a node's client connections."""
 
@@ -102,10 +79,10 @@ class Pipeline:
         self._services = services
         self._entries_max = services.config.ottla_request_entries_max
         self._clock = services.clock
-        self._network = network
         self._quotas = services.quotas
-        self.throttled = ThrottledConnections(on_over=self._on_throttle_over)
-        self.scheduler = FairScheduler(services.clock, on_slice=self._resume_unless_blocked)
+        self.flow = FlowControl(
+            services.clock, network, announce_appends=services.replicas.announce_appends, on_close=on_close
+        )
         self.steps = StepRunner(services.clock)
         self.large_requests = LargeRequests()
         self._large_requests_of_nodes = LargeRequests()
@@ -140,17 +117,18 @@ class Pipeline:
             return True
 
     def _serve(self, connection: Connection, frame: memoryview) -> None:
-        api_key, version, correlation_id = _FIXED_HEADER.unpack_from(frame)
+        api_key, version, correlation_id = FIXED_HEADER.unpack_from(frame)
         info = connection.info
         # A hash of the role would cost more than this.
         routes = self._broker_routes if info.role is _BROKER else self._controller_routes
         route = routes.get(api_key << 16 | version)
         if route is None:
-            route = self._find_route(info.role, routes, api_key, version)
+            route = find_route(info.role, api_key, version)
             if route is None:
                 self._reject_version(connection, api_key, version, correlation_id)
                 return
-        client_id, position = _read_client_id(frame)
+            routes[api_key << 16 | version] = route
+        client_id, position = read_client_id(frame)
         if route.has_flexible_request_header:
             position = skip_header_tags(frame, position)
         now_ms = self._clock.monotonic_ms()
@@ -287,7 +265,7 @@ class Pipeline:
         else:
             delayed = answer if isinstance(answer, Delayed) else Delayed.of(answer)
         finish = partial(self._finish, connection, route, context)
-        self._await_response(
+        self.flow.await_response(
             connection, delayed, finish, blocks_requests=context.api_key != _PRODUCE, is_running=is_running
         )
 
@@ -306,24 +284,8 @@ class Pipeline:
         elif isinstance(answer, CloseConnection):
             self._on_close(connection, answer.reason)
         elif context.charge is not None:
-            self._throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
+            self.flow.throttle(connection, context.charge.settle(produced_bytes=context.size_bytes, is_answered=False))
         return None
-
-    def _find_route(self, role: ListenerRole, routes: dict[int, Route], api_key: int, version: int) -> Route | None:
-        served = find(api_key, version)
-        if served is None or not is_served_to(role, ApiKey(api_key)):
-            return None
-        key = ApiKey(api_key)
-        route = Route(
-            served=served,
-            api_name=request_type(key).__name__.removesuffix("Request"),
-            version=version,
-            request_type=request_type(key),
-            has_flexible_request_header=request_header_version(key, version) == 2,
-            has_flexible_response_header=response_header_version(key, version) == 1,
-        )
-        routes[api_key << 16 | version] = route
-        return route
 
     def _reject_version(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> None:
         """Answer ApiVersions in version 0, which everyone can read (KIP-511); close on anything else."""
@@ -335,82 +297,9 @@ class Pipeline:
             out = bytearray(_RESPONSE_START.pack(0, correlation_id))
             response.write(0, out, [])
             _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
-            self._send(connection, [out])
+            self.flow.send(connection, [out])
 
-        self._await_response(connection, Delayed.of(unsupported_version_response()), send, blocks_requests=True)
-
-    def _await_response(
-        self,
-        connection: Connection,
-        answer: "Delayed[Any]",
-        finish: Finish,
-        *,
-        blocks_requests: bool,
-        is_running: bool = False,
-    ) -> None:
-        """Send the answer when it is there and those before it have left."""
-        responses = connection.responses
-        if responses is None:
-            responses = connection.responses = ResponseQueue()
-        responses.add(answer, finish, blocks_requests=blocks_requests, is_running=is_running)
-        if responses.blocks_further_requests:
-            connection.is_blocked = True
-            self._network.pause_reading(connection.info.connection)
-        answer.on_complete(lambda _: self._send_ready_responses(connection, responses))
-
-    def _send_ready_responses(self, connection: Connection, responses: ResponseQueue) -> None:
-        while not connection.is_closed and responses.is_next_complete:
-            rest = responses.finish_next()
-            if rest is not None and not rest.is_complete:
-                connection.is_blocked = True
-                self._network.pause_reading(connection.info.connection)
-                rest.on_complete(lambda _: self._send_ready_responses(connection, responses))
-                return
-        if connection.is_blocked:
-            self._resume_unless_blocked(connection)
-
-    def drained(self, connection: Connection) -> None:
-        """Serve a connection again whose peer has taken what was queued for it."""
-        connection.is_full = False
-        if self.scheduler and not connection.awaits_slice:
-            # A slow reader must not gain extra slices.
-            self.scheduler.enqueue(connection)
-        else:
-            self._resume_unless_blocked(connection)
-
-    def await_slice(self, connection: Connection) -> None:
-        """Serve the next frames of ``connection`` when others have been served; nothing is read meanwhile."""
-        self.scheduler.enqueue(connection)
-        self._network.pause_reading(connection.info.connection)
-
-    def _resume_unless_blocked(self, connection: Connection) -> None:
-        if connection.is_full or connection.is_throttled or connection.awaits_slice or connection.is_closed:
-            return
-        if connection.responses is None or not connection.responses.blocks_further_requests:
-            connection.is_blocked = False
-            self._resume(connection)
-
-    def _resume(self, connection: Connection) -> None:
-        """Serve what arrived meanwhile, then read again unless that blocked the connection again."""
-        try:
-            connection.resume()
-        except ProtocolError as error:
-            self._on_close(connection, str(error))
-        self._services.replicas.announce_appends()
-        if connection.awaits_slice and not connection.is_closed:
-            self.await_slice(connection)
-        if not connection.is_blocked and not connection.is_waiting and not connection.is_closed:
-            self._network.resume_reading(connection.info.connection)
-
-    def _throttle(self, connection: Connection, throttle_ms: int) -> None:
-        if throttle_ms > 0 and not connection.is_closed:
-            self.throttled.throttle(connection, self._clock.monotonic_ms() + throttle_ms)
-            self._network.pause_reading(connection.info.connection)
-
-    def _on_throttle_over(self, connection: Connection) -> None:
-        # A connection that was throttled for a long time has not been idle.
-        connection.last_active_ms = self._clock.monotonic_ms()
-        self._resume_unless_blocked(connection)
+        self.flow.await_response(connection, Delayed.of(unsupported_version_response()), send, blocks_requests=True)
 
     def _respond(
         self, connection: Connection, route: Route, context: RequestContext, response: Message
@@ -465,7 +354,7 @@ class Pipeline:
         if throttle_ms > 0:
             if "throttle_time_ms" in response.fields:
                 response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-            self._throttle(connection, throttle_ms)
+            self.flow.throttle(connection, throttle_ms)
 
     def _response_start(self, route: Route, context: RequestContext) -> bytearray:
         out = bytearray(_RESPONSE_START.pack(0, context.correlation_id))
@@ -490,12 +379,7 @@ class Pipeline:
         route.total_time_ms += now_ms - context.received_at_ms
         # A connection that waited for a long time has not been idle.
         connection.last_active_ms = now_ms
-        self._send(connection, splice_chunks(out, splices) if splices else [out])
-
-    def _send(self, connection: Connection, chunks: list) -> None:  # type: ignore[type-arg]
-        if not self._network.send(connection.info.connection, chunks):
-            connection.is_blocked = connection.is_full = True
-            self._network.pause_reading(connection.info.connection)
+        self.flow.send(connection, splice_chunks(out, splices) if splices else [out])
 
     def _error_response(self, connection: Connection, route: Route, error: KafkaError) -> Message | None:
         """Return a response that carries only the error; close where the response has no place for one."""
@@ -527,18 +411,3 @@ def _is_exempt(context: RequestContext) -> bool:
     if login is not None and not login.is_complete:
         return True
     return context.api_key == ApiKey.FETCH and context.connection.role is ListenerRole.CONTROLLER
-
-
-def _read_client_id(frame: memoryview) -> tuple[str | None, int]:
-    """Return the header's client id and the position behind it."""
-    (size,) = _CLIENT_ID_LENGTH.unpack_from(frame, _FIXED_HEADER.size)
-    start = _FIXED_HEADER.size + _CLIENT_ID_LENGTH.size
-    if size < 0:
-        return None, start
-    if start + size > len(frame):
-        raise ProtocolError(f"the client id claims {size} bytes with {len(frame) - start} left")
-    data = frame[start : start + size]
-    try:
-        return str(data, "utf-8"), start + size
-    except UnicodeDecodeError:
-        return decode_malformed(data), start + size
