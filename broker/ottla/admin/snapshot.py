@@ -222,11 +222,11 @@ def _whole_node(node: Node) -> NodeSnapshot:
         muted_connections=connections.muted,
         quota_measurements=node.services.quotas.measured(),
         request_memory=RequestMemorySample(
-            connections.memory.limit_bytes,
-            connections.memory.held_bytes,
-            connections.memory.waiter_count,
-            connections.memory.waits,
-            connections.closed_as_slow,
+            connections.memories.clients.limit_bytes,
+            connections.memories.clients.held_bytes,
+            connections.memories.clients.waiter_count,
+            connections.memories.clients.waits,
+            connections.memories.closed_as_slow,
             node.services.work_memory.held_bytes,
             node.services.work_memory.waits,
         ),
@@ -252,7 +252,7 @@ def _sample_logins(connections: ConnectionManager) -> LoginSample:
         len(authentication),
         authentication.timed_out,
         authentication.expired_sessions,
-        *connections.login_memory,
+        *connections.memories.login_use,
     )
 
 

@@ -24,9 +24,8 @@ from ottla.network.buffer_pool import BufferPool
 from ottla.network.connection import Connection
 from ottla.network.large_requests import LargeRequests
 from ottla.network.pipeline import Pipeline
-from ottla.network.request_memory import NO_LIMIT_BYTES, RequestMemory
+from ottla.network.request_memories import RequestMemories
 from ottla.network.routes import Route
-from ottla.network.slow_connections import SlowConnections
 from ottla.network.step_runner import StepRunner
 from ottla.network.throttling import ThrottledConnections
 from ottla.ports import ConnectionId, KeySource, Memory, Network
@@ -42,13 +41,6 @@ _IDLE_CHECK_INTERVAL_MS = 10_000
 _CHECKS_PER_TICK = 1_000
 _CLOSINGS_PER_TICK = 32
 """Of idle connections; thousands of them at once would hold up everybody else."""
-_SLOW_CHECK_INTERVAL_MS = 1_000
-_WAITS_LOG_INTERVAL_MS = 60_000
-_LOGIN_MEMORY_BYTES = 32 * 1024 * 1024
-"""For frames of all connections that are not logged in yet; those of a login are handled where they are read.
-
-Twice: those at ``privileged_listeners`` have as much of their own.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,26 +94,23 @@ class ConnectionManager:
         self._on_follower_ended = on_follower_ended
         self._pool = BufferPool()
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self.memory = self._new_memory(config.request_memory_bytes_max)
-        self._privileged_memory = self._new_memory(NO_LIMIT_BYTES)
-        self._login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
-        self._privileged_login_memory = self._new_memory(_LOGIN_MEMORY_BYTES)
-        self._login_memories = (self._login_memory, self._privileged_login_memory)
+        self._connections: dict[ConnectionId, Connection] = {}
+        self.memories = RequestMemories(
+            limit_bytes=config.request_memory_bytes_max,
+            read_bytes_max=_SCRATCH_BYTES,
+            privileged_listeners=config.privileged_listeners,
+            clock=services.clock,
+            network=network,
+            connections=self._connections.values,
+            on_end=self._end,
+        )
         self.authentication = self._new_authentication(scram or self._newest_scram, key_source)
-        self._slow_connections = {memory: SlowConnections() for memory in (self.memory, *self._login_memories)}
-        self._is_memory_awaited = False
-        self._next_slow_check_ms = 0
-        self._wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
-        self._login_wait_lines = LineLimit(services.clock, interval_ms=_WAITS_LOG_INTERVAL_MS)
-        self._slow_lines = LineLimit(services.clock)
-        self.closed_as_slow = 0
         self._pipeline = Pipeline(
             services, network, on_close=self._close, privileged_listeners=config.privileged_listeners
         )
         self._delayed_closes = ThrottledConnections(on_over=self._end)
         """Connections that came too fast from their address."""
         self._timed = (self.authentication, self._pipeline.flow.throttled, self._delayed_closes)
-        self._connections: dict[ConnectionId, Connection] = {}
         self._has_caught_up = False
         self._serves_clients = False
         self._per_ip: Counter[str] = Counter()
@@ -145,11 +134,6 @@ class ConnectionManager:
     def muted(self) -> int:
         """How many connections are not read because of a quota; those that will be closed count."""
         return len(self._pipeline.flow.throttled) + len(self._delayed_closes)
-
-    @property
-    def login_memory(self) -> tuple[int, int]:
-        """How many bytes frames before their logins hold, and how often one had to wait for some."""
-        return sum(it.held_bytes for it in self._login_memories), sum(it.waits for it in self._login_memories)
 
     @property
     def routes(self) -> list[Route]:
@@ -181,7 +165,7 @@ class ConnectionManager:
             info,
             scratch=self._scratch,
             pool=self._pool,
-            memory=self._memory_of(listener) if sasl is None else self._login_memory_of(listener),
+            memory=self.memories.memory_of(listener) if sasl is None else self.memories.login_memory_of(listener),
             frame_size_bytes_max=self.config.request_size_bytes_max if sasl is None else sasl.receive_bytes_max,
             on_frame=self._pipeline.on_frame,
             scheduler=self._pipeline.flow.scheduler,
@@ -289,12 +273,7 @@ class ConnectionManager:
         for part in self._timed:
             part.tick(now_ms)
         self.run_slices()
-        if self._is_memory_awaited and now_ms >= self._next_slow_check_ms:
-            self._next_slow_check_ms = now_ms + _SLOW_CHECK_INTERVAL_MS
-            self._is_memory_awaited = any(memory.is_awaited for memory in self._slow_connections)
-            for memory, slow_connections in self._slow_connections.items():
-                if memory.is_awaited:
-                    self._close_slow(memory, slow_connections, now_ms)
+        self.memories.tick(now_ms)
         if now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + _IDLE_CHECK_INTERVAL_MS
             self._to_check.extend(self._connections.values())
@@ -338,9 +317,9 @@ class ConnectionManager:
             part_ms = part.next_deadline_ms()
             if part_ms is not None and (due_ms is None or part_ms < due_ms):
                 due_ms = part_ms
-        if due_ms is None or not self._is_memory_awaited:
+        if due_ms is None or not self.memories.is_awaited:
             return due_ms
-        return min(due_ms, self._next_slow_check_ms)
+        return min(due_ms, self.memories.next_check_ms)
 
     # --- logins ------------------------------------------------------------------------------------------------------
 
@@ -358,18 +337,11 @@ class ConnectionManager:
             key_source=key_source,
             scram=scram,
             on_logged_in=lambda state: state.move_to(
-                self._memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
+                self.memories.memory_of(state.info.listener), frame_size_bytes_max=self.config.request_size_bytes_max
             ),
             on_close=self._close,
             on_end=self._end,
         )
-
-    def _memory_of(self, listener: str) -> "RequestMemory[Connection]":
-        return self._privileged_memory if listener in self.config.privileged_listeners else self.memory
-
-    def _login_memory_of(self, listener: str) -> "RequestMemory[Connection]":
-        is_privileged = listener in self.config.privileged_listeners
-        return self._privileged_login_memory if is_privileged else self._login_memory
 
     def _close_idle(self, oldest_ms: int) -> None:
         """Look at some of the connections that were there when the check began, and close those that are idle."""
@@ -393,73 +365,6 @@ class ConnectionManager:
                 closed += 1
                 if closed == _CLOSINGS_PER_TICK:
                     return
-
-    # --- memory ----------------------------------------------------------------------------------------------------
-
-    def _new_memory(self, limit_bytes: int) -> "RequestMemory[Connection]":
-        return RequestMemory(
-            limit_bytes=limit_bytes,
-            read_bytes_max=_SCRATCH_BYTES,
-            on_wait=self._on_wait,
-            on_granted=self._on_granted,
-        )
-
-    def _on_wait(self, state: Connection) -> None:
-        self._network.pause_reading(state.info.connection)
-        self._is_memory_awaited = True
-        for memory, slow_connections in self._slow_connections.items():
-            if memory.waiter_count == 1 and state.is_bounded_by(memory):
-                slow_connections.forget_all()
-        if state.is_bounded_by(self.memory):
-            self._log_wait(state, self.memory, self._wait_lines, "a request", "queued.max.request.bytes=")
-        for memory in self._login_memories:
-            if state.is_bounded_by(memory):
-                self._log_wait(state, memory, self._login_wait_lines, "a login", "those for logins: ")
-
-    def _log_wait(
-        self, state: Connection, memory: "RequestMemory[Connection]", lines: LineLimit, what: str, bound: str
-    ) -> None:
-        if lines.take():
-            logger.warning(
-                "%s from %s on %s waits for memory: requests of %d connections hold %d bytes of %s%d, %d wait; "
-                "requests had to wait %d times so far",
-                what,
-                state.info.peer,
-                state.info.listener,
-                sum(other.held_bytes > 0 and other.is_bounded_by(memory) for other in self._connections.values()),
-                memory.held_bytes,
-                bound,
-                memory.limit_bytes,
-                memory.waiter_count,
-                memory.waits,
-            )
-
-    def _on_granted(self, state: Connection) -> None:
-        state.memory_granted()
-        state.last_active_ms = self._services.clock.monotonic_ms()
-        # One whose peer does not take its answers is read again when it does.
-        if not state.is_blocked:
-            self._network.resume_reading(state.info.connection)
-
-    def _close_slow(self, memory: "RequestMemory[Connection]", slow_connections: SlowConnections, now_ms: int) -> None:
-        holders = [
-            state
-            for state in self._connections.values()
-            if state.held_bytes and not state.is_waiting and state.is_bounded_by(memory)
-        ]
-        for state, reason in slow_connections.find(holders, now_ms):
-            # Those that waited may have been let in meanwhile: what nobody wants may be kept.
-            if memory.is_awaited:
-                self.closed_as_slow += 1
-                logger.log(
-                    logging.WARNING if self._slow_lines.take() else logging.DEBUG,
-                    "closing connection from %s on %s: %s (%d closed for such reasons so far)",
-                    state.info.peer,
-                    state.info.listener,
-                    reason,
-                    self.closed_as_slow,
-                )
-                self._end(state)
 
     def drop_pooled_buffers(self) -> None:
         """Give up the buffers that wait to be used again."""

@@ -320,13 +320,13 @@ def test_connections_without_a_login_share_a_bounded_memory(locked: RunningNode)
         client.send_bytes(struct.pack(">ihhih", 500_000, 17, 1, 1, -1))
 
     first_bytes = 200 * 14
-    assert connections._login_memory.held_bytes <= connections._login_memory.limit_bytes + first_bytes
-    assert connections._login_memory.waiter_count > 0
-    assert connections.memory.held_bytes == 0
+    assert connections.memories.login.held_bytes <= connections.memories.login.limit_bytes + first_bytes
+    assert connections.memories.login.waiter_count > 0
+    assert connections.memories.clients.held_bytes == 0
     assert locked.connect(DOOR).log_in(*ALICE).error_code == ErrorCode.NONE
     locked.run(LOGIN_MS_MAX + 1_000)
     assert all(client.is_closed for client in crowd)
-    assert connections._login_memory.held_bytes == 0
+    assert connections.memories.login.held_bytes == 0
 
 
 def handshake_in_two_parts(client: Client) -> tuple[bytes, bytes]:
@@ -357,7 +357,7 @@ def test_frames_before_the_login_that_bring_too_little_go_while_others_wait(lock
     client.send_bytes(first)
     locked.run(12_000)
 
-    assert sum(each.is_closed for each in crowd) == locked.node.connections.closed_as_slow > 0
+    assert sum(each.is_closed for each in crowd) == locked.node.connections.memories.closed_as_slow > 0
     assert client.peer.is_read_from
     client.send_bytes(last)
     assert client.take_frame() is not None

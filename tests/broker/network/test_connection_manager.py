@@ -36,7 +36,7 @@ def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
     connections = running.node.connections
     good = running.connect()
     create_topic(good, "t")
-    caplog.set_level(logging.DEBUG, logger="ottla.network.connection_manager")
+    caplog.set_level(logging.DEBUG, logger="ottla.network.request_memories")
     crowd = [begin_frame(running.connect(), 50 * MIB, b"x" * 100) for _ in range(200)]
     assert waiting(crowd) == [False] * 2 + [True] * 198
 
@@ -51,13 +51,13 @@ def test_a_crowd_of_slow_large_frames_leaves_memory_and_other_clients_alone(
             assert records_in(fetch(good, "t", offset))[0].value == value
             offset += 1
         assert running.clock.monotonic_ms() == began_at_ms, "somebody who is served at once need not let time pass"
-        assert connections.memory.held_bytes <= LIMIT_BYTES
+        assert connections.memories.clients.held_bytes <= LIMIT_BYTES
 
     ended = sum(peer.is_closed for peer in crowd)
     records = [record for record in caplog.records if "brought" in record.getMessage()]
     lines = [record.getMessage() for record in records]
     assert [record.levelname for record in records] == ["WARNING", "DEBUG"] * 3, "a warning a second"
-    assert connections.closed_as_slow == ended == len(lines) == 6, "two at a time, each after ten seconds"
+    assert connections.memories.closed_as_slow == ended == len(lines) == 6, "two at a time, each after ten seconds"
     assert all("10.0.0.7:5000" in line and "while others wait for memory" in line for line in lines)
     assert not good.is_closed
 
@@ -123,7 +123,9 @@ def test_a_frame_that_waited_is_served(running: RunningNode) -> None:
     client.send_bytes(frame[100:])
 
     assert isinstance(client.answer_to(MetadataRequest(topics=[]), 9), MetadataResponse)
-    assert running.node.connections.memory.held_bytes == 64 * MIB, "what the other holds; the request gave back its own"
+    assert running.node.connections.memories.clients.held_bytes == 64 * MIB, (
+        "what the other holds; the request gave back its own"
+    )
 
 
 def test_a_slow_frame_that_nobody_waits_for_stays_until_it_is_idle_too_long(world: World) -> None:
@@ -135,8 +137,8 @@ def test_a_slow_frame_that_nobody_waits_for_stays_until_it_is_idle_too_long(worl
     running.run(20_000)
 
     assert slow.is_closed
-    assert running.node.connections.closed_as_slow == 0
-    assert running.node.connections.memory.held_bytes == 0
+    assert running.node.connections.memories.closed_as_slow == 0
+    assert running.node.connections.memories.clients.held_bytes == 0
 
 
 def test_a_crowd_that_is_idle_too_long_is_closed_some_at_a_time(world: World) -> None:
@@ -232,26 +234,26 @@ def test_the_clusters_own_traffic_does_not_wait_for_clients(
     running = world.start_node(**overrides)
     for _ in range(3):
         begin_frame(running.connect(), 60 * MIB)
-    held_bytes = running.node.connections.memory.held_bytes
+    held_bytes = running.node.connections.memories.clients.held_bytes
 
     insider = begin_frame(running.connect(listener), 60 * MIB)
 
     assert waiting([insider]) == [is_bounded]
-    assert (running.node.connections.memory.held_bytes > held_bytes) is is_bounded
+    assert (running.node.connections.memories.clients.held_bytes > held_bytes) is is_bounded
 
 
 def test_pipelined_requests_are_served_one_by_one_while_parked_bytes_fill_their_share(world: World) -> None:
     """The reads become exact, and no answer is lost or out of order."""
     running = world.start_node(queued_max_request_bytes=str(MIB), socket_request_max_bytes=str(MIB))
-    running.node.connections.memory.park(1)
-    assert running.node.connections.memory.is_read_frame_by_frame
+    running.node.connections.memories.clients.park(1)
+    assert running.node.connections.memories.clients.is_read_frame_by_frame
     client = running.connect()
 
     client.send_bytes(b"".join(client.frame(MetadataRequest(topics=[]), 9) for _ in range(10)))
 
     frames = [client.take_frame() for _ in range(10)]
     assert [frame is not None and int.from_bytes(frame[:4], "big") for frame in frames] == list(range(1, 11))
-    assert running.node.connections.memory.held_bytes == 1
+    assert running.node.connections.memories.clients.held_bytes == 1
 
 
 def test_bytes_behind_a_request_in_hand_are_counted(running: RunningNode) -> None:
@@ -261,10 +263,10 @@ def test_bytes_behind_a_request_in_hand_are_counted(running: RunningNode) -> Non
     request = client.frame(MetadataRequest(topics=[]), 9)
 
     client.send_bytes(request * 3)
-    assert running.node.connections.memory.held_bytes == 2 * len(request)
+    assert running.node.connections.memories.clients.held_bytes == 2 * len(request)
     running.node.closed(client.peer.connection, "gone")
 
-    assert running.node.connections.memory.held_bytes == 0
+    assert running.node.connections.memories.clients.held_bytes == 0
 
 
 def test_peers_that_hang_up_while_their_fetch_waits_leave_nothing_behind(running: RunningNode) -> None:

@@ -28,7 +28,7 @@ class SimulatedMemory:
     def use(self) -> MemoryUse | None:
         if self.limit_bytes is None:
             return None
-        held_bytes = self.running.node.connections.memory.held_bytes
+        held_bytes = self.running.node.connections.memories.clients.held_bytes
         return MemoryUse(self.other_bytes + self.unsent.total() + held_bytes + self.freed_bytes, self.limit_bytes)
 
     def release(self) -> None:
