@@ -11,8 +11,9 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.handlers.api import ConnectionInfo
 from ottla.metadata.image import EMPTY_IMAGE, Provenance
-from ottla.network.authentication import LOGIN_MS_MAX, ConnectionLogin
+from ottla.network.authentication import LOGIN_MS_MAX
 from ottla.network.connection import Connection
+from ottla.network.connection_login import ConnectionLogin
 from ottla.sasl.scram import ScramMechanism, new_salt, salted_password
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.simulator.world.single_node import ALICE, DOOR, JAAS, LOCKED, Client, RunningNode, World
