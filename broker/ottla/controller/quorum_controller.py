@@ -9,34 +9,18 @@ Source: QuorumController of Apache Kafka 4.3.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ottla.controller.acls import AclControl
-from ottla.controller.alter_partition import AlterPartitionControl
-from ottla.controller.brokers import BrokerControl
-from ottla.controller.client_quotas import ClientQuotaControl
 from ottla.controller.config import ControllerConfig
-from ottla.controller.configs import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE, ConfigControl
-from ottla.controller.controller_registrations import ControllerRegistrationControl
-from ottla.controller.directories import DirectoryControl
-from ottla.controller.elect_leaders import ElectLeadersControl
-from ottla.controller.features import FeatureControl, min_isr_records
-from ottla.controller.heartbeats import BrokerHeartbeats
-from ottla.controller.last_known_leaders import LastKnownLeaders
-from ottla.controller.leader_and_isr import LeaderAndIsrControl
+from ottla.controller.controls import Controls
+from ottla.controller.features import min_isr_records
 from ottla.controller.metrics import ControllerCounters, ControllerMetrics, controller_metrics
 from ottla.controller.partition_index import TopicIdPartition
-from ottla.controller.periodic_elections import PeriodicElections
-from ottla.controller.probes import BrokerProbes, ProbeBroker
-from ottla.controller.producer_ids import ProducerIdControl
-from ottla.controller.reassignments import ReassignmentControl
+from ottla.controller.probes import ProbeBroker
 from ottla.controller.result import RECORDS_PER_BATCH_MAX, ControllerResult
-from ottla.controller.scram import ScramControl
 from ottla.controller.state import ControllerState, Position
-from ottla.controller.topics import TopicControl
 from ottla.errors import ErrorCode, KafkaError, StorageError
 from ottla.metadata.cluster import ControllerRegistration
 from ottla.metadata.image import MetadataImage, Provenance
@@ -59,26 +43,6 @@ from ottla.security.quotas.mutations import Mutations
 from ottla.types import LeaderEpoch, NodeId, Offset, Uuid
 from ottla.wire.codec import Message
 from ottla.wire.messages import metadata_log
-from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from ottla.wire.messages.alter_configs import AlterConfigsRequest
-from ottla.wire.messages.alter_partition import AlterPartitionRequest
-from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
-from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
-from ottla.wire.messages.create_acls import CreateAclsRequest
-from ottla.wire.messages.create_partitions import CreatePartitionsRequest
-from ottla.wire.messages.create_topics import CreateTopicsRequest
-from ottla.wire.messages.delete_acls import DeleteAclsRequest
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest
-from ottla.wire.messages.elect_leaders import ElectLeadersRequest
-from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
-from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 logger = logging.getLogger(__name__)
 
@@ -129,100 +93,25 @@ class QuorumController:
         self._promised_tick_ms: int | None = None
         self.state = ControllerState()
         self._counters = ControllerCounters()
-        self._heartbeats = BrokerHeartbeats(self._config.session_timeout_ms)
-        self._probes = BrokerProbes(
-            probe=probe,
-            listener=self._config.inter_broker_listener_name,
-            session_timeout_ms=self._config.session_timeout_ms,
-        )
-        self._configs = ConfigControl(self.state, node_id=node_id, static=self._config.static)
-        self._last_known_leaders = LastKnownLeaders(self.state, self._heartbeats)
-        leader_and_isr = LeaderAndIsrControl(self.state, self._configs, self._last_known_leaders)
-        self._brokers = BrokerControl(self.state, leader_and_isr, self._heartbeats, cluster_id=cluster_id)
-        self._topics = TopicControl(
-            self.state,
-            self._configs,
+        controls = self._controls = Controls(
+            state=self.state,
+            raft=raft,
+            clock=clock,
             random=random,
-            default_partition_count=self._config.default_partition_count,
-            default_replication_factor=self._config.default_replication_factor,
-        )
-        self._default_min_isr = self._config.static.get(MIN_INSYNC_REPLICAS, "1")
-        self._features = FeatureControl(
-            self.state,
             node_id=node_id,
-            default_min_isr=self._default_min_isr,
+            cluster_id=cluster_id,
+            config=self._config,
+            probe=probe,
             upgrade_kraft_version=self._upgrade_kraft_version,
         )
-        self._producer_ids = ProducerIdControl(self.state)
-        self._elections = ElectLeadersControl(self.state, leader_and_isr)
-        self._partitions = AlterPartitionControl(self.state, leader_and_isr)
-        self._reassignments = ReassignmentControl(self.state, self._configs, leader_and_isr)
-        self._directories = DirectoryControl(self.state, leader_and_isr)
-        self._members = ControllerRegistrationControl(self.state)
-        self._acls = AclControl(self.state, random=random)
-        self._scram = ScramControl(self.state, random=random)
-        self._client_quotas = ClientQuotaControl(self.state)
-        self._periodic = self._make_periodic_elections(leader_and_isr)
+        self._brokers = controls.brokers
+        self._heartbeats = controls.heartbeats
+        self._probes = controls.probes
+        self._configs = controls.configs
+        self._last_known_leaders = controls.last_known_leaders
+        self._periodic = controls.periodic_elections
         self._start_offset: Offset | None = None
-        self._decisions = self._list_decisions()
-
-    def _make_periodic_elections(self, leader_and_isr: LeaderAndIsrControl) -> PeriodicElections:
-        config = self._config
-        return PeriodicElections(
-            self.state,
-            self._configs,
-            leader_and_isr,
-            balance_interval_ms=config.leader_imbalance_check_interval_ms if config.leader_rebalance_enable else None,
-            unclean_interval_ms=config.unclean_election_interval_ms,
-        )
-
-    def _list_decisions(self) -> dict[type[Message], Callable[..., ControllerResult[Any]]]:
-        def register(request: BrokerRegistrationRequest) -> ControllerResult[Any]:
-            return self._brokers.register(
-                request, next_offset=self._raft.log_end_offset, now_ms=self._clock.monotonic_ms()
-            )
-
-        def heartbeat(request: BrokerHeartbeatRequest) -> ControllerResult[Any]:
-            now_ms = self._clock.monotonic_ms()
-            decided = self._brokers.heartbeat(request, next_offset=self._raft.log_end_offset, now_ms=now_ms)
-            self._last_known_leaders.on_heartbeat(request.broker_id, request.current_metadata_offset)
-            if self._probes.on_heartbeat(self.state.image.cluster.brokers[request.broker_id], now_ms):
-                logger.warning("broker %d is alive, though its listener refused a connection", request.broker_id)
-            return decided
-
-        def alter_configs(alter: Callable[[Any], ControllerResult[Any]], request: Message) -> ControllerResult[Any]:
-            decided = alter(request)
-            if any(getattr(each.message, "name", "") == UNCLEAN_LEADER_ELECTION_ENABLE for each in decided.records):
-                self._periodic.elect_unclean_soon(self._clock.monotonic_ms())
-            return decided
-
-        def update_features(request: UpdateFeaturesRequest) -> ControllerResult[Any]:
-            return self._features.update(
-                request, kraft_version=self._raft.kraft_version, voter_ids=self._raft.voters.node_ids
-            )
-
-        return {
-            AllocateProducerIdsRequest: self._producer_ids.allocate,
-            AlterClientQuotasRequest: self._client_quotas.alter,
-            AlterConfigsRequest: partial(alter_configs, self._configs.alter_fully),
-            AlterPartitionReassignmentsRequest: self._reassignments.alter,
-            AlterPartitionRequest: self._partitions.alter_partition,
-            AlterUserScramCredentialsRequest: self._scram.alter,
-            AssignReplicasToDirsRequest: self._directories.assign,
-            BrokerHeartbeatRequest: heartbeat,
-            BrokerRegistrationRequest: register,
-            ControllerRegistrationRequest: self._members.register,
-            CreateAclsRequest: self._acls.create,
-            CreatePartitionsRequest: self._topics.create_partitions,
-            CreateTopicsRequest: self._topics.create_topics,
-            DeleteAclsRequest: self._acls.delete,
-            DeleteTopicsRequest: self._topics.delete_topics,
-            ElectLeadersRequest: self._elections.elect_leaders,
-            IncrementalAlterConfigsRequest: partial(alter_configs, self._configs.alter_incrementally),
-            ListPartitionReassignmentsRequest: self._reassignments.list,
-            UnregisterBrokerRequest: self._brokers.unregister,
-            UpdateFeaturesRequest: update_features,
-        }
+        self._decisions = controls.by_request()
 
     def _upgrade_kraft_version(self, level: int, validate_only: bool) -> None:
         assert self._epoch is not None
@@ -367,7 +256,7 @@ class QuorumController:
             self._carry_out(ControllerResult(None, [MetadataRecord(aborted, 0)]))
         if METADATA_VERSION not in self.state.image.features.levels:
             self._carry_out(ControllerResult(None, self._bootstrap_records()))
-        secret = self._scram.missing_secret()
+        secret = self._controls.scram.missing_secret()
         if secret:
             self._carry_out(ControllerResult(None, secret))
         self._fence_previous_incarnation()
@@ -403,7 +292,7 @@ class QuorumController:
                 and message.name == ELIGIBLE_LEADER_REPLICAS_VERSION
                 and message.feature_level > 0
             ):
-                records += min_isr_records(self.state, self._default_min_isr)
+                records += min_isr_records(self.state, self._controls.default_min_isr)
         levels = [each.message for each in self._bootstrap if isinstance(each.message, metadata_log.FeatureLevelRecord)]
         if any(each.name == METADATA_VERSION and each.feature_level >= TRANSACTIONS_LEVEL for each in levels):
             begin = metadata_log.BeginTransactionRecord(name="Bootstrap records")
