@@ -1,6 +1,6 @@
 """The ports between the synchronous core and the world: `Clock`, `Disk`, `Network`, `Random`, `Background`, `Memory`.
 
-Everything from `server` down reaches the outside only through these, so that the real runtime and the simulator can
+Everything from `node` down reaches the outside only through these, so that the real runtime and the simulator can
 drive the very same objects. The core calls ports; the runtime calls the core (`receive`, `tick`, completions).
 Nothing here blocks for long except `File.sync`, which is why the data path uses `Disk.sync_later`.
 """

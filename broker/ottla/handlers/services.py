@@ -1,4 +1,4 @@
-"""The parts of a node that handlers ask. One object per node, made by `server.node`."""
+"""The parts of a node that handlers ask. One object per node, made by `node.node`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

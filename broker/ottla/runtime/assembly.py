@@ -1,4 +1,4 @@
-"""A node on the real world: reactor, disk, clock, admin server and signals around `server.node.Node`.
+"""A node on the real world: reactor, disk, clock, admin server and signals around `node.node.Node`.
 
 Source: KafkaRaftServer for the order of things; exit code 0 after an orderly shutdown, 1 otherwise.
 """

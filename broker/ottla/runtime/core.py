@@ -7,7 +7,7 @@ from ottla.types import Endpoint
 
 
 class Core(Protocol):
-    """What the reactor drives: `server.node.Node`."""
+    """What the reactor drives: `node.node.Node`."""
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint | None) -> bool:
         """Take a new connection, or refuse it by returning False; where there is TLS, its handshake comes now.
