@@ -85,7 +85,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class MemoryOffsetsLog:
-    """`OffsetsLog` in memory: commits at once, or, while ``is_held``, when the test says `commit` or `fail`."""
+    """`CoordinatorLog` in memory: commits at once, or, while ``is_held``, when the test calls `commit`."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[RecordBatch]] = {}
@@ -111,6 +111,9 @@ class MemoryOffsetsLog:
         held, self._held = self._held, []
         for appended in held:
             appended.complete(error)
+
+    def read_again(self, partition: int) -> list[RecordBatch]:
+        return list(self.batches.get(partition, []))
 
     def records(self) -> Iterator[Record]:
         for _, batches in sorted(self.batches.items()):

@@ -1,7 +1,7 @@
 """`GroupCoordinator`: everything that a node does for the groups whose ``__consumer_offsets`` partition it leads.
 
 The node tells it of elections (`on_elected`, `on_resigned`), of deleted topics and of time (`tick`); handlers call the
-rest. It writes through `OffsetsLog`. Every answer is a `Delayed`: complete once all that it saw is committed.
+rest. It writes through `CoordinatorLog`. Every answer is a `Delayed`: complete once all that it saw is committed.
 
 Source: GroupCoordinatorService of Kafka.
 """
@@ -9,6 +9,7 @@ Source: GroupCoordinatorService of Kafka.
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from ottla.coordinator.log import CoordinatorLog
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.describe import GROUP_TYPE, describe, list_entry
 from ottla.groups.classic.heartbeat import heartbeat
@@ -21,7 +22,6 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.offsets.commit import commit_offsets
 from ottla.groups.offsets.fetch import fetch_offsets
 from ottla.groups.offsets.removal import delete_group, delete_offsets, tombstone
-from ottla.groups.offsets_log import OffsetsLog
 from ottla.groups.partitioner import partition_for_group
 from ottla.groups.result import Result
 from ottla.groups.shard import GroupShard, ShardState
@@ -69,15 +69,10 @@ class GroupCoordinator:
         config: GroupConfig,
         clock: Clock,
         random: Random,
-        log: OffsetsLog,
+        log: CoordinatorLog,
         offsets_partition_count: Callable[[], int | None],
-        read_again: Callable[[int], Iterable[RecordBatch] | None] = lambda _: None,
     ) -> None:
-        """Start with no partition led; ``offsets_partition_count`` is None while ``__consumer_offsets`` is missing.
-
-        ``read_again`` returns what is in the log of a partition after a write was lost; None when it is not led.
-        """
-        self._read_again = read_again
+        """Start with no partition led; ``offsets_partition_count`` is None while ``__consumer_offsets`` is missing."""
         self._config = config
         self._clock = clock
         self._random = random
@@ -320,7 +315,7 @@ class GroupCoordinator:
         """Load the partitions anew that have lost a write, now and then: nobody else will, as long as they are led."""
         self._next_reload_ms = now_ms + RELOAD_INTERVAL_MS
         for partition, shard in list(self._shards.items()):
-            batches = self._read_again(partition) if shard.has_lost_write else None
+            batches = self._log.read_again(partition) if shard.has_lost_write else None
             if batches is not None:
                 self.on_elected(partition, shard.leader_epoch, batches)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from typing import Final
 
+from ottla.coordinator.log import CoordinatorLog
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import group_of
@@ -22,7 +23,6 @@ from ottla.groups.config import GroupConfig
 from ottla.groups.log import GroupRecord, decode, encode_batch
 from ottla.groups.offsets.removal import expire_offsets
 from ottla.groups.offsets.store import OffsetKey, OffsetStore
-from ottla.groups.offsets_log import OffsetsLog
 from ottla.groups.result import Result, append_error_to_response_error
 from ottla.groups.timers import Timers
 from ottla.ports import Clock, Random
@@ -74,7 +74,7 @@ class GroupShard:
         clock: Clock,
         random: Random,
         timers: Timers,
-        offsets_log: OffsetsLog,
+        offsets_log: CoordinatorLog,
     ) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch

@@ -348,7 +348,6 @@ def test_a_leader_that_lost_a_write_loads_its_partition_anew(group_node: Any) ->
     group_node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
     group_node.commit(offset=2)
     group_node.log.refuses_with = ErrorCode.NONE
-    group_node.groups._read_again = lambda partition: [parse_batch(each) for each in group_node.log.batches[partition]]
     assert group_node.groups.next_deadline_ms() is not None
     group_node.advance(1_000)
 

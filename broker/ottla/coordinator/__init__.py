@@ -1,0 +1,1 @@
+"""What every coordinator needs (groups today; transactions and share groups come next)."""
