@@ -15,7 +15,7 @@ from ottla.wire.records import RecordBatch, iterate_batches
 _READ_SIZE_BYTES: Final = 1024 * 1024
 
 
-class LocalReplica(Protocol):
+class CoordinatorReplica(Protocol):
     """A replica on this node: `replication.partition.Partition`."""
 
     @property
@@ -25,10 +25,10 @@ class LocalReplica(Protocol):
     def is_leader(self) -> bool: ...
 
 
-class LocalReplicas(Protocol):
+class CoordinatorReplicas(Protocol):
     """The replicas of this node: `replication.replica_manager.ReplicaManager`, which is in a layer above."""
 
-    def find(self, topic: str, partition: int) -> LocalReplica | None:
+    def find(self, topic: str, partition: int) -> CoordinatorReplica | None:
         """Return the replica, its log created if need be; None when there is none, or its disk has failed."""
 
     def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
@@ -41,7 +41,7 @@ class LocalReplicas(Protocol):
 class ReplicatedCoordinatorLog:
     """`CoordinatorLog` of the internal topic ``topic_name``."""
 
-    def __init__(self, topic_name: str, replicas: LocalReplicas) -> None:
+    def __init__(self, topic_name: str, replicas: CoordinatorReplicas) -> None:
         self.topic_name = topic_name
         self._replicas = replicas
 
