@@ -21,6 +21,7 @@ from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigKey, Standing
 from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
+from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -89,6 +90,15 @@ STATE_MACHINES = (
         "The groups of Kafka's first rebalance protocol: `broker/ottla/groups/classic/state.py`. A group that is\n"
         "loaded from the log with members starts as Stable.\n",
         CLASSIC_GROUP_TRANSITIONS,
+    ),
+    (
+        "Elections of the metadata quorum",
+        "A voter in the election of the active controller: `broker/ottla/raft/quorum_state.py`. Transitions with *\n"
+        "are on disk before they count. After a restart a voter continues as the file `quorum-state` says.\n",
+        {
+            (before.__name__.removesuffix("State"), after.__name__.removesuffix("State")): event
+            for (before, after), event in QUORUM_TRANSITIONS.items()
+        },
     ),
 )
 
@@ -201,9 +211,9 @@ def states_page() -> str:
 
 
 def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str, str], str]) -> str:
-    """Return a section with a Mermaid diagram; transitions from every state to one are shown as one sentence."""
+    """Return a section with a Mermaid diagram; what leads from every state to one of them is a sentence below it."""
     states = dict.fromkeys(state for transition in transitions for state in transition)
-    final = [state for state in states if all((other, state) in transitions for other in states)]
+    final = [state for state in states if len({transitions.get((other, state), other) for other in states}) == 1]
     lines = [
         f"    {before} --> {after}: {event}" for (before, after), event in transitions.items() if after not in final
     ]
