@@ -1,10 +1,13 @@
-"""Writes the pages that are made from the code: ``cli.md`` from the commands, ``configuration.md`` from the tables.
+"""Writes the pages that are generated from the code.
+
+``cli.md`` is written from the commands, ``configuration.md`` from the tables of keys, ``states.md`` from the tables of
+transitions.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from ottla.cli.main import SECTIONS, cli
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigKey, Standing
 from ottla.config.topic_keys import TOPIC_KEYS
+from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
+from ottla.raft.quorum_state import TRANSITIONS as QUORUM_TRANSITIONS
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -72,6 +77,30 @@ value that Kafka refuses is refused in Kafka's words. What this release does wit
 
 *Dynamic* keys may be changed while a broker runs (`kafka-configs --alter`), for one broker or for all of them.
 """
+
+STATES_INTRODUCTION = """\
+# State diagrams
+
+Each diagram is the table of transitions that the code checks: an edge that is missing here cannot happen.
+"""
+
+STATE_MACHINES = (
+    (
+        "Classic groups",
+        "The groups of Kafka's first rebalance protocol: `broker/ottla/groups/classic/state.py`. A group that is\n"
+        "loaded from the log with members starts as Stable.\n",
+        CLASSIC_GROUP_TRANSITIONS,
+    ),
+    (
+        "Elections of the metadata quorum",
+        "A voter in the election of the active controller: `broker/ottla/raft/quorum_state.py`. Transitions with *\n"
+        "are on disk before they count. After a restart a voter continues as the file `quorum-state` says.\n",
+        {
+            (before.__name__.removesuffix("State"), after.__name__.removesuffix("State")): event
+            for (before, after), event in QUORUM_TRANSITIONS.items()
+        },
+    ),
+)
 
 STANDINGS = {
     Standing.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
@@ -176,9 +205,27 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def states_page() -> str:
+    """Return ``states.md``: a diagram for each state machine that has a table of its transitions."""
+    return "\n".join([NOTICE, STATES_INTRODUCTION, *(_state_diagram(*machine) for machine in STATE_MACHINES)])
+
+
+def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str, str], str]) -> str:
+    """Return a section with a Mermaid diagram; what leads from every state to one of them is a sentence below it."""
+    states = dict.fromkeys(state for transition in transitions for state in transition)
+    final = [state for state in states if len({transitions.get((other, state), other) for other in states}) == 1]
+    lines = [
+        f"    {before} --> {after}: {event}" for (before, after), event in transitions.items() if after not in final
+    ]
+    from_anywhere = [f"Every state may become **{state}**: {transitions[state, state]}.\n" for state in final]
+    diagram = "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(states))}", *lines, "```\n"])
+    return "\n".join([f"## {title}\n", introduction, diagram, *from_anywhere])
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` compare them; return the exit code."""
-    pages = {HERE / "cli.md": cli_page(), HERE / "configuration.md": configuration_page()}
+    generated = {"cli.md": cli_page(), "configuration.md": configuration_page(), "states.md": states_page()}
+    pages = {HERE / name: text for name, text in generated.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments == ["--check"]:

@@ -84,8 +84,8 @@ def subscription(*topics: str) -> bytes:
     return b"\0\0" + ConsumerProtocolSubscription(topics=list(topics)).encode(0)
 
 
-class MemoryOffsetsLog:
-    """`OffsetsLog` in memory: commits at once, or, while ``is_held``, when the test says `commit` or `fail`."""
+class MemoryCoordinatorLog:
+    """`CoordinatorLog` in memory: commits at once, or, while ``is_held``, when the test calls `commit`."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[RecordBatch]] = {}
@@ -111,6 +111,9 @@ class MemoryOffsetsLog:
         held, self._held = self._held, []
         for appended in held:
             appended.complete(error)
+
+    def read_again(self, partition: int) -> list[RecordBatch]:
+        return list(self.batches.get(partition, []))
 
     def records(self) -> Iterator[Record]:
         for _, batches in sorted(self.batches.items()):
@@ -139,7 +142,7 @@ class GroupNode:
         self.config = config or GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=500)
         self.clock = SimulatedClock()
         self.random = SeededRandom(1)
-        self.log = MemoryOffsetsLog()
+        self.log = MemoryCoordinatorLog()
         self.metadata = MetadataCache(self.clock)
         self.controller = ControllerStub()
         self.set_topics({CONSUMER_OFFSETS_TOPIC: self.PARTITIONS, "t": 3, "u": 1} if topics is None else topics)
@@ -318,6 +321,12 @@ def serve_fixture() -> Callable[..., Delayed[Any]]:
 def new_group_node() -> Callable[..., GroupNode]:
     """Return the class: ``new_group_node(config=..., topics=...)``."""
     return GroupNode
+
+
+@pytest.fixture
+def coordinator_log() -> MemoryCoordinatorLog:
+    """An empty log of a coordinator's internal topic."""
+    return MemoryCoordinatorLog()
 
 
 @pytest.fixture

@@ -1,0 +1,35 @@
+"""The group coordinator: consumer groups and their committed offsets.
+
+**Terms.** A *classic group* has members that join in *generations*; the leader among them, a client, assigns the
+partitions. A *rebalance* leads from one generation to the next: join phase, then sync phase. A *static member* has an
+instance id and may return under a new member id without a rebalance (KIP-345). A *simple consumer* commits offsets and
+joins nothing.
+
+**Start reading** at `coordinator.py`: it routes each API to the service of its protocol.
+
+============================== =========================================================================================
+`coordinator.py`               `GroupCoordinator`: routes requests, and events of the node
+`classic/service.py`           JoinGroup, SyncGroup, Heartbeat, LeaveGroup; one file for each beside it
+`classic/rebalance.py`         what moves a group from one generation to the next, and the timers of it
+`classic/group.py`             members, generation, leader and protocol of one group
+`classic/state.py`             the table of transitions; drawn in `docs/states.md`
+`offsets/service.py`           OffsetCommit, OffsetFetch, OffsetDelete; `offsets/expiry.py` removes old offsets
+`administration.py`            ListGroups, DescribeGroups, DeleteGroups
+`shard.py`                     the state of one ``__consumer_offsets`` partition, replayed from its records
+`log.py`                       those records, as bytes
+============================== =========================================================================================
+
+A new protocol (KIP-848 consumer groups, share groups, streams groups) is a folder beside `classic/` with a service, a
+route in `coordinator.py`, its records in `log.py`, and its state in `shard.py`.
+
+**Invariants.** Those of `coordinator/`, and:
+
+1. Members of a generation agree on its leader and protocol, and each receives what the leader assigned to it.
+2. A group is Stable only when its assignments are committed.
+3. Committed offsets survive every restart; assignments do, members' timers start again.
+
+**What surprises.** Members, generations and timers of classic groups are ahead of the log, as in Kafka: they are soft
+until SyncGroup stores them. A heartbeat during loading succeeds, because no session expires then. A group that only has
+offsets has no record of its own. Members keep the order in which they joined, so that the same requests always elect
+the same leader; Kafka takes any.
+"""

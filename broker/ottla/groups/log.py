@@ -6,11 +6,11 @@ tombstone. Offsets and classic groups are written in the versions that Kafka 4.3
 Source: GroupCoordinatorRecordSerde, GroupCoordinatorRecordHelpers; CoordinatorRecordType.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from ottla.coordinator.serde import RecordSerde
 from ottla.errors import ProtocolError
 from ottla.wire.codec import Message
 from ottla.wire.messages.group_log import (
@@ -21,7 +21,6 @@ from ottla.wire.messages.group_log import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ottla.wire.records import RecordBatchBuilder
 
 _INT16 = Struct(">h")
 _KEY_VERSION: Final = 0
@@ -53,15 +52,6 @@ def offset_commit_record(group_id: str, topic: str, partition: int, value: Offse
 def group_metadata_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord:
     """Return the record that stores a classic group, or deletes it."""
     return GroupRecord(GroupMetadataKey(group=group_id), value)
-
-
-def encode_batch(records: Iterable[GroupRecord], *, timestamp_ms: int) -> bytes:
-    """Return one uncompressed batch of ``records`` (at least one), all with ``timestamp_ms``."""
-    builder = RecordBatchBuilder()
-    for record in records:
-        key, value = encode(record)
-        builder.append(timestamp_ms=timestamp_ms, key=key, value=value)
-    return builder.build()
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -109,3 +99,6 @@ def _value_version(value: Message) -> int:
         return EXPIRING_OFFSET_COMMIT_VALUE_VERSION if is_expiring else OFFSET_COMMIT_VALUE_VERSION
     assert isinstance(value, GroupMetadataValue), f"no version is chosen for {type(value).__name__}"
     return GROUP_METADATA_VALUE_VERSION
+
+
+GROUP_RECORD_SERDE: Final = RecordSerde(encode=encode, decode=decode)

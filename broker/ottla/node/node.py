@@ -15,6 +15,8 @@ from ottla.config.listeners import Listener
 from ottla.config.node_config import NodeConfig
 from ottla.config.sasl_settings import read_sasl_listeners
 from ottla.controller.quorum_controller import QuorumController
+from ottla.coordinator.publisher import CoordinatorPublisher
+from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog
 from ottla.errors import ConfigurationError, StorageError
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.handlers.services import Services
@@ -34,7 +36,6 @@ from ottla.network.connection_manager import ConnectionManager
 from ottla.network.memory_guard import guard_memory
 from ottla.node import settings
 from ottla.node.dynamic_config import DynamicConfigPublisher
-from ottla.node.group_partitions import GroupPartitionsPublisher, ReplicatedOffsetsLog
 from ottla.node.quorum_check import check_quorum
 from ottla.node.shutdown import OrderlyShutdown
 from ottla.peers.client import PeerClient
@@ -259,13 +260,12 @@ class Node:
             ),
             config=settings.replication_config(config),
         )
-        offsets_log = ReplicatedOffsetsLog(self.replicas)
+        self._offsets_log = ReplicatedCoordinatorLog(CONSUMER_OFFSETS_TOPIC, self.replicas)
         self.groups = GroupCoordinator(
             config=settings.group_config(config),
             clock=self.clock,
             random=self._random,
-            log=offsets_log,
-            read_again=offsets_log.read_again,
+            log=self._offsets_log,
             offsets_partition_count=lambda: self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC),
         )
 
@@ -373,7 +373,7 @@ class Node:
             assert self._lifecycle is not None, "only a broker has states"
             self._loader.add_publisher(self.replicas.metadata_publisher)
             self._loader.add_publisher(
-                GroupPartitionsPublisher(node_id=self.config.node_id, replicas=self.replicas, groups=self.groups)
+                CoordinatorPublisher(node_id=self.config.node_id, log=self._offsets_log, coordinator=self.groups)
             )
             self.connections.on_caught_up()
             self._lifecycle.set_ready_to_unfence()

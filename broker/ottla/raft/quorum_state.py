@@ -1,21 +1,11 @@
 """`QuorumState`: where this replica stands in the election, in memory and on disk.
 
-Transitions of a voter; those marked with * are on disk before they count:
+`TRANSITIONS` says which state may follow which (`docs/states.md` has its diagram), and where it starts:
 
-=========== ========================================================================================================
-from        to
-=========== ========================================================================================================
-(start)     Unattached: it knows no leader that it could reach; Resigned: it led the epoch of the file; Candidate: it
-            had voted for itself; Follower: the file names a leader whose endpoint is known
-Unattached  Unattached*: a higher epoch, or it voted; Prospective: nobody led before the election timeout; Follower*
-Prospective Unattached*: a higher epoch, it voted, or it lost and knew no leader; Candidate*: a majority would vote for
-            it; Follower*: a leader was found, or it lost and knew one
-Candidate   Unattached*: a higher epoch; Prospective: it lost, or time was up; Leader*: a majority voted for it;
-            Follower*: another was elected
-Leader      Unattached*: a higher epoch; Follower*: a leader of a higher epoch; Resigned: it stops leading
-Follower    Unattached*: a higher epoch; Follower*: a leader of a higher epoch; Prospective: it lost the leader
-Resigned    Unattached*: a higher epoch, or time was up; Follower*: a leader was found
-=========== ========================================================================================================
+- Resigned: this replica led the epoch of the file;
+- Candidate: it had voted for itself;
+- Follower: the file names a leader whose endpoint is known;
+- Unattached: none of these.
 
 An observer is only ever Unattached or Follower (or Resigned, when it was removed while it led).
 
@@ -23,7 +13,7 @@ Source: QuorumState of Apache Kafka.
 """
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.ports import Random
 from ottla.raft.candidate import CandidateState
@@ -42,6 +32,30 @@ from ottla.types import ZERO_UUID, Endpoint, LeaderEpoch, NodeId, Offset
 EpochState: TypeAlias = (
     UnattachedState | ProspectiveState | CandidateState | LeaderState | FollowerState | ResignedState
 )
+
+TRANSITIONS: Final[dict[tuple[type[EpochState], type[EpochState]], str]] = {
+    (UnattachedState, UnattachedState): "a higher epoch, or this replica votes *",
+    (UnattachedState, ProspectiveState): "no leader before the election time-out",
+    (UnattachedState, FollowerState): "a leader is found *",
+    (ProspectiveState, UnattachedState): "a higher epoch, or the pre-vote is lost *",
+    (ProspectiveState, ProspectiveState): "this replica votes *",
+    (ProspectiveState, CandidateState): "a majority would vote for it *",
+    (ProspectiveState, FollowerState): "a leader is found, or the pre-vote is lost *",
+    (CandidateState, UnattachedState): "a higher epoch *",
+    (CandidateState, ProspectiveState): "the election is lost or timed out",
+    (CandidateState, LeaderState): "a majority votes for it *",
+    (CandidateState, FollowerState): "another is elected *",
+    (LeaderState, UnattachedState): "a higher epoch *",
+    (LeaderState, FollowerState): "another leader, of a higher epoch *",
+    (LeaderState, ResignedState): "it stops leading",
+    (FollowerState, UnattachedState): "a higher epoch *",
+    (FollowerState, FollowerState): "another leader, of a higher epoch *",
+    (FollowerState, ProspectiveState): "the leader is lost",
+    (ResignedState, UnattachedState): "a higher epoch, or the election time-out *",
+    (ResignedState, ProspectiveState): "it is the only voter",
+    (ResignedState, FollowerState): "a leader is found *",
+}
+"""What leads from a state to the next. Those with * are on disk before they count."""
 
 
 class QuorumState:
@@ -199,7 +213,7 @@ class QuorumState:
             self._new_election(),
             now_ms + self.election_timeout_ms(),
         )
-        self.state = prospective
+        self._enter(prospective)
         return prospective
 
     def to_candidate(self, now_ms: int) -> CandidateState:
@@ -235,14 +249,15 @@ class QuorumState:
         """Stop leading. The file keeps naming this replica: see `ResignedState`."""
         leader = self.state
         assert isinstance(leader, LeaderState), "only a leader resigns"
-        self.state = ResignedState(
+        resigned = ResignedState(
             leader.epoch,
             self._local.node_id,
             now_ms + self.election_timeout_ms(),
             leader.voters_by_offset(),
             leader.remote_voters(),
         )
-        return self.state
+        self._enter(resigned)
+        return resigned
 
     def _new_election(self) -> EpochElection:
         election = EpochElection(tuple(self._voters.voters.node_ids))
@@ -259,4 +274,8 @@ class QuorumState:
             # A pre-vote that was lost leads back to where the file still is.
             self._file.write(state.election(), kraft_version=kraft_version, static_voters=self._voters.voters.node_ids)
             self._written = written
+        self._enter(state)
+
+    def _enter(self, state: EpochState) -> None:
+        assert (type(self.state), type(state)) in TRANSITIONS, f"{self.state} cannot become {state}"
         self.state = state

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.loader import LOADED_RECORDS_PER_SLICE
+from ottla.coordinator.partitioner import partition_for_key
 from ottla.errors import ErrorCode
 from ottla.groups.config import GroupConfig
-from ottla.groups.log import decode, encode_batch, offset_commit_record
-from ottla.groups.partitioner import partition_for_group
-from ottla.groups.shard import LOADED_RECORDS_PER_STEP
+from ottla.groups.log import GROUP_RECORD_SERDE, decode, offset_commit_record
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.group_log import GroupMetadataValue, OffsetCommitValue
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.records import ControlRecordType, build_batch, build_end_transaction_marker, parse_batch, read_records
 
-PARTITION = partition_for_group("g", 4)
+PARTITION = partition_for_key("g", 4)
+encode_batch = GROUP_RECORD_SERDE.encode_batch
 
 
 def error_of_commit(response: Any) -> ErrorCode:
@@ -81,7 +82,7 @@ def test_deleted_groups_and_offsets_stay_deleted_after_a_restart(group_node: Any
 
 
 def test_a_long_log_is_loaded_piece_by_piece(group_node: Any) -> None:
-    records = [offset_commit_record("g", "t", n, OffsetCommitValue(offset=n)) for n in range(LOADED_RECORDS_PER_STEP)]
+    records = [offset_commit_record("g", "t", n, OffsetCommitValue(offset=n)) for n in range(LOADED_RECORDS_PER_SLICE)]
     group_node.log.batches[PARTITION] = [parse_batch(bytearray(encode_batch(records, timestamp_ms=0)))]
     now_ms = group_node.clock.monotonic_ms()
     groups = group_node.groups = group_node.new_coordinator()
@@ -96,7 +97,7 @@ def test_a_long_log_is_loaded_piece_by_piece(group_node: Any) -> None:
     assert group_node.describe().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert group_node.call(ListGroupsRequest(), 5).value.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     groups.tick(now_ms)
-    assert len(group_node.offsets()) == LOADED_RECORDS_PER_STEP
+    assert len(group_node.offsets()) == LOADED_RECORDS_PER_SLICE
 
 
 def test_a_partition_that_cannot_be_read_is_not_served(group_node: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,7 +140,7 @@ def test_the_other_partitions_are_served_though_one_cannot_be_read(group_node: A
             )
         ],
     )
-    other = next(name for name in "abc" if partition_for_group(name, 4) != PARTITION)
+    other = next(name for name in "abc" if partition_for_key(name, 4) != PARTITION)
 
     assert error_of_commit(group_node.commit(group=other).value) is ErrorCode.NONE
 
@@ -157,7 +158,7 @@ def test_resigning_answers_everybody_who_waits(group_node: Any) -> None:
     group_node.join(member_id=leader)
     group_node.join(member_id=follower)
     waiting_sync = group_node.sync(follower, 2)
-    waiting_join = group_node.join("other" if partition_for_group("other", 4) == PARTITION else "g")
+    waiting_join = group_node.join("other" if partition_for_key("other", 4) == PARTITION else "g")
     group_node.log.is_held = True
     waiting_commit = group_node.commit(group="g", member_id=leader, generation=2)
 
@@ -348,7 +349,6 @@ def test_a_leader_that_lost_a_write_loads_its_partition_anew(group_node: Any) ->
     group_node.log.refuses_with = ErrorCode.NOT_ENOUGH_REPLICAS
     group_node.commit(offset=2)
     group_node.log.refuses_with = ErrorCode.NONE
-    group_node.groups._read_again = lambda partition: [parse_batch(each) for each in group_node.log.batches[partition]]
     assert group_node.groups.next_deadline_ms() is not None
     group_node.advance(1_000)
 

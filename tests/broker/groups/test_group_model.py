@@ -230,7 +230,7 @@ class GroupModel(RuleBasedStateMachine):
         assert {key: found.get(key) for key in self.committed} == self.committed
 
     def _group(self) -> Any:
-        shard = self.node.groups._shards[self.node.groups.partition_for("g")]
+        shard = self.node.groups._runtime._contexts[self.node.groups.partition_for("g")].shard
         return shard.rebalancer.groups.get("g")
 
     def _newest_member_id(self) -> str | None:

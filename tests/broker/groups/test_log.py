@@ -3,7 +3,14 @@
 import pytest
 
 from ottla.errors import ProtocolError
-from ottla.groups.log import GroupRecord, decode, encode, encode_batch, group_metadata_record, offset_commit_record
+from ottla.groups.log import (
+    GROUP_RECORD_SERDE,
+    GroupRecord,
+    decode,
+    encode,
+    group_metadata_record,
+    offset_commit_record,
+)
 from ottla.wire.messages.group_log import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -118,7 +125,7 @@ def test_damaged_records_are_refused(key: bytes, value: bytes | None) -> None:
 def test_a_batch_holds_all_records_with_one_timestamp() -> None:
     records = [offset_commit_record("g", "t", n, OffsetCommitValue(offset=n)) for n in range(3)]
 
-    batch = parse_batch(encode_batch(records, timestamp_ms=1234))
+    batch = parse_batch(GROUP_RECORD_SERDE.encode_batch(records, timestamp_ms=1234))
 
     batch.check_crc()
     read = read_records(batch, size_bytes_max=10_000)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup, refused_join
 from ottla.groups.classic.member import ClassicMember
@@ -15,7 +16,7 @@ from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import new_group_record, record_of
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.client import Client
-from ottla.groups.result import Result
+from ottla.groups.result import GroupResult
 from ottla.purgatory import Delayed
 from ottla.quoting import quoted
 from ottla.types import Uuid
@@ -39,7 +40,7 @@ class Join:
         self.response.complete(refused_join(error, member_id))
 
 
-def join(rebalancer: Rebalancer, joining: Join) -> Result | None:
+def join(rebalancer: Rebalancer, joining: Join) -> GroupResult | None:
     """Let a member join; a group that nobody knows is made for a member without an id only."""
     request = joining.request
     is_new_group = request.group_id not in rebalancer.groups
@@ -59,7 +60,12 @@ def join(rebalancer: Rebalancer, joining: Join) -> Result | None:
     else:
         result = _join_known_member(rebalancer, group, joining)
     if is_new_group and result is None:
-        return Result(records=[new_group_record(group)], replay=False, on_append=_discard_on_error(rebalancer, joining))
+        return CoordinatorResult(
+            records=[new_group_record(group)],
+            response=None,
+            is_replayed=False,
+            on_append=_discard_on_error(rebalancer, joining),
+        )
     return result
 
 
@@ -84,7 +90,7 @@ def _has_room(rebalancer: Rebalancer, group: ClassicGroup, member_id: str) -> bo
     return member is not None or len(group.members) < rebalancer.config.max_size
 
 
-def _join_new_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> Result | None:
+def _join_new_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> GroupResult | None:
     request = joining.request
     instance_id = request.group_instance_id
     prefix = joining.client.client_id if instance_id is None else instance_id
@@ -111,7 +117,7 @@ def new_member_id(prefix: str, uuid: Uuid) -> str:
     return f"{prefix}-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> Result | None:
+def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join) -> GroupResult | None:
     request = joining.request
     member_id = request.member_id
     if member_id in group.pending_join and request.group_instance_id is None:
@@ -140,7 +146,7 @@ def _join_known_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Joi
     )
 
 
-def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, member_id: str) -> Result | None:
+def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, member_id: str) -> GroupResult | None:
     request = joining.request
     member = ClassicMember(
         member_id=member_id,
@@ -164,7 +170,7 @@ def _add_member(rebalancer: Rebalancer, group: ClassicGroup, joining: Join, memb
 
 def _replace_static_member(
     rebalancer: Rebalancer, group: ClassicGroup, joining: Join, old_id: str, new_id: str
-) -> Result | None:
+) -> GroupResult | None:
     """Let a static member that was restarted take its old place: without a rebalance, if nothing else changes."""
     request = joining.request
     old_leader = group.leader_id
@@ -196,7 +202,9 @@ def _replace_static_member(
             _answer_returned(rebalancer, group, member, joining, old_leader)
 
     assignments = {other.member_id: other.assignment for other in group.members.values()}
-    return Result(records=[record_of(group, assignments)], replay=False, on_append=on_append)
+    return CoordinatorResult(
+        records=[record_of(group, assignments)], response=None, is_replayed=False, on_append=on_append
+    )
 
 
 def _answer_returned(

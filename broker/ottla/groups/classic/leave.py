@@ -5,37 +5,41 @@ Source: GroupMetadataManager.classicGroupLeave; KIP-345 (several members, instan
 
 import logging
 
+from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.result import Result
+from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
 from ottla.quoting import quoted
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 log = logging.getLogger(__name__)
 
 
-def leave(rebalancer: Rebalancer, request: LeaveGroupRequest) -> tuple[Result | None, LeaveGroupResponse]:
+def leave(rebalancer: Rebalancer, request: LeaveGroupRequest) -> CoordinatorResult[GroupRecord, LeaveGroupResponse]:
     """Remove the members that ``request.members`` names, each with an error of its own."""
     group = rebalancer.groups.get(request.group_id)
-    answers = []
+    members = []
     left = []
     for identity in request.members:
         error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _leave(rebalancer, group, identity)
         if error is ErrorCode.NONE:
             left.append(identity.member_id or identity.group_instance_id or "")
-        answers.append(
+        members.append(
             MemberResponse(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=int(error)
             )
         )
-    response = LeaveGroupResponse(members=answers)
-    if group is None or not left:
-        return None, response
-    if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
-        return rebalancer.rebalance_or_complete_join(group, f"{quoted(', '.join(left))} left"), response
-    return rebalancer.maybe_complete_join(group), response
+    response = LeaveGroupResponse(members=members)
+    result: GroupResult | None = None
+    if group is not None and left:
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
+            result = rebalancer.rebalance_or_complete_join(group, f"{quoted(', '.join(left))} left")
+        else:
+            result = rebalancer.maybe_complete_join(group)
+    return CoordinatorResult(response=response) if result is None else result.with_response(response)
 
 
 def _leave(rebalancer: Rebalancer, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:

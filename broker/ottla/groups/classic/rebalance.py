@@ -5,22 +5,24 @@ over; who did not come is dropped, except static members. Sync: the leader sends
 theirs. The first rebalance of an empty group is held back (``group.initial.rebalance.delay.ms``), each newcomer
 prolonging it up to the rebalance timeout, so that a fleet that starts together gets one generation.
 
-Operations return the `Result` to write, or None.
+Operations return the `GroupResult` to write, or None.
 
 Source: GroupMetadataManager of Kafka (prepareRebalance, completeClassicGroupJoin, ...); KIP-134.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.shard import CoordinatorTimer
 from ottla.errors import ErrorCode
 from ottla.groups.classic.group import ClassicGroup, refused_join
 from ottla.groups.classic.member import ClassicMember
 from ottla.groups.classic.records import record_of
 from ottla.groups.classic.state import ClassicGroupState
 from ottla.groups.config import GroupConfig
-from ottla.groups.result import Result
+from ottla.groups.log import GroupRecord
+from ottla.groups.result import GroupResult
 from ottla.ports import Clock, Random
 from ottla.quoting import quoted
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -31,40 +33,32 @@ log = logging.getLogger(__name__)
 _JOINED = (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE)
 
 
-class GroupTimers(Protocol):
-    """Timers whose operations' results are written to the log of the group's shard."""
-
-    def schedule(self, key: tuple[str, ...], delay_ms: int, operation: Callable[[], Result | None]) -> None:
-        """Plan ``operation`` for ``delay_ms`` from now, instead of what ``key`` had planned before."""
-
-    def cancel(self, key: tuple[str, ...]) -> None:
-        """Drop what ``key`` has planned, if anything."""
-
-
 class Rebalancer:
     """The classic groups of one shard, and the timers that move them."""
 
-    def __init__(self, *, config: GroupConfig, clock: Clock, random: Random, timers: GroupTimers) -> None:
+    def __init__(
+        self, *, config: GroupConfig, clock: Clock, random: Random, timer: CoordinatorTimer[GroupRecord]
+    ) -> None:
         self.config = config
         self.clock = clock
         self.random = random
-        self.timers = timers
+        self.timer = timer
         self.groups: dict[str, ClassicGroup] = {}
 
     # Rebalances
 
-    def rebalance_or_complete_join(self, group: ClassicGroup, reason: str) -> Result | None:
+    def rebalance_or_complete_join(self, group: ClassicGroup, reason: str) -> GroupResult | None:
         """Start a rebalance, or, when one is on, see whether everybody is there now; `quoted` names in ``reason``."""
         if group.can_rebalance:
             return self.prepare_rebalance(group, reason)
         return self.maybe_complete_join(group)
 
-    def prepare_rebalance(self, group: ClassicGroup, reason: str) -> Result | None:
+    def prepare_rebalance(self, group: ClassicGroup, reason: str) -> GroupResult | None:
         """Start the join phase: members learn of it from their heartbeats and join again."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.fail_sync(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
-        self.timers.cancel(_sync_key(group))
+        self.timer.cancel(_sync_key(group))
         is_initial = group.is_empty
         if is_initial:
             delay_ms = self.config.initial_rebalance_delay_ms
@@ -75,19 +69,19 @@ class Rebalancer:
             return None
         if group.all_members_joined:
             return self.complete_join(group)
-        self.timers.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
+        self.timer.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
         return None
 
-    def maybe_complete_join(self, group: ClassicGroup) -> Result | None:
+    def maybe_complete_join(self, group: ClassicGroup) -> GroupResult | None:
         """End the join phase when all members are there; the first one of a group ends by time only."""
         is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
         if not is_joining or group.previous_state is ClassicGroupState.EMPTY or not group.all_members_joined:
             return None
         return self.complete_join(group)
 
-    def complete_join(self, group: ClassicGroup) -> Result | None:
+    def complete_join(self, group: ClassicGroup) -> GroupResult | None:
         """End the join phase: drop who has not joined, start the next generation and answer every JoinGroup."""
-        self.timers.cancel(_join_key(group))
+        self.timer.cancel(_join_key(group))
         late = [member for member in group.members.values() if member.awaiting_join is None and not member.is_static]
         for member in late:
             self.forget(group, member.member_id)
@@ -96,12 +90,12 @@ class Rebalancer:
             )
         if group.members and not group.elect_joined_leader():
             # Only static members are left and none has joined: wait on, until one does or its session ends.
-            self.timers.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
+            self.timer.schedule(_join_key(group), group.rebalance_timeout_ms, lambda: self.complete_join(group))
             return None
         group.start_next_generation(wall_ms=self.clock.wall_ms())
         if group.is_empty:
             log.info("Group %s is empty in generation %d", quoted(group.group_id), group.generation_id)
-            return Result(records=[record_of(group, {})], replay=False)
+            return CoordinatorResult(records=[record_of(group, {})], response=None, is_replayed=False)
         log.info(
             "Group %s has %d members in generation %d", quoted(group.group_id), len(group.members), group.generation_id
         )
@@ -112,7 +106,7 @@ class Rebalancer:
             member.is_new = False
             group.pending_sync[member.member_id] = None
         generation_id = group.generation_id
-        self.timers.schedule(
+        self.timer.schedule(
             _sync_key(group), group.rebalance_timeout_ms, lambda: self._expire_sync(group, generation_id)
         )
         return None
@@ -158,7 +152,7 @@ class Rebalancer:
         """Note that a member has sent its SyncGroup; when it was the last one, nobody is waited for any longer."""
         group.pending_sync.pop(member_id, None)
         if group.state not in _JOINED or not group.pending_sync:
-            self.timers.cancel(_sync_key(group))
+            self.timer.cancel(_sync_key(group))
 
     # Sessions
 
@@ -166,21 +160,21 @@ class Rebalancer:
         """Give ``member`` its session timeout (or ``timeout_ms``) from now on."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member_id = member.member_id
-        self.timers.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
+        self.timer.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
 
     def await_pending_member(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Keep the id that a newcomer was given (KIP-394) for ``timeout_ms``."""
         group.pending_join[member_id] = None
-        self.timers.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
+        self.timer.schedule(_session_key(group, member_id), timeout_ms, lambda: self._expire_session(group, member_id))
 
     def forget(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a member or pending member, and its session; what it waits for is answered."""
         group.remove(member_id)
-        self.timers.cancel(_session_key(group, member_id))
+        self.timer.cancel(_session_key(group, member_id))
 
     def replace_static_member(self, group: ClassicGroup, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         """Give a static member a new id, with a session of its own."""
-        self.timers.cancel(_session_key(group, old_id))
+        self.timer.cancel(_session_key(group, old_id))
         member = group.replace_static_member(instance_id, old_id, new_id)
         self.renew_session(group, member)
         return member
@@ -194,7 +188,7 @@ class Rebalancer:
             group.state_timestamp_ms = self.clock.wall_ms()
         return group
 
-    def start(self) -> list[Result]:
+    def start(self) -> list[GroupResult]:
         """Start the sessions of all members that were loaded; shrink groups that are larger than allowed by now."""
         results = []
         for group in self.groups.values():
@@ -223,14 +217,14 @@ class Rebalancer:
             return
         for member_id in [*group.members, *group.pending_join]:
             self.forget(group, member_id)
-        self.timers.cancel(_join_key(group))
-        self.timers.cancel(_sync_key(group))
+        self.timer.cancel(_join_key(group))
+        self.timer.cancel(_sync_key(group))
         group.transition_to(ClassicGroupState.DEAD, wall_ms=self.clock.wall_ms())
 
     # What timers do
 
     def _delay_initial_join(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        def end_or_delay_again() -> Result | None:
+        def end_or_delay_again() -> GroupResult | None:
             if not group.new_member_added or remaining_ms == 0:
                 return self.complete_join(group)
             group.new_member_added = False
@@ -238,9 +232,9 @@ class Rebalancer:
             self._delay_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
             return None
 
-        self.timers.schedule(_join_key(group), delay_ms, end_or_delay_again)
+        self.timer.schedule(_join_key(group), delay_ms, end_or_delay_again)
 
-    def _expire_session(self, group: ClassicGroup, member_id: str) -> Result | None:
+    def _expire_session(self, group: ClassicGroup, member_id: str) -> GroupResult | None:
         if member_id in group.pending_join:
             log.info(
                 "Group %s drops %s, which did not come back with its id", quoted(group.group_id), quoted(member_id)
@@ -256,11 +250,11 @@ class Rebalancer:
             return self.rebalance_or_complete_join(group, f"the session of {quoted(member_id)} timed out")
         return self._complete_join_without(group)
 
-    def _complete_join_without(self, group: ClassicGroup) -> Result | None:
+    def _complete_join_without(self, group: ClassicGroup) -> GroupResult | None:
         is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
         return self.complete_join(group) if is_joining and group.all_members_joined else None
 
-    def _expire_sync(self, group: ClassicGroup, generation_id: int) -> Result | None:
+    def _expire_sync(self, group: ClassicGroup, generation_id: int) -> GroupResult | None:
         if group.generation_id != generation_id or group.state not in _JOINED or not group.pending_sync:
             return None
         silent = list(group.pending_sync)

@@ -3,17 +3,18 @@
 Source: GroupMetadataManager.classicGroupSync.
 """
 
+from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.records import record_of
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.result import Result
+from ottla.groups.result import GroupResult
 from ottla.purgatory import Delayed
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def sync(rebalancer: Rebalancer, request: SyncGroupRequest, response: Delayed[SyncGroupResponse]) -> Result | None:
+def sync(rebalancer: Rebalancer, request: SyncGroupRequest, response: Delayed[SyncGroupResponse]) -> GroupResult | None:
     """Take a member's SyncGroup; ``response`` completes now, or when the assignment is stored."""
     group = rebalancer.groups.get(request.group_id)
     try:
@@ -54,13 +55,13 @@ def _check(group: ClassicGroup | None, request: SyncGroupRequest) -> ClassicGrou
     return group
 
 
-def _store_assignments(rebalancer: Rebalancer, group: ClassicGroup, request: SyncGroupRequest) -> Result:
+def _store_assignments(rebalancer: Rebalancer, group: ClassicGroup, request: SyncGroupRequest) -> GroupResult:
     """Write the group with its assignments; only when that is committed is it Stable."""
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     generation_id = group.generation_id
 
-    def on_append(error: ErrorCode) -> Result | None:
+    def on_append(error: ErrorCode) -> GroupResult | None:
         # Meanwhile somebody may have joined: then the assignments belong to the past.
         if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return None
@@ -71,4 +72,6 @@ def _store_assignments(rebalancer: Rebalancer, group: ClassicGroup, request: Syn
         group.transition_to(ClassicGroupState.STABLE, wall_ms=rebalancer.clock.wall_ms())
         return None
 
-    return Result(records=[record_of(group, assignments)], replay=False, on_append=on_append)
+    return CoordinatorResult(
+        records=[record_of(group, assignments)], response=None, is_replayed=False, on_append=on_append
+    )

@@ -5,12 +5,12 @@ Source: OffsetMetadataManager.commitOffset, ClassicGroup.validateOffsetCommit.
 
 from typing import Final
 
+from ottla.coordinator.result import CoordinatorResult
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.classic.group import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.classic.rebalance import Rebalancer
 from ottla.groups.classic.state import ClassicGroupState
-from ottla.groups.log import offset_commit_record
-from ottla.groups.result import Result
+from ottla.groups.log import GroupRecord, offset_commit_record
 from ottla.wire.messages.group_log import OffsetCommitValue
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,8 +27,8 @@ NOT_SET: Final = -1
 
 def commit_offsets(
     rebalancer: Rebalancer, request: OffsetCommitRequest, api_version: int
-) -> tuple[Result, OffsetCommitResponse]:
-    """Return the records that store the request's offsets, and the answer for when they are stored.
+) -> CoordinatorResult[GroupRecord, OffsetCommitResponse]:
+    """Return the records that store the request's offsets, and the response for when they are committed.
 
     Raises:
         KafkaError: nothing may be committed: GROUP_ID_NOT_FOUND (ILLEGAL_GENERATION before version 9),
@@ -39,9 +39,9 @@ def commit_offsets(
     retention_ms = request.retention_time_ms
     expire_ms = NOT_SET if retention_ms == NO_RETENTION_TIME else now_ms + retention_ms
     metadata_max = rebalancer.config.offset_metadata_max_bytes
-    result, response = Result(), OffsetCommitResponse()
+    result: CoordinatorResult[GroupRecord, OffsetCommitResponse] = CoordinatorResult(response=OffsetCommitResponse())
     for topic in request.topics:
-        answers = []
+        partitions = []
         for partition in topic.partitions:
             error = ErrorCode.NONE
             if java_length(partition.committed_metadata or "") > metadata_max:
@@ -51,11 +51,27 @@ def commit_offsets(
                 value.topic_id = topic.topic_id
                 index = partition.partition_index
                 result.records.append(offset_commit_record(request.group_id, topic.name, index, value))
-            answers.append(
+            partitions.append(
                 OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
             )
-        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-    return result, response
+        result.response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return result
+
+
+def failed_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """Return the response that has ``error`` for every partition of ``request``."""
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=int(error))
+            for partition in topic.partitions
+        ]
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
 
 
 def java_length(text: str) -> int:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.timers import Timers
+from ottla.coordinator.timers import Timers
 
 
 def test_a_timer_runs_at_its_deadline_and_never_before() -> None:

@@ -1,6 +1,8 @@
-"""Which partition of ``__consumer_offsets`` holds a group: Java's hash of its id, so that Kafka and Ottla agree.
+"""The partition of an internal topic that holds a key: Java's hash of the key, so that Kafka and Ottla agree.
 
-Source: GroupCoordinatorService.partitionFor, Utils.abs, java.lang.String.hashCode.
+The key is a group id in ``__consumer_offsets``, a transactional id in ``__transaction_state``.
+
+Source: partitionFor of GroupCoordinatorService and TransactionStateManager, Utils.abs, java.lang.String.hashCode.
 """
 
 from struct import unpack
@@ -18,7 +20,7 @@ def java_string_hash(text: str) -> int:
     return hashed - 2**32 if hashed >= 2**31 else hashed
 
 
-def partition_for_group(group_id: str, partition_count: int) -> int:
+def partition_for_key(key: str, partition_count: int) -> int:
     """Return the partition, 0 <= n < ``partition_count``; the one hash without an absolute value counts as 0."""
-    hashed = java_string_hash(group_id)
+    hashed = java_string_hash(key)
     return 0 if hashed == _INT32_MIN else abs(hashed) % partition_count

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.groups.partitioner import java_string_hash, partition_for_group
+from ottla.coordinator.partitioner import java_string_hash, partition_for_key
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ from ottla.groups.partitioner import java_string_hash, partition_for_group
 )
 def test_hash_and_partition_are_javas(group_id: str, hashed: int, partition_of_50: int) -> None:
     assert java_string_hash(group_id) == hashed
-    assert partition_for_group(group_id, 50) == partition_of_50
+    assert partition_for_key(group_id, 50) == partition_of_50
 
 
 @given(st.text(st.characters(exclude_categories=[])), st.integers(1, 1000))
 def test_every_id_has_a_partition(group_id: str, count: int) -> None:
-    assert 0 <= partition_for_group(group_id, count) < count
+    assert 0 <= partition_for_key(group_id, count) < count
     assert -(2**31) <= java_string_hash(group_id) < 2**31

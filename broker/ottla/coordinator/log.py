@@ -1,0 +1,31 @@
+"""`CoordinatorLog`: the partitions of a coordinator's internal topic, as the coordinator reads and writes them.
+
+Source: PartitionWriter and CoordinatorLoader of Apache Kafka's coordinator-common.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.errors import ErrorCode
+from ottla.purgatory import Delayed
+from ottla.wire.records import RecordBatch
+
+
+class CoordinatorLog(Protocol):
+    """Appends as the leader with ``acks=all``, and reads the log again after a lost write.
+
+    What is in the log at an election is not read here: the publisher hands those batches to the coordinator.
+    """
+
+    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+        """Append one record batch (magic 2, base offset 0) to ``partition`` of the internal topic.
+
+        Returns:
+            NONE once the high watermark is above the batch. An error that is there at once (NOT_LEADER_OR_FOLLOWER,
+            NOT_ENOUGH_REPLICAS, RECORD_LIST_TOO_LARGE, MESSAGE_TOO_LARGE, KAFKA_STORAGE_ERROR, ...) means that nothing
+            was written. One that comes later means that the batch may or may not stay in the log: the coordinator then
+            stops serving the partition until it has loaded the log again.
+        """
+
+    def read_again(self, partition: int) -> Iterable[RecordBatch] | None:
+        """Return everything in the log of a partition that this node leads; None when it does not lead it."""

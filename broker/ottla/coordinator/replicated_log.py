@@ -1,0 +1,86 @@
+"""`ReplicatedCoordinatorLog`: a coordinator's internal topic on the node's own replicas.
+
+Source: CoordinatorPartitionWriter and CoordinatorLoaderImpl of Apache Kafka 4.3.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from ottla.errors import ErrorCode
+from ottla.log.partition_log import PartitionLog
+from ottla.purgatory import Delayed
+from ottla.types import Offset, TopicPartition
+from ottla.wire.records import RecordBatch, iterate_batches
+
+_READ_SIZE_BYTES: Final = 1024 * 1024
+
+
+class CoordinatorReplica(Protocol):
+    """A replica on this node: `replication.partition.Partition`."""
+
+    @property
+    def log(self) -> PartitionLog: ...
+
+    @property
+    def is_leader(self) -> bool: ...
+
+
+class CoordinatorReplicas(Protocol):
+    """The replicas of this node: `replication.replica_manager.ReplicaManager`, which is in a layer above."""
+
+    def find(self, topic: str, partition: int) -> CoordinatorReplica | None:
+        """Return the replica, its log created if need be; None when there is none, or its disk has failed."""
+
+    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+        """Return whether the metadata gives the partition to this node and its log has not been created yet."""
+
+    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
+        """Append a batch with acks=all; complete with NONE once it is committed."""
+
+
+class ReplicatedCoordinatorLog:
+    """`CoordinatorLog` of the internal topic ``topic_name``."""
+
+    def __init__(self, topic_name: str, replicas: CoordinatorReplicas) -> None:
+        self.topic_name = topic_name
+        self._replicas = replicas
+
+    def append(self, partition: int, batch: bytes) -> Delayed[ErrorCode]:
+        return self._replicas.append_committed(TopicPartition(self.topic_name, partition), batch)
+
+    def read_again(self, partition: int) -> Iterator[RecordBatch] | None:
+        replica = self._replicas.find(self.topic_name, partition)
+        if replica is None or not replica.is_leader:
+            return None
+        return _all_batches(replica.log)
+
+    def read_at_election(self, partition: int) -> Iterator[RecordBatch] | None:
+        """Return what is in the log of a partition that this node has just become leader of.
+
+        None when its disk has failed.
+        """
+        if self._replicas.is_yet_to_be_made(TopicPartition(self.topic_name, partition)):
+            # `find` would create the log: the fifty logs of a new topic at once stop the loop for a tenth of a second.
+            return iter(())
+        replica = self._replicas.find(self.topic_name, partition)
+        return None if replica is None else _all_batches(replica.log)
+
+
+def _all_batches(log: PartitionLog) -> Iterator[RecordBatch]:
+    return batches_between(log, log.log_start_offset, log.log_end_offset)
+
+
+def batches_between(log: PartitionLog, start: Offset, end: Offset) -> Iterator[RecordBatch]:
+    """Yield the whole batches from ``start`` up to ``end``, a megabyte read at a time.
+
+    Raises:
+        KafkaError: the log no longer has them, or its disk has failed.
+    """
+    while start < end:
+        found = log.read(start, size_bytes_max=_READ_SIZE_BYTES, upper_bound_offset=end).records
+        if found is None:
+            return
+        for batch in iterate_batches(bytearray(found.read())):
+            if batch.last_offset >= start:
+                yield batch
+                start = batch.next_offset

@@ -1,0 +1,204 @@
+"""`CoordinatorRuntime`: the shards of all partitions that this node leads, of one coordinator.
+
+The publisher reports elections (`on_elected`, `on_resigned`), the node calls `tick`, the coordinator's services run
+operations. Every response is a `Delayed`: complete once all that its operation saw is committed.
+
+Source: CoordinatorRuntime of Apache Kafka's coordinator-common.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+from ottla.coordinator.context import ContextState, CoordinatorContext
+from ottla.coordinator.log import CoordinatorLog
+from ottla.coordinator.partitioner import partition_for_key
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.settings import CoordinatorSettings
+from ottla.coordinator.shard import CoordinatorShard
+from ottla.coordinator.timers import Timers
+from ottla.errors import ErrorCode, KafkaError
+from ottla.ports import Clock
+from ottla.purgatory import Delayed
+from ottla.types import LeaderEpoch
+from ottla.wire.records import RecordBatch
+
+ShardT_co = TypeVar("ShardT_co", bound=CoordinatorShard[Any], covariant=True)
+ResponseT = TypeVar("ResponseT")
+
+RELOAD_INTERVAL_MS: Final = 1_000
+"""How often a partition that has lost a write is loaded again, should it lose one again each time."""
+
+
+class CoordinatorRuntime(Generic[ShardT_co]):
+    """One per coordinator and node. Times are `Clock.monotonic_ms`."""
+
+    def __init__(self, *, settings: CoordinatorSettings[ShardT_co], clock: Clock, log: CoordinatorLog) -> None:
+        """Start with no partition led."""
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._contexts: dict[int, CoordinatorContext[ShardT_co]] = {}
+        self._loading: list[CoordinatorContext[ShardT_co]] = []
+        self._timers = Timers()
+        self._next_reload_ms = 0
+
+    # Elections
+
+    def on_elected(self, partition: int, leader_epoch: LeaderEpoch, batches: Iterable[RecordBatch]) -> None:
+        """Start to load and then serve ``partition``, which this node leads from now on.
+
+        ``batches`` runs from the log start to the log end offset at the election. It is read slice by slice: one now,
+        the rest at each `tick` (which is then due at once). Operations fail with COORDINATOR_LOAD_IN_PROGRESS until the
+        end is reached.
+        A partition that is served already continues as it is: its leader has not changed, whatever the epoch.
+        """
+        current = self._contexts.get(partition)
+        if current is not None and current.state is not ContextState.CLOSED:
+            current.leader_epoch = max(current.leader_epoch, leader_epoch)
+            return
+        context = self._contexts[partition] = CoordinatorContext(
+            partition=partition,
+            leader_epoch=leader_epoch,
+            batches=batches,
+            settings=self._settings,
+            clock=self._clock,
+            timers=self._timers,
+            coordinator_log=self._log,
+        )
+        self._loading.append(context)
+        self._load_slice()
+
+    def on_resigned(self, partition: int, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Stop serving ``partition``: everything that waits is completed with NOT_COORDINATOR.
+
+        ``leader_epoch``: of the new leader, None when the replica is gone; a call older than the service is ignored.
+        """
+        context = self._contexts.get(partition)
+        if context is None or (leader_epoch is not None and leader_epoch < context.leader_epoch):
+            return
+        del self._contexts[partition]
+        if context in self._loading:
+            self._loading.remove(context)
+        context.close()
+
+    # Time
+
+    def tick(self, now_ms: int) -> int | None:
+        """Do what is due at ``now_ms``: timers of shards, time-outs of writes, loading.
+
+        Return ``now_ms`` when something was due, else what `next_deadline_ms` would.
+        """
+        if now_ms >= self._next_reload_ms:
+            self._reload_lost(now_ms)
+        scheduled_ms = self._timers.next_deadline_ms()
+        if not self._loading and (scheduled_ms is None or scheduled_ms > now_ms):
+            return self._reload_or(scheduled_ms) if self._contexts else scheduled_ms
+        if self._loading:
+            self._load_slice()
+        self._timers.run_due(now_ms)
+        return now_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` is to be called next, at the latest; None when nothing is scheduled."""
+        return self._clock.monotonic_ms() if self._loading else self._reload_or(self._timers.next_deadline_ms())
+
+    def _reload_or(self, scheduled_ms: int | None) -> int | None:
+        """Return when partitions that lost a write are loaded again, if that is before ``scheduled_ms``."""
+        for context in self._contexts.values():
+            if context.has_lost_write:
+                return self._next_reload_ms if scheduled_ms is None else min(scheduled_ms, self._next_reload_ms)
+        return scheduled_ms
+
+    def _load_slice(self) -> None:
+        """Load the next slice of one partition: tick by tick, so that the node continues to serve the others."""
+        for context in self._loading[:1]:
+            context.load_slice()
+            if context.state is not ContextState.LOADING:
+                self._loading.remove(context)
+
+    def _reload_lost(self, now_ms: int) -> None:
+        """Load the partitions again that have lost a write: no election does it for as long as they are led."""
+        self._next_reload_ms = now_ms + RELOAD_INTERVAL_MS
+        for partition, context in list(self._contexts.items()):
+            batches = self._log.read_again(partition) if context.has_lost_write else None
+            if batches is not None:
+                self.on_elected(partition, context.leader_epoch, batches)
+
+    # Operations
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded."""
+        return bool(self._loading)
+
+    def partition_for(self, key: str) -> int | None:
+        """Return the partition of the internal topic that holds ``key``; None while there is no such topic."""
+        count = self._settings.partition_count()
+        return None if count is None else partition_for_key(key, count)
+
+    def run_write_operation(
+        self,
+        key: str,
+        decide: Callable[[ShardT_co], CoordinatorResult[Any, ResponseT]],
+        on_error: Callable[[ErrorCode], ResponseT],
+    ) -> Delayed[ResponseT]:
+        """Write what ``decide`` returns for the shard of ``key``.
+
+        Returns:
+            The response of the result when its records are committed; else what ``on_error`` returns for the error of
+            `context_for`, the KafkaError that ``decide`` raised, or the error of the write.
+        """
+        try:
+            context = self.context_for(key)
+            result = decide(context.shard)
+        except KafkaError as error:
+            return Delayed.of(on_error(error.code))
+        return _respond(context.write(result), result.response, on_error)
+
+    def run_read_operation(
+        self, key: str, read: Callable[[ShardT_co], ResponseT], on_error: Callable[[ErrorCode], ResponseT]
+    ) -> Delayed[ResponseT]:
+        """Return what ``read`` returns for the shard of ``key``, when all that it may have seen is committed.
+
+        Errors: see `run_write_operation`.
+        """
+        try:
+            context = self.context_for(key)
+            response = read(context.shard)
+        except KafkaError as error:
+            return Delayed.of(on_error(error.code))
+        return _respond(context.when_committed(), response, on_error)
+
+    def write_to_all(self, decide: Callable[[ShardT_co], CoordinatorResult[Any, None]]) -> None:
+        """Write what ``decide`` returns for each shard that is served."""
+        for context in self._active():
+            context.write(decide(context.shard))
+
+    def active_shards(self) -> list[ShardT_co]:
+        """Return the shards that are served, by partition."""
+        return [context.shard for context in self._active()]
+
+    def context_for(self, key: str) -> CoordinatorContext[ShardT_co]:
+        """Return the context that serves ``key``.
+
+        Raises:
+            KafkaError: NOT_COORDINATOR: another node leads its partition, or none does; COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        partition = self.partition_for(key)
+        context = None if partition is None else self._contexts.get(partition)
+        if context is None or context.state is ContextState.CLOSED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if context.state is ContextState.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return context
+
+    def _active(self) -> list[CoordinatorContext[ShardT_co]]:
+        return [context for _, context in sorted(self._contexts.items()) if context.state is ContextState.ACTIVE]
+
+
+def _respond(
+    committed: Delayed[ErrorCode], response: ResponseT, on_error: Callable[[ErrorCode], ResponseT]
+) -> Delayed[ResponseT]:
+    if committed.is_complete and committed.value is ErrorCode.NONE:
+        return Delayed.of(response)
+    return committed.then(lambda error: response if error is ErrorCode.NONE else on_error(error))

@@ -1,0 +1,97 @@
+"""`GroupAdministration`: ListGroups, DescribeGroups and DeleteGroups, over the groups of every protocol.
+
+Source: GroupCoordinatorService, GroupMetadataManager of Kafka (listGroups, describeGroups, deleteGroups).
+"""
+
+from typing import Final
+
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.describe import GROUP_TYPE, describe, list_entry
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.offsets.delete import tombstone
+from ottla.groups.shard import GroupCoordinatorShard
+from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
+from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.describe_groups import DescribedGroup
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+DEAD: Final = "Dead"
+_STATE_LENGTH_MAX: Final = 32
+
+
+class GroupAdministration:
+    """What tools see of groups, and how they delete them."""
+
+    def __init__(self, *, runtime: CoordinatorRuntime[GroupCoordinatorShard]) -> None:
+        self._runtime = runtime
+
+    def list_groups(self, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
+        """Return the groups of all partitions that this node leads; none at all while one of them is being loaded."""
+        if self._runtime.is_loading:
+            error = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return ListGroupsResponse(error_code=error)
+        response = ListGroupsResponse()
+        known = {state.lower() for state in ClassicGroupState}
+        states = yield from _known_in(request.states_filter, known)
+        if request.types_filter and not (yield from _known_in(request.types_filter, {GROUP_TYPE})):
+            return response
+        for shard in self._runtime.active_shards():
+            for number, group in enumerate(list(shard.rebalancer.groups.values()), 1):
+                if not request.states_filter or group.state.lower() in states:
+                    response.groups.append(list_entry(group))
+                if number % 32 == 0:
+                    yield None
+        return response
+
+    def describe_group(self, group_id: str) -> DescribedGroup:
+        """Return a group; one that does not exist is Dead, with GROUP_ID_NOT_FOUND."""
+        try:
+            group = self._runtime.context_for(group_id).shard.rebalancer.groups.get(group_id)
+            if group is None:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        except KafkaError as error:
+            state = DEAD if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""
+            return DescribedGroup(
+                group_id=group_id, group_state=state, error_code=int(error.code), error_message=error.message
+            )
+        return describe(group)
+
+    def delete_group(self, group_id: str) -> Delayed[DeletableGroupResult]:
+        """Delete a group without members, and its offsets."""
+        return self._runtime.run_write_operation(
+            group_id,
+            lambda shard: _delete_group(shard, group_id),
+            lambda error: DeletableGroupResult(group_id=group_id, error_code=int(error)),
+        )
+
+
+def _delete_group(shard: GroupCoordinatorShard, group_id: str) -> CoordinatorResult[GroupRecord, DeletableGroupResult]:
+    """Return the tombstones of a group and of all of its offsets.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: it has members.
+    """
+    group = shard.rebalancer.groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if not group.is_empty:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    offsets = [tombstone(key) for key in shard.offsets.keys_of_group(group_id)]
+    return CoordinatorResult(
+        records=[*offsets, group_metadata_record(group_id, None)], response=DeletableGroupResult(group_id=group_id)
+    )
+
+
+def _known_in(names: list[str], known: set[str]) -> Steps[set[str]]:
+    """Return which of ``known`` a client's filter names, in any case."""
+    found: set[str] = set()
+    for number, name in enumerate(names, 1):
+        if len(name) <= _STATE_LENGTH_MAX and name.lower() in known:
+            found.add(name.lower())
+        if number % 256 == 0:
+            yield None
+    return found

@@ -1,0 +1,64 @@
+"""Offsets and groups expire when no member reads on.
+
+An offset expires ``offsets.retention.minutes`` after the group became empty; after its own commit where the group has
+no members of which to know that, or reads other topics by now. A group without members and offsets goes too.
+
+Source: OffsetMetadataManager.cleanupExpiredOffsets; ClassicGroup.offsetExpirationCondition; KIP-211.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from ottla.groups.classic.group import ClassicGroup
+from ottla.groups.classic.state import ClassicGroupState
+from ottla.groups.log import GroupRecord, group_metadata_record
+from ottla.groups.offsets.delete import tombstone
+from ottla.groups.offsets.store import OffsetKey, OffsetStore
+from ottla.wire.messages.group_log import OffsetCommitValue
+
+NOT_SET: Final = -1
+
+RetentionStart: TypeAlias = Callable[[OffsetCommitValue], int]
+"""The wall clock's time from which an offset's retention counts."""
+
+
+def expire_offsets(store: OffsetStore, group: ClassicGroup, *, now_ms: int, retention_ms: int) -> list[GroupRecord]:
+    """Return the tombstones of what has expired by ``now_ms`` (wall clock), the group's own included."""
+    retention_start = _retention_start(group)
+    expired: list[GroupRecord] = []
+    are_all_expired = not store.has_open_transaction(group.group_id)
+    for topic, partitions in store.of_group(group.group_id).items():
+        if retention_start is None or group.is_subscribed_to(topic):
+            are_all_expired = False
+            continue
+        for partition, value in partitions.items():
+            key = OffsetKey(group.group_id, topic, partition)
+            if _is_expired(value, retention_start, now_ms, retention_ms) and not store.is_pending(key):
+                expired.append(tombstone(key))
+            else:
+                are_all_expired = False
+    if are_all_expired and group.is_empty:
+        expired.append(group_metadata_record(group.group_id, None))
+    return expired
+
+
+def _retention_start(group: ClassicGroup) -> RetentionStart | None:
+    """Return from when retention counts; None where nothing expires, because members may come back to it."""
+    if group.protocol_type is not None and group.is_empty:
+        emptied_ms = group.state_timestamp_ms
+        return _commit_time if emptied_ms is None else lambda _: emptied_ms
+    is_simple = group.protocol_type is None
+    knows_topics = group.uses_consumer_protocol and group.subscribed_topics is not None
+    if is_simple or (knows_topics and group.state is ClassicGroupState.STABLE):
+        return _commit_time
+    return None
+
+
+def _commit_time(value: OffsetCommitValue) -> int:
+    return value.commit_timestamp
+
+
+def _is_expired(value: OffsetCommitValue, retention_start: RetentionStart, now_ms: int, retention_ms: int) -> bool:
+    if value.expire_timestamp != NOT_SET:
+        return now_ms >= value.expire_timestamp
+    return now_ms - retention_start(value) >= retention_ms

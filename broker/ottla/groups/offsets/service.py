@@ -1,0 +1,101 @@
+"""`OffsetService`: OffsetCommit, OffsetFetch, OffsetDelete, and what becomes of the offsets of deleted topics.
+
+Source: GroupCoordinatorService of Kafka.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.coordinator.result import CoordinatorResult
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.shard import CoordinatorShard
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.classic.rebalance import Rebalancer
+from ottla.groups.log import GroupRecord
+from ottla.groups.offsets.commit import commit_offsets, failed_commit
+from ottla.groups.offsets.delete import delete_offsets, tombstone
+from ottla.groups.offsets.fetch import fetch_offsets
+from ottla.groups.offsets.store import OffsetStore
+from ottla.purgatory import Delayed
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
+
+
+class OffsetShard(CoordinatorShard[GroupRecord], Protocol):
+    """What this service needs of a shard: the offsets, and the groups that decide which member may commit."""
+
+    offsets: OffsetStore
+    rebalancer: Rebalancer
+
+
+class OffsetService:
+    """Runs the operations on committed offsets.
+
+    Old simple consumers may commit to and fetch from the group whose id is empty.
+    """
+
+    def __init__(self, *, runtime: CoordinatorRuntime[OffsetShard]) -> None:
+        self._runtime = runtime
+
+    def commit_offsets(self, request: OffsetCommitRequest, api_version: int) -> Delayed[OffsetCommitResponse]:
+        """Store offsets; every partition in ``request`` exists, with its topic's name and id (see the handler)."""
+        return self._runtime.run_write_operation(
+            request.group_id,
+            lambda shard: commit_offsets(shard.rebalancer, request, api_version),
+            lambda error: failed_commit(request, error),
+        )
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> Delayed[OffsetFetchResponseGroup]:
+        """Return a group's offsets of the topics that ``request`` names."""
+
+        def failed(error: ErrorCode) -> OffsetFetchResponseGroup:
+            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # Consumers before 3.9 know only this one.
+                error = ErrorCode.NOT_COORDINATOR
+            return OffsetFetchResponseGroup(group_id=request.group_id, error_code=int(error))
+
+        return self._runtime.run_read_operation(
+            request.group_id,
+            lambda shard: fetch_offsets(shard.offsets, request, require_stable=require_stable),
+            failed,
+        )
+
+    def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """Return the partitions that a group has offsets of; none where this node does not serve the group."""
+        try:
+            shard = self._runtime.context_for(group_id).shard
+        except KafkaError:
+            return []
+        return [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in shard.offsets.of_group(group_id).items()
+        ]
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Delayed[OffsetDeleteResponse]:
+        def failed(error: ErrorCode) -> OffsetDeleteResponse:
+            return OffsetDeleteResponse(error_code=int(error))
+
+        if not request.group_id:
+            return Delayed.of(failed(ErrorCode.INVALID_GROUP_ID))
+        return self._runtime.run_write_operation(
+            request.group_id,
+            lambda shard: delete_offsets(shard.offsets, shard.rebalancer.groups.get(request.group_id), request),
+            failed,
+        )
+
+    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+        """Remove the offsets that groups have committed for deleted topics."""
+        deleted = frozenset(topics)
+
+        def tombstones(shard: OffsetShard) -> CoordinatorResult[GroupRecord, None]:
+            records = [tombstone(key) for key in shard.offsets.keys_of_topics(deleted)]
+            return CoordinatorResult(records=records, response=None, is_atomic=False)
+
+        self._runtime.write_to_all(tombstones)

@@ -1,0 +1,135 @@
+"""`ReplicatedCoordinatorLog`: the internal topic as the node's own replicas have it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.replicated_log import ReplicatedCoordinatorLog, batches_between
+from ottla.errors import ErrorCode
+from ottla.log.config import LogConfig
+from ottla.log.partition_log import PartitionLog
+from ottla.purgatory import Delayed
+from ottla.simulator.world.clock import SimulatedClock
+from ottla.simulator.world.disk import SimulatedDisk
+from ottla.types import TopicPartition
+from ottla.wire.records import Record, RecordBatch, build_batch
+
+PARTITION = TopicPartition("__counters", 0)
+
+
+class StubReplicas:
+    """The replicas of a node: those in ``partitions``; ``unmade`` have no log yet."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, Any] = {}
+        self.unmade: set[TopicPartition] = set()
+        self.appended: list[tuple[TopicPartition, bytes]] = []
+
+    def find(self, topic: str, partition: int) -> Any:
+        assert TopicPartition(topic, partition) not in self.unmade, "to look for it creates its log"
+        return self.partitions.get(TopicPartition(topic, partition))
+
+    def is_yet_to_be_made(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.unmade
+
+    def append_committed(self, topic_partition: TopicPartition, batch: bytes) -> Delayed[ErrorCode]:
+        self.appended.append((topic_partition, batch))
+        return Delayed.of(ErrorCode.NONE)
+
+
+@pytest.fixture
+def partition_log() -> PartitionLog:
+    """A log of ten batches with two records each, in segments of about three batches."""
+    disk = SimulatedDisk()
+    disk.make_directory("/data")
+    log = PartitionLog.open(
+        disk=disk,
+        directory="/data/__counters-0",
+        topic_partition=PARTITION,
+        config=LogConfig(segment_bytes=500),
+        clock=SimulatedClock(),
+        recovery_point=0,
+        log_start_offset=0,
+        was_clean_shutdown=True,
+        producer_id_expiration_ms=86_400_000,
+    )
+    for _ in range(10):
+        records = [Record(offset, 0, b"a", bytes(30)) for offset in range(2)]
+        log.append_as_leader(bytearray(build_batch(records)), leader_epoch=0, now_ms=0)
+    return log
+
+
+@pytest.fixture
+def replicas() -> StubReplicas:
+    return StubReplicas()
+
+
+@pytest.fixture
+def coordinator_log(replicas: StubReplicas) -> ReplicatedCoordinatorLog:
+    return ReplicatedCoordinatorLog(PARTITION.topic, replicas)
+
+
+def offsets(batches: Any) -> list[int]:
+    return [batch.base_offset for batch in batches]
+
+
+def test_append_goes_to_the_replicas_of_the_internal_topic(
+    coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas
+) -> None:
+    assert coordinator_log.append(0, b"batch").value is ErrorCode.NONE
+    assert replicas.appended == [(PARTITION, b"batch")]
+
+
+def test_whole_log_is_read_at_an_election_and_after_a_lost_write(
+    coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas, partition_log: PartitionLog
+) -> None:
+    replicas.partitions[PARTITION] = SimpleNamespace(log=partition_log, is_leader=True)
+
+    for batches in (coordinator_log.read_at_election(0), coordinator_log.read_again(0)):
+        assert batches is not None
+        assert offsets(batches) == list(range(0, 20, 2))
+
+
+def test_batches_that_are_appended_later_are_not_loaded(
+    coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas, partition_log: PartitionLog
+) -> None:
+    """The coordinator itself writes them, and replays them as it does."""
+    replicas.partitions[PARTITION] = SimpleNamespace(log=partition_log, is_leader=True)
+    batches = coordinator_log.read_at_election(0)
+    assert batches is not None
+    first: RecordBatch = next(batches)
+
+    partition_log.append_as_leader(bytearray(build_batch([Record(0, 1, b"a", b"")])), leader_epoch=0, now_ms=0)
+
+    assert first.base_offset == 0
+    assert offsets(batches)[-1] == 18
+
+
+def test_log_that_is_yet_to_be_created_is_empty(
+    coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas
+) -> None:
+    replicas.unmade.add(PARTITION)
+
+    batches = coordinator_log.read_at_election(0)
+
+    assert batches is not None
+    assert list(batches) == []
+
+
+def test_failed_disk_has_nothing_to_load(coordinator_log: ReplicatedCoordinatorLog) -> None:
+    assert coordinator_log.read_at_election(0) is None
+    assert coordinator_log.read_again(0) is None
+
+
+def test_follower_reads_nothing_again(
+    coordinator_log: ReplicatedCoordinatorLog, replicas: StubReplicas, partition_log: PartitionLog
+) -> None:
+    replicas.partitions[PARTITION] = SimpleNamespace(log=partition_log, is_leader=False)
+
+    assert coordinator_log.read_again(0) is None
+
+
+@pytest.mark.parametrize(("start", "expected"), [(0, [0, 2, 4]), (2, [2, 4]), (3, [2, 4]), (6, [])])
+def test_batches_between_two_offsets_are_whole(partition_log: PartitionLog, start: int, expected: list[int]) -> None:
+    assert offsets(batches_between(partition_log, start, 6)) == expected
