@@ -27,7 +27,7 @@ QUEUED_SIZE_BYTES_MAX = 1024 * 1024
 
 
 class Core(Protocol):
-    """What has connections: `server.node.Node`."""
+    """What has connections: `node.node.Node`."""
 
     def accepted(self, connection: ConnectionId, *, listener: str, peer: Endpoint, dialled: Endpoint) -> bool: ...
 
