@@ -1,10 +1,13 @@
-"""Writes the pages that are generated from the code: commands, configuration and metrics.
+"""Writes the pages that are generated from the code.
+
+``cli.md`` is written from the commands, ``configuration.md`` from the tables of keys, ``metrics.md`` from the rows of
+metrics, ``states.md`` from the tables of transitions.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from ottla.cli.main import SECTIONS, cli
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigKey, Standing
 from ottla.config.topic_keys import TOPIC_KEYS
+from ottla.groups.classic.state import TRANSITIONS as CLASSIC_GROUP_TRANSITIONS
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Made by docs/generate.py; change the code, then run it. -->"
@@ -82,6 +86,21 @@ exporter give to Kafka's metrics, so that dashboards and alerts made for Kafka w
 with `ottla_`. The metrics of Python's process (`process_*`) come in addition. Controllers without the broker's role
 have no metrics of traffic, replicas, logs and groups; brokers without the controller's role none of the controller.
 """
+
+STATES_INTRODUCTION = """\
+# State diagrams
+
+Each diagram is the table of transitions that the code checks: an edge that is missing here cannot happen.
+"""
+
+STATE_MACHINES = (
+    (
+        "Classic groups",
+        "The groups of Kafka's first rebalance protocol: `broker/ottla/groups/classic/state.py`. A group that is\n"
+        "loaded from the log with members starts as Stable.\n",
+        CLASSIC_GROUP_TRANSITIONS,
+    ),
+)
 
 STANDINGS = {
     Standing.ACTED_ON: ("acted on", ("key", "type", "default", "dynamic", "what it does")),
@@ -198,13 +217,32 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def states_page() -> str:
+    """Return ``states.md``: a diagram for each state machine that has a table of its transitions."""
+    return "\n".join([NOTICE, STATES_INTRODUCTION, *(_state_diagram(*machine) for machine in STATE_MACHINES)])
+
+
+def _state_diagram(title: str, introduction: str, transitions: Mapping[tuple[str, str], str]) -> str:
+    """Return a section with a Mermaid diagram; transitions from every state to one are shown as one sentence."""
+    states = dict.fromkeys(state for transition in transitions for state in transition)
+    final = [state for state in states if all((other, state) in transitions for other in states)]
+    lines = [
+        f"    {before} --> {after}: {event}" for (before, after), event in transitions.items() if after not in final
+    ]
+    from_anywhere = [f"Every state may become **{state}**: {transitions[state, state]}.\n" for state in final]
+    diagram = "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(states))}", *lines, "```\n"])
+    return "\n".join([f"## {title}\n", introduction, diagram, *from_anywhere])
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or with ``--check`` compare them; return the exit code."""
-    pages = {
-        HERE / "cli.md": cli_page(),
-        HERE / "configuration.md": configuration_page(),
-        HERE / "metrics.md": metrics_page(),
+    generated = {
+        "cli.md": cli_page(),
+        "configuration.md": configuration_page(),
+        "metrics.md": metrics_page(),
+        "states.md": states_page(),
     }
+    pages = {HERE / name: text for name, text in generated.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if arguments == ["--check"]:

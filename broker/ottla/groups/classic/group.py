@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.errors import ErrorCode, KafkaError, ProtocolError
 from ottla.groups.classic.member import ClassicMember
-from ottla.groups.classic.state import VALID_PREVIOUS_STATES, ClassicGroupState
+from ottla.groups.classic.state import TRANSITIONS, ClassicGroupState
 from ottla.groups.classic.subscription import subscribed_topics
 from ottla.purgatory import Delayed
 from ottla.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
@@ -80,14 +80,14 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state in VALID_PREVIOUS_STATES[ClassicGroupState.PREPARING_REBALANCE]
+        return (self.state, ClassicGroupState.PREPARING_REBALANCE) in TRANSITIONS
 
     @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def transition_to(self, state: ClassicGroupState, *, wall_ms: int) -> None:
-        assert self.state in VALID_PREVIOUS_STATES[state], f"group {self.group_id}: {self.state} cannot become {state}"
+        assert (self.state, state) in TRANSITIONS, f"group {self.group_id}: {self.state} cannot become {state}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = wall_ms

@@ -1,16 +1,10 @@
-"""The states of a classic group, and which may follow which.
-
-    Empty ──join──> PreparingRebalance ──all joined, or time is up──> CompletingRebalance ──leader syncs──> Stable
-      ^                  │    ^  ^                                          │                                │
-      └──nobody joined───┘    │  └──a member joins anew, leaves or fails────┘                                │
-                              └──a member joins anew, leaves or fails────────────────────────────────────────┘
-
-Dead ends all of them: the group was deleted, or its partition moved to another broker.
+"""The states of a classic group, and which may follow which: `docs/states.md` has the diagram of `TRANSITIONS`.
 
 Source: ClassicGroupState of Kafka.
 """
 
 from enum import StrEnum
+from typing import Final
 
 
 class ClassicGroupState(StrEnum):
@@ -23,12 +17,15 @@ class ClassicGroupState(StrEnum):
     DEAD = "Dead"
 
 
-VALID_PREVIOUS_STATES: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
-    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
-    ClassicGroupState.PREPARING_REBALANCE: frozenset(
-        {ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY}
-    ),
-    ClassicGroupState.COMPLETING_REBALANCE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
-    ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING_REBALANCE}),
-    ClassicGroupState.DEAD: frozenset(ClassicGroupState),
-}
+TRANSITIONS: Final[dict[tuple[ClassicGroupState, ClassicGroupState], str]] = {
+    (ClassicGroupState.EMPTY, ClassicGroupState.PREPARING_REBALANCE): "a member joins",
+    (
+        ClassicGroupState.PREPARING_REBALANCE,
+        ClassicGroupState.COMPLETING_REBALANCE,
+    ): "all members have joined, or the time-out is over",
+    (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.EMPTY): "no member has joined",
+    (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE): "the leader's assignments are committed",
+    (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
+    (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE): "a member joins, leaves or fails",
+} | {(state, ClassicGroupState.DEAD): "deleted, or its partition has another leader" for state in ClassicGroupState}
+"""What leads from a state to the next. No other transition happens."""
