@@ -1,7 +1,7 @@
 """Writes the pages that are generated from the code.
 
-``cli.md`` is written from the commands, ``configuration.md`` from the tables of keys, ``states.md`` from the tables of
-transitions.
+``cli.md`` is written from the commands, ``configuration.md`` from the tables of keys, ``metrics.md`` from the rows of
+metrics, ``states.md`` from the tables of transitions.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing and fails when one is out of date.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from ottla.admin.metrics import SECTIONS as METRIC_SECTIONS
 from ottla.cli.kubernetes.main import FROM_OTTLA
 from ottla.cli.kubernetes.main import cli as kubectl_ottla
 from ottla.cli.lazy import ExampleCommand
@@ -76,6 +77,15 @@ value that Kafka refuses is refused in Kafka's words. What this release does wit
 - **refused**: a start with it is an error, because ignoring it would drop a guarantee that you asked for.
 
 *Dynamic* keys may be changed while a broker runs (`kafka-configs --alter`), for one broker or for all of them.
+"""
+
+METRICS_INTRODUCTION = """\
+# Metrics
+
+`GET /metrics` of a node's admin port, in Prometheus' text format. Names are those that Strimzi's rules for the JMX
+exporter give to Kafka's metrics, so that dashboards and alerts made for Kafka work; what Kafka has no name for starts
+with `ottla_`. The metrics of Python's process (`process_*`) come in addition. Controllers without the broker's role
+have no metrics of traffic, replicas, logs and groups; brokers without the controller's role none of the controller.
 """
 
 STATES_INTRODUCTION = """\
@@ -199,6 +209,18 @@ def _default_text(key: ConfigKey) -> str:
     # Lists break after a comma, so that a long one does not push the other columns out.
     shown = largest.get(key.default, key.default).replace(",", ", ")
     return f"`{shown}`" + (f" {key.unit}" if key.unit else "")
+
+
+def metrics_page() -> str:
+    """Return ``metrics.md``: the rows that the packages declare."""
+    parts = [NOTICE, METRICS_INTRODUCTION]
+    for section in METRIC_SECTIONS:
+        lines = [_row("metric", "type", "labels", "what it says"), _row(*["---"] * 4)]
+        for row in section.rows:
+            labels = ", ".join(f"`{label}`" for label in row.labels)
+            lines.append(_row(f"`{row.name}`", row.kind, labels, row.help.replace("|", "\\|")))
+        parts.append(f"## {section.title}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
 
 
 def _row(*cells: str) -> str:

@@ -4,6 +4,7 @@ The names are those of the attributes of kafka.controller:type=KafkaController i
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.controller.configs import ConfigControl
 from ottla.controller.partition_index import NOWHERE
@@ -11,6 +12,7 @@ from ottla.controller.state import ControllerState
 from ottla.metadata.cluster import BrokerRegistration
 from ottla.metadata.life_cycles import ReplicaState, replica_state
 from ottla.metadata.topics import NO_LEADER
+from ottla.metrics.registry import Rows, by_label, counter, gauge
 from ottla.types import Uuid
 
 REGISTRATION_FENCED, REGISTRATION_CONTROLLED_SHUTDOWN, REGISTRATION_ACTIVE = 10, 20, 30
@@ -153,3 +155,83 @@ def _registration_state(broker: BrokerRegistration) -> int:
     if broker.is_fenced:
         return REGISTRATION_FENCED
     return REGISTRATION_CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else REGISTRATION_ACTIVE
+
+
+_CONTROLLER: Final = "kafka_controller_kafkacontroller"
+_STATS: Final = "kafka_controller_controllerstats"
+
+ROWS: Final[Rows[ControllerMetrics]] = (
+    gauge(
+        f"{_CONTROLLER}_activecontrollercount", "Whether this node is the active controller.", lambda it: it.is_active
+    ),
+    gauge(f"{_CONTROLLER}_activebrokercount", "Brokers that are not fenced.", lambda it: it.active_brokers),
+    gauge(f"{_CONTROLLER}_fencedbrokercount", "Brokers that are fenced.", lambda it: it.fenced_brokers),
+    gauge(
+        f"{_CONTROLLER}_controlledshutdownbrokercount",
+        "Brokers whose leaders are being moved away.",
+        lambda it: it.controlled_shutdown_brokers,
+    ),
+    gauge(f"{_CONTROLLER}_globaltopiccount", "Topics of the cluster.", lambda it: it.topics),
+    gauge(f"{_CONTROLLER}_globalpartitioncount", "Partitions of the cluster.", lambda it: it.partitions),
+    gauge(f"{_CONTROLLER}_offlinepartitionscount", "Partitions without a leader.", lambda it: it.offline_partitions),
+    gauge(
+        f"{_CONTROLLER}_preferredreplicaimbalancecount",
+        "Partitions that another replica than the preferred one leads.",
+        lambda it: it.preferred_replica_imbalance,
+    ),
+    gauge(
+        f"{_CONTROLLER}_lastappliedrecordoffset", "Offset of the metadata in use.", lambda it: it.last_applied_offset
+    ),
+    gauge(
+        f"{_CONTROLLER}_lastcommittedrecordoffset",
+        "Offset of the last committed record.",
+        lambda it: it.last_committed_offset,
+    ),
+    gauge(
+        "ottla_under_replicated_partitions",
+        "Partitions with a replica out of sync.",
+        lambda it: it.under_replicated_partitions,
+    ),
+    gauge(
+        "ottla_under_min_isr_partitions",
+        "Partitions with fewer replicas in sync than min.insync.replicas.",
+        lambda it: it.under_min_isr_partitions,
+    ),
+    gauge(
+        "ottla_reassigning_partitions",
+        "Partitions whose replicas are being moved.",
+        lambda it: it.reassigning_partitions,
+    ),
+    by_label(
+        "gauge",
+        "ottla_replicas",
+        "Replicas of the cluster by state.",
+        "state",
+        lambda it: {"new": it.new_replicas, "online": it.online_replicas, "offline": it.offline_replicas},
+    ),
+    counter(
+        f"{_STATS}_uncleanleaderelections_total",
+        "Leaders that were not in sync.",
+        lambda it: it.unclean_leader_elections,
+    ),
+    counter(
+        f"{_STATS}_electionfromeligibleleaderreplicas_total",
+        "Leaders elected from the eligible leader replicas.",
+        lambda it: it.elr_leader_elections,
+    ),
+    by_label(
+        "counter",
+        "ottla_brokers_fenced_total",
+        "Brokers fenced because their listener refused connections, or because their session timed out.",
+        "reason",
+        lambda it: {"refused": it.refused_probes, "silent": it.ended_sessions},
+    ),
+    by_label(
+        "gauge",
+        f"{_CONTROLLER}_brokerregistrationstate",
+        "10 fenced, 20 shutting down, 30 active.",
+        "broker",
+        lambda it: {str(broker): state for broker, state in it.broker_registration_states.items()},
+    ),
+)
+"""As every controller sees the cluster, active or not (as in Kafka)."""

@@ -36,7 +36,6 @@ from ottla.types import TopicPartition
 from ottla.wire.records import (
     HEADER_SIZE_BYTES,
     NO_TIMESTAMP,
-    Compression,
     RecordBatch,
     RecordsWalk,
     TimestampType,
@@ -49,7 +48,7 @@ from ottla.wire.records import (
     validate_plain_records,
     validate_records,
 )
-from ottla.wire.records.compression import BUFFER_SIZE_BYTES_MAX, open_compressor, open_decompressor, too_large
+from ottla.wire.records.compression import BUFFER_SIZE_BYTES_MAX, CODECS, open_compressor, open_decompressor, too_large
 from ottla.wire.records.decompression import BufferLimitError
 
 SIZE_BYTES_AT_ONCE_MAX: Final = 2 * 1024 * 1024
@@ -66,7 +65,6 @@ _PLAIN_TIMESTAMP_MAX: Final = 2**62
 _INT64_MAX: Final = 2**63 - 1
 _BUFFER_SIZE_BYTES: Final = 8 * 1024 * 1024
 """What decoders of usual batches need at most: zstd's window up to level 19, two blocks of lz4."""
-_HIGH_ZSTD_LEVEL: Final = 10
 _COMPRESSOR_SIZE_BYTES: Final = 4 * 1024 * 1024
 _LARGE_COMPRESSOR_SIZE_BYTES: Final = 64 * 1024 * 1024
 """What zstd takes from level 10 on."""
@@ -242,7 +240,7 @@ class _Check:
         self._now_ms = now_ms
         self._off_loop = off_loop
         self._buffer_bytes_max = buffer_bytes_max
-        self._is_recompressed = must_recompress(batch, config) if batch.attributes & 0x07 <= Compression.ZSTD else False
+        self._is_recompressed = must_recompress(batch, config) if batch.attributes & 0x07 in CODECS else False
         self._walk = RecordsWalk(
             batch.record_count,
             expected_delta=batch.max_timestamp_ms - batch.base_timestamp_ms,
@@ -266,7 +264,7 @@ class _Check:
             size_bytes += self._buffer_bytes_max
         if self._is_recompressed:
             kind, level = target_compression(self._config)
-            is_large = kind is Compression.ZSTD and level is not None and level >= _HIGH_ZSTD_LEVEL
+            is_large = CODECS[kind].is_large_at(level)
             size_bytes += _LARGE_COMPRESSOR_SIZE_BYTES if is_large else _COMPRESSOR_SIZE_BYTES
             # The pieces of the output, and the batch that they are put together to.
             size_bytes += 2 * min(self._config.max_message_bytes, RECORDS_SIZE_BYTES_MAX)

@@ -18,6 +18,7 @@ from ottla.log.config import LogConfig
 from ottla.ports import Buffer
 from ottla.types import LeaderEpoch, Offset, TopicPartition
 from ottla.wire.records import NO_TIMESTAMP, Compression, RecordBatch, iterate_batches
+from ottla.wire.records.compression import CODECS
 
 RECORDS_SIZE_BYTES_MAX = 100 * 1024 * 1024
 """The most that a batch may decompress to, where it must be decompressed: as much as the largest request."""
@@ -33,10 +34,7 @@ _CONTROL_BIT = 0x20
 
 _COMPRESSIONS = {
     "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
+    **{codec.label: codec for codec in Compression if codec is not Compression.NONE},
 }
 
 
@@ -252,8 +250,7 @@ def must_recompress(batch: RecordBatch, config: LogConfig) -> bool:
 def target_compression(config: LogConfig) -> tuple[Compression, int | None]:
     """Return the codec that a topic wants, which is not "producer", and its level; None is the codec's default."""
     kind = _COMPRESSIONS[config.compression_type]
-    if kind is Compression.GZIP:
-        return kind, config.compression_gzip_level
-    if kind is Compression.LZ4:
-        return kind, config.compression_lz4_level
-    return kind, config.compression_zstd_level if kind is Compression.ZSTD else None
+    if CODECS[kind].levels is None:
+        return kind, None
+    level: int = getattr(config, f"compression_{kind.label}_level")
+    return kind, level

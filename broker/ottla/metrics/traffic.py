@@ -1,6 +1,9 @@
 """What went in and out of topics on one node, as plain integers: the loop counts, the metrics page reads."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Final, NamedTuple
+
+from ottla.metrics.registry import MetricRow, Rows, Samples
 
 
 @dataclass(slots=True)
@@ -52,3 +55,36 @@ class Traffic:
         for counters in (self._forgotten, *self.by_topic.values()):
             total.add(counters)
         return total
+
+
+class TrafficSample(NamedTuple):
+    """What went in and out at one moment: of each topic, and in all."""
+
+    by_topic: dict[str, TopicTraffic]
+    total: TopicTraffic
+
+
+def sample_traffic(traffic: Traffic) -> TrafficSample:
+    return TrafficSample({topic: replace(each) for topic, each in traffic.by_topic.items()}, traffic.total())
+
+
+def _row(name: str, attribute: str, help_text: str) -> MetricRow[TrafficSample]:
+    """Return a counter with a sample for all topics, without a label, and one for each topic, as Kafka has them."""
+
+    def samples(traffic: TrafficSample) -> Samples:
+        yield (None,), getattr(traffic.total, attribute)
+        for topic, counters in sorted(traffic.by_topic.items()):
+            yield (topic,), getattr(counters, attribute)
+
+    return MetricRow(f"kafka_server_brokertopicmetrics_{name}_total", "counter", help_text, ("topic",), samples)
+
+
+ROWS: Final[Rows[TrafficSample]] = (
+    _row("messagesin", "messages_in", "Records that producers sent."),
+    _row("bytesin", "bytes_in", "Bytes of the batches that producers sent."),
+    _row("bytesout", "bytes_out", "Bytes of the batches that consumers and followers read."),
+    _row("totalproducerequests", "produce_requests", "Partitions in produce requests."),
+    _row("totalfetchrequests", "fetch_requests", "Partitions in fetch requests that were given records."),
+    _row("failedproducerequests", "failed_produce_requests", "Partitions in produce requests that failed."),
+    _row("failedfetchrequests", "failed_fetch_requests", "Partitions in fetch requests that failed."),
+)

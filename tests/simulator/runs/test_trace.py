@@ -22,7 +22,7 @@ def test_an_error_is_noted_with_the_places_that_it_went_through() -> None:
     (note,) = trace.last()
     places = note.split("  node1")[1].strip().split(" > ")
     assert [place.split(" ")[1] for place in places][-2:] == ["outer", "inner"]
-    assert all(place.startswith("simulator/test_trace.py:") for place in places)
+    assert all(place.startswith("runs/test_trace.py:") for place in places)
 
 
 def test_only_the_innermost_places_of_a_deep_error_are_noted() -> None:

@@ -1,21 +1,27 @@
-"""The codecs of record batches: written as a whole or piece by piece, read within a hard limit.
+"""`CODECS`: the compression codecs of record batches, one row each; written whole or in pieces, read within a limit.
 
-`decompression` has the readers, and what of Java's leniency they share. We write what Java's and librdkafka's clients
-read: snappy in xerial's framing; lz4 in independent blocks of 64 KiB, because Java cannot read linked ones.
-
-The codecs' libraries are imported when first used: a node that only passes batches on never loads them.
+A codec is added here: its number and name in `Compression`, its reader (`decompression`), its writer (`compressors`)
+and its levels. The memory that it takes at a high level and its short cuts are in its row as well, so that no other
+module tells codecs apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
-from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.errors import CorruptRecordError
 from ottla.ports import Buffer
+from ottla.wire.records.compressors import (
+    Compressor,
+    Lz4Writer,
+    PlainWriter,
+    SnappyWriter,
+    open_gzip,
+    open_zstd,
+)
 from ottla.wire.records.decompression import (
     GZIP_WINDOW_BITS,
-    XERIAL_MAGIC,
     BufferLimitError,
     Decompressor,
     GzipReader,
@@ -27,16 +33,8 @@ from ottla.wire.records.decompression import (
 )
 from ottla.wire.records.lz4_descriptor import with_correct_checksum
 
-_XERIAL_HEADER: Final = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
-_XERIAL_BLOCK_SIZE_BYTES: Final = 32 * 1024
-_LZ4_LEVEL_DEFAULT: Final = 9
-"""Kafka's default level stands for the fast compressor (Lz4Compression), which the library calls 0."""
-_ZSTD_LARGE_LEVEL_MIN: Final = 17
-"""From this level on, zstd would take up to 700 MiB for input whose size it does not know."""
 BUFFER_SIZE_BYTES_MAX: Final = 128 * 1024 * 1024
 """No reader needs more: the largest window of zstd."""
-
-_INT32 = Struct(">i")
 
 
 class Compression(IntEnum):
@@ -66,6 +64,36 @@ class Compression(IntEnum):
         raise ValueError(f"{label!r} is not a compression type; choose {', '.join(codec.label for codec in cls)}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codec:
+    """One row.
+
+    Attributes:
+        open_compressor: given a level or None, starts a writer.
+        open_decompressor: given the bytes and the most that may be buffered, starts a reader.
+        levels: the lowest and the highest, of ``compression.NAME.level``; None where the codec has none.
+        large_level_min: from this level on a writer takes much more memory; None where none does.
+        compress_whole: compresses all bytes in one go, where that is better than a writer.
+        decompress_single: given the bytes and the most that may come out, returns what they hold where they are one
+            member or frame, as they nearly always are; None where they are not, or are not valid. It is faster.
+        has_whole_blocks: a reader returns blocks as large as they come, which bounds what may be buffered.
+        correct_magic_0: corrects what magic 0 wrote wrongly.
+    """
+
+    open_compressor: Callable[[int | None], Compressor]
+    open_decompressor: Callable[[Buffer, int], Decompressor]
+    levels: tuple[int, int] | None = None
+    large_level_min: int | None = None
+    compress_whole: Callable[[Buffer, int | None], bytes] | None = None
+    decompress_single: Callable[[Buffer, int], bytes | None] | None = None
+    has_whole_blocks: bool = False
+    correct_magic_0: Callable[[Buffer], Buffer] | None = None
+
+    def is_large_at(self, level: int | None) -> bool:
+        """Return whether a writer at ``level`` takes much more memory than others."""
+        return self.large_level_min is not None and level is not None and level >= self.large_level_min
+
+
 def compress(kind: Compression, data: Buffer, *, level: int | None = None) -> bytes:
     """Return ``data`` compressed so that Java's and librdkafka's clients can read it.
 
@@ -74,11 +102,10 @@ def compress(kind: Compression, data: Buffer, *, level: int | None = None) -> by
         data: any contiguous bytes.
         level: the codec's own (gzip 1..9, lz4 1..17, zstd -131072..22); None is Kafka's default.
     """
-    if kind is Compression.ZSTD:
-        # In one go: zstd chooses by the size of the input how much memory it takes.
-        compressed: bytes = zstd_module().compress(data, level)
-        return compressed
-    writer = open_compressor(kind, level)
+    codec = CODECS[kind]
+    if codec.compress_whole is not None:
+        return codec.compress_whole(data, level)
+    writer = codec.open_compressor(level)
     return writer.compress(data) + writer.flush()
 
 
@@ -95,17 +122,17 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
     Raises:
         CorruptRecordError: the bytes are not what the codec writes, they end too early, or more comes out.
     """
-    if kind is Compression.LZ4 and magic == 0:
-        data = with_correct_checksum(data)
-    piece = _decompress_single(kind, data, size_bytes_max)
-    if piece is not None:
-        return piece
-    # What comes out of snappy comes a block at a time; a larger one is too much by itself.
-    buffer_bytes_max = (
-        min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if kind is Compression.SNAPPY else BUFFER_SIZE_BYTES_MAX
-    )
+    codec = CODECS[kind]
+    if codec.correct_magic_0 is not None and magic == 0:
+        data = codec.correct_magic_0(data)
+    if codec.decompress_single is not None:
+        single = codec.decompress_single(data, size_bytes_max)
+        if single is not None:
+            return single
+    # A block larger than the limit is too much by itself.
+    buffer_bytes_max = min(size_bytes_max, BUFFER_SIZE_BYTES_MAX) if codec.has_whole_blocks else BUFFER_SIZE_BYTES_MAX
     try:
-        reader = open_decompressor(kind, data, buffer_bytes_max=buffer_bytes_max)
+        reader = codec.open_decompressor(data, buffer_bytes_max)
         piece = b"" if reader.is_at_end else reader.read(size_bytes_max + 1)
         if not reader.is_at_end:
             piece = _read_rest(reader, piece, size_bytes_max)
@@ -114,25 +141,6 @@ def decompress(kind: Compression, data: Buffer, *, size_bytes_max: int, magic: i
     if len(piece) > size_bytes_max:
         raise too_large(kind, len(data), size_bytes_max)
     return piece
-
-
-def _decompress_single(kind: Compression, data: Buffer, size_bytes_max: int) -> bytes | None:
-    """Return what ``data`` holds where it is one member of gzip or zstd, as it nearly always is; else None."""
-    try:
-        if kind is Compression.GZIP:
-            import zlib
-
-            member = zlib.decompressobj(GZIP_WINDOW_BITS)
-            piece = member.decompress(data, size_bytes_max + 1)
-        elif kind is Compression.ZSTD:
-            member = zstd_module().ZstdDecompressor()
-            piece = member.decompress(data, max_length=size_bytes_max + 1)
-        else:
-            return None
-    except Exception:  # zlib.error, ZstdError: the reader finds the words for it
-        return None
-    is_whole = member.eof and not member.unused_data and len(piece) <= size_bytes_max
-    return piece if is_whole else None
 
 
 def _read_rest(reader: Decompressor, first: bytes, size_bytes_max: int) -> bytes:
@@ -155,7 +163,7 @@ def open_decompressor(
     Raises:
         CorruptRecordError: the bytes are not what the codec writes.
     """
-    return _READERS[kind](data, buffer_bytes_max)
+    return CODECS[kind].open_decompressor(data, buffer_bytes_max)
 
 
 def too_large(kind: Compression, compressed_size_bytes: int, size_bytes_max: int) -> CorruptRecordError:
@@ -166,121 +174,63 @@ def too_large(kind: Compression, compressed_size_bytes: int, size_bytes_max: int
     )
 
 
-# --- writers
-
-
-class Compressor(Protocol):
-    """One writing of compressed records."""
-
-    def compress(self, data: Buffer, /) -> bytes:
-        """Take the next bytes; return what of the output is there."""
-
-    def flush(self) -> bytes:
-        """Return the rest of the output; called once, at the end."""
-
-
 def open_compressor(kind: Compression, level: int | None = None) -> Compressor:
     """Return a writer; see `compress`."""
-    return _WRITERS[kind](level)
+    return CODECS[kind].open_compressor(level)
 
 
-class _PlainWriter:
-    def __init__(self, level: int | None) -> None:
-        pass
-
-    def compress(self, data: Buffer, /) -> bytes:
-        return bytes(data)
-
-    def flush(self) -> bytes:
-        return b""
+# --- one go, for what is small or of known size
 
 
-def _open_gzip(level: int | None) -> Compressor:
+def _compress_zstd(data: Buffer, level: int | None) -> bytes:
+    """Compress in one go: zstd then chooses by the size of the input how much memory it takes."""
+    compressed: bytes = zstd_module().compress(data, level)
+    return compressed
+
+
+def _decompress_gzip_member(data: Buffer, size_bytes_max: int) -> bytes | None:
     import zlib
 
-    return zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, GZIP_WINDOW_BITS)
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    try:
+        piece = member.decompress(data, size_bytes_max + 1)
+    except zlib.error:  # the reader finds the words for it
+        return None
+    return piece if member.eof and not member.unused_data and len(piece) <= size_bytes_max else None
 
 
-class _SnappyWriter:
-    """Writes blocks of 32 KiB; what is left over waits for more."""
-
-    def __init__(self, level: int | None) -> None:
-        from cramjam import snappy
-
-        self._snappy = snappy
-        self._rest = b""
-        self._header = _XERIAL_HEADER
-
-    def compress(self, data: Buffer, /) -> bytes:
-        plain = memoryview(self._rest + bytes(data)) if self._rest else memoryview(data)
-        out = bytearray(self._header)
-        self._header = b""
-        whole = len(plain) - len(plain) % _XERIAL_BLOCK_SIZE_BYTES
-        for start in range(0, whole, _XERIAL_BLOCK_SIZE_BYTES):
-            self._write_block(out, plain[start : start + _XERIAL_BLOCK_SIZE_BYTES])
-        self._rest = bytes(plain[whole:])
-        return bytes(out)
-
-    def flush(self) -> bytes:
-        out = bytearray(self._header)
-        if self._rest:
-            self._write_block(out, memoryview(self._rest))
-        return bytes(out)
-
-    def _write_block(self, out: bytearray, plain: memoryview) -> None:
-        block = self._snappy.compress_raw(plain)
-        out += _INT32.pack(len(block))
-        out += block
-
-
-class _Lz4Writer:
-    def __init__(self, level: int | None) -> None:
-        from lz4 import frame
-
-        self._compressor = frame.LZ4FrameCompressor(
-            compression_level=0 if level in (None, _LZ4_LEVEL_DEFAULT) else level,
-            block_size=frame.BLOCKSIZE_MAX64KB,
-            block_linked=False,
-        )
-        self._start: bytes | None = None
-
-    def compress(self, data: Buffer, /) -> bytes:
-        piece: bytes = self._begin() + self._compressor.compress(data)
-        return piece
-
-    def flush(self) -> bytes:
-        piece: bytes = self._begin() + self._compressor.flush()
-        return piece
-
-    def _begin(self) -> bytes:
-        if self._start is None:
-            self._start = self._compressor.begin()
-            return self._start
-        return b""
-
-
-def _open_zstd(level: int | None) -> Compressor:
+def _decompress_zstd_frame(data: Buffer, size_bytes_max: int) -> bytes | None:
     zstd = zstd_module()
-    parameter = zstd.CompressionParameter
-    if level is None or level < _ZSTD_LARGE_LEVEL_MIN:
-        small: Compressor = zstd.ZstdCompressor(level)
-        return small
-    options = {parameter.compression_level: level, parameter.window_log: 22, parameter.chain_log: 23}
-    large: Compressor = zstd.ZstdCompressor(options=options | {parameter.hash_log: 22})
-    return large
+    frame = zstd.ZstdDecompressor()
+    try:
+        piece: bytes = frame.decompress(data, max_length=size_bytes_max + 1)
+    except zstd.ZstdError:  # the reader finds the words for it
+        return None
+    return piece if frame.eof and not frame.unused_data and len(piece) <= size_bytes_max else None
 
 
-_READERS: tuple[Callable[[Buffer, int], Decompressor], ...] = (
-    PlainReader,
-    GzipReader,
-    SnappyReader,
-    Lz4Reader,
-    ZstdReader,
-)
-_WRITERS: tuple[Callable[[int | None], Compressor], ...] = (
-    _PlainWriter,
-    _open_gzip,
-    _SnappyWriter,
-    _Lz4Writer,
-    _open_zstd,
-)
+CODECS: Final[Mapping[Compression, Codec]] = {
+    Compression.NONE: Codec(open_compressor=PlainWriter, open_decompressor=PlainReader),
+    Compression.GZIP: Codec(
+        open_compressor=open_gzip,
+        open_decompressor=GzipReader,
+        levels=(1, 9),
+        decompress_single=_decompress_gzip_member,
+    ),
+    Compression.SNAPPY: Codec(open_compressor=SnappyWriter, open_decompressor=SnappyReader, has_whole_blocks=True),
+    Compression.LZ4: Codec(
+        open_compressor=Lz4Writer,
+        open_decompressor=Lz4Reader,
+        levels=(1, 17),
+        # Magic 0 wrote a wrong checksum into the frame's descriptor (KAFKA-3160).
+        correct_magic_0=with_correct_checksum,
+    ),
+    Compression.ZSTD: Codec(
+        open_compressor=open_zstd,
+        open_decompressor=ZstdReader,
+        levels=(-131_072, 22),
+        large_level_min=10,
+        compress_whole=_compress_zstd,
+        decompress_single=_decompress_zstd_frame,
+    ),
+}

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.cli.produce import COMPRESSIONS
+from ottla.config.topic_keys import TOPIC_KEYS
 from ottla.errors import CorruptRecordError, ErrorCode
 from ottla.wire.records import Compression, compress, decompress
+from ottla.wire.records.compression import CODECS
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -292,3 +295,15 @@ def test_codecs_are_loaded_when_they_are_used() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "[]\n"
+
+
+def test_every_codec_has_a_row_whose_levels_are_those_of_the_configuration() -> None:
+    assert list(CODECS) == list(Compression)
+    for kind, codec in CODECS.items():
+        key = TOPIC_KEYS.get(f"compression.{kind.label}.level")
+        levels = None if key is None else tuple(int(bound) for bound in key.bounds.split("|")[0].split(".."))
+        assert levels == codec.levels
+
+
+def test_the_command_line_offers_every_codec() -> None:
+    assert list(COMPRESSIONS) == [codec.label for codec in Compression]
