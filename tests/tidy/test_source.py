@@ -66,8 +66,8 @@ def test_no_module_is_a_drawer_for_leftovers(path: Path) -> None:
 def test_a_handler_says_its_api_key_its_versions_and_its_source(path: Path) -> None:
     text = path.read_text()
     docstring = ast.get_docstring(ast.parse(text)) or ""
-    registered = re.search(r"@serves\(api_key=(\d+), versions=range\((\d+), (\d+)\)\)", text)
-    assert registered, "the decorator is not written as @serves(api_key=N, versions=range(A, B))"
+    registered = re.search(r"@serves\(api_key=(\d+), versions=range\((\d+), (\d+)\)(?:, has_few_entries=True)?\)", text)
+    assert registered, "the decorator does not start with @serves(api_key=N, versions=range(A, B)"
     key, first, stop = (int(number) for number in registered.groups())
 
     versions = f"v{first}-v{stop - 1}" if stop - first > 1 else f"v{first}"

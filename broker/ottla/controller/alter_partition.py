@@ -39,7 +39,7 @@ class AlterPartitionControl:
         self._leader_and_isr = leader_and_isr
 
     def alter_partition(self, request: AlterPartitionRequest) -> ControllerResult[AlterPartitionResponse]:
-        """Change the in-sync set of each partition that it can be done for; ``new_isr_with_epochs`` must be filled.
+        """Change the in-sync set of each partition that it can be done for.
 
         Raises:
             KafkaError: STALE_BROKER_EPOCH: the broker must register again.
@@ -69,6 +69,9 @@ class AlterPartitionControl:
         partition = topic.partitions.get(wanted.partition_index)
         if partition is None:
             return _refused(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if wanted.new_isr and len(wanted.new_isr) <= len(partition.replicas):
+            # Version 2 names no broker epochs.
+            wanted.new_isr_with_epochs = [BrokerState(broker_id=broker_id) for broker_id in wanted.new_isr]
         error = self._check(partition, asker, wanted)
         if error is not ErrorCode.NONE:
             return _refused(wanted, error)
@@ -123,6 +126,8 @@ class AlterPartitionControl:
 
 def _is_sound(partition: PartitionRegistration, wanted: AlterPartitionRequestPartitionData) -> bool:
     """Whether the wish makes sense by itself: replicas of the partition, each once, the leader among them."""
+    if len(wanted.new_isr_with_epochs) > len(partition.replicas):
+        return False  # before a list of any length is walked
     isr = [each.broker_id for each in wanted.new_isr_with_epochs]
     if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return False

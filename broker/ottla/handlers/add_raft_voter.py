@@ -12,7 +12,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 
 
-@serves(api_key=80, versions=range(0, 2))
+@serves(api_key=80, versions=range(0, 2), has_few_entries=True)
 def add_raft_voter(context: RequestContext, request: AddRaftVoterRequest) -> Delayed[Message]:
     """Let the leader of the quorum add the voter, wherever it is."""
 

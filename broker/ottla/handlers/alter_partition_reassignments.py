@@ -13,7 +13,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 
-_PARTITIONS = Entries("topics", "responses", key="name", nested=("partitions", "partitions"))
+_PARTITIONS = Entries("topics", "responses", key="name", nested=Entries("partitions", "partitions", key=""))
 
 
 @serves(api_key=45, versions=range(0, 2))

@@ -178,18 +178,26 @@ class Served:
     first_version: int
     last_version: int
     handler: Handler
+    has_few_entries: bool = False
 
 
 SERVED: dict[int, Served] = {}
 """Every API whose handler module has been imported; `handlers.catalog` imports them on first use."""
 
 
-def serves(*, api_key: int, versions: range) -> Callable[[HandlerT], HandlerT]:
-    """Register a handler for ``api_key`` in ``versions`` (a range: its stop is one past the last version)."""
+def serves(*, api_key: int, versions: range, has_few_entries: bool = False) -> Callable[[HandlerT], HandlerT]:
+    """Register a handler for ``api_key``.
+
+    Args:
+        api_key: of the API.
+        versions: its stop is one past the last version.
+        has_few_entries: the request is handled in one go, and no honest client lists thousands of anything in it. One
+            that is too large to be decoded in one go gets INVALID_REQUEST, and the handler never sees it.
+    """
 
     def register(handler: HandlerT) -> HandlerT:
         assert api_key not in SERVED, f"API key {api_key} has a handler already"
-        SERVED[api_key] = Served(api_key, versions.start, versions.stop - 1, handler)
+        SERVED[api_key] = Served(api_key, versions.start, versions.stop - 1, handler, has_few_entries)
         return handler
 
     return register

@@ -1,18 +1,31 @@
 """AssignReplicasToDirs (api key 73, v0): a broker says which of its log directories hold which replicas (KIP-858).
 
-Between nodes only. Decided by `ottla.controller.directories`.
+Between nodes only. Decided by `ottla.controller.directories`, each replica for itself.
 Source: AssignReplicasToDirsRequest.json of Apache Kafka 4.3.
 """
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.handlers.ask_controller import ask_controller
+from ottla.handlers.in_parts import Entries, ask_in_parts
 from ottla.purgatory import Delayed
+from ottla.purgatory.steps import Steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
+_REPLICAS = Entries(
+    "directories",
+    "directories",
+    key="id",
+    nested=Entries("topics", "topics", key="topic_id", nested=Entries("partitions", "partitions", key="")),
+)
+
 
 @serves(api_key=73, versions=range(0, 1))
-def assign_replicas_to_dirs(context: RequestContext, request: AssignReplicasToDirsRequest) -> Delayed[Message]:
-    """Pass the request on to the active controller."""
-    return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)
+def assign_replicas_to_dirs(
+    context: RequestContext, request: AssignReplicasToDirsRequest
+) -> Delayed[Message] | Steps[Message]:
+    """Pass the request on to the active controller, one of many replicas in parts."""
+    return ask_in_parts(
+        request, _REPLICAS, lambda part: ask_controller(context, part, requires=Operation.CLUSTER_ACTION)
+    )

@@ -10,7 +10,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 
 
-@serves(api_key=53, versions=range(0, 2))
+@serves(api_key=53, versions=range(0, 2), has_few_entries=True)
 def begin_quorum_epoch(context: RequestContext, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
     """Let this node's replica of the quorum follow the new leader."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)

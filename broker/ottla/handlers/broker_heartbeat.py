@@ -13,7 +13,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
-@serves(api_key=63, versions=range(0, 3))
+@serves(api_key=63, versions=range(0, 3), has_few_entries=True)
 def broker_heartbeat(context: RequestContext, request: BrokerHeartbeatRequest) -> Delayed[Message]:
     """Note whose connection this is, so that its end can be told from others; let the controller answer."""
     if context.would_be_allowed(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):

@@ -12,7 +12,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 
 
-@serves(api_key=62, versions=range(0, 5))
+@serves(api_key=62, versions=range(0, 5), has_few_entries=True)
 def broker_registration(context: RequestContext, request: BrokerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
     return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

@@ -12,7 +12,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest
 
 
-@serves(api_key=70, versions=range(0, 1))
+@serves(api_key=70, versions=range(0, 1), has_few_entries=True)
 def controller_registration(context: RequestContext, request: ControllerRegistrationRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
     return ask_controller(context, request, requires=Operation.CLUSTER_ACTION)

@@ -16,9 +16,12 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Step
     """Have those deleted that the client may delete, each once."""
     names = yield from unique_in_steps(request.groups_names)
     allowed, kept = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DELETE, group))
+    del names  # before the last step: to free all of this at once takes milliseconds
     rejected = yield from map_in_steps(_rejected, kept)
     deleted = yield from map_in_steps(context.services.groups.delete_group, allowed)
-    return DeleteGroupsResponse(results=[*(yield from values_in_steps(deleted)), *rejected])
+    results = yield from values_in_steps(deleted)
+    results += rejected
+    return DeleteGroupsResponse(results=results)
 
 
 def _rejected(group_id: str) -> DeletableGroupResult:

@@ -51,9 +51,10 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> St
         return only.then(
             lambda result: DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=name, partitions=[result])])
         )
-    for name, of_topic in results.items():
+    for name in list(results):
         yield None
-        partitions = yield from values_in_steps(of_topic)
+        # Taken out one by one: to free 45,000 lists at once takes milliseconds.
+        partitions = yield from values_in_steps(results.pop(name))
         response.topics.append(DeleteRecordsTopicResult(name=name, partitions=partitions))
     return response
 

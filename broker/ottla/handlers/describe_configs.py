@@ -53,6 +53,7 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
     wanted: dict[_Resource, set[str] | None] = {}
     for resource in request.resources:
         yield from _note_keys(wanted, resource)
+    request.resources = []  # or they would be kept until the last of them is described
     results = LazyArray(len(wanted), _describe_each(context, request, wanted))
     return DescribeConfigsResponse(results=results.as_list)
 

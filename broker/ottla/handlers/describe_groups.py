@@ -24,6 +24,7 @@ def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> 
     """Describe each group, once however often it is named; those that are hidden come last, as in Kafka."""
     names = yield from unique_in_steps(request.groups)
     allowed, hidden = yield from split_in_steps(names, lambda group: context.may_on_group(Operation.DESCRIBE, group))
+    request.groups = []  # or they would be kept until the last of them is described
     groups = LazyArray(len(names), chain(_describe_each(context, request, allowed), map(_hidden, hidden)))
     return DescribeGroupsResponse(groups=groups.as_list)
 
@@ -32,7 +33,10 @@ def _describe_each(
     context: RequestContext, request: DescribeGroupsRequest, names: list[str]
 ) -> Iterator[DescribedGroup]:
     """Describe each group when its turn comes; hide from old clients the error that they do not know."""
-    for name in names:
+    names.reverse()
+    while names:
+        # Taken out one by one: to free 90,000 names at once takes milliseconds.
+        name = names.pop()
         group = context.services.groups.describe_group(name)
         if context.api_version < _FIRST_VERSION_WITH_NOT_FOUND:
             group.error_message = None

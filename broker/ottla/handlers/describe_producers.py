@@ -25,10 +25,11 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
     for topic in request.topics:
         indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
         yield None
-    for name, wanted in indexes.items():
+    for name in list(indexes):
         described = TopicResponse(name=name)
         response.topics.append(described)
-        for index in wanted:
+        # Taken out one by one: to free 45,000 dictionaries at once takes milliseconds.
+        for index in indexes.pop(name):
             described.partitions.append((yield from _describe(context, name, index)))
             yield None
     return response

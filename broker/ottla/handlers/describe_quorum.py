@@ -16,7 +16,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest
 
 _FIRST_VERSION_WITH_DIRECTORIES = 2
-_PARTITIONS = Entries("topics", "topics", key="topic_name", nested=("partitions", "partitions"))
+_PARTITIONS = Entries("topics", "topics", key="topic_name", nested=Entries("partitions", "partitions", key=""))
 
 
 @serves(api_key=55, versions=range(0, 3))

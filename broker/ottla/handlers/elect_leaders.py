@@ -14,7 +14,10 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 _PARTITIONS = Entries(
-    "topic_partitions", "replica_election_results", key="topic", nested=("partitions", "partition_result")
+    "topic_partitions",
+    "replica_election_results",
+    key="topic",
+    nested=Entries("partitions", "partition_result", key=""),
 )
 
 

@@ -10,7 +10,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 
 
-@serves(api_key=54, versions=range(0, 2))
+@serves(api_key=54, versions=range(0, 2), has_few_entries=True)
 def end_quorum_epoch(context: RequestContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
     """Let this node's replica of the quorum stand for election, or wait."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)

@@ -10,7 +10,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 
-@serves(api_key=59, versions=range(0, 2))
+@serves(api_key=59, versions=range(0, 2), has_few_entries=True)
 def fetch_snapshot(context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     """Let this node's replica of the quorum read the piece."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)

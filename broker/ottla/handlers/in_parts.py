@@ -6,13 +6,13 @@ Entries with the same key stay together, because Kafka rejects what is named twi
 for, so such an entry is answered at most twice.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import copy
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ottla.purgatory import Delayed
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.wire.codec import Message
 
 ENTRIES_PER_PART: Final = 32
@@ -24,14 +24,14 @@ _PARTS_AHEAD: Final = 8
 class Entries(NamedTuple):
     """Where a request has its entries, and its response their answers: names of fields.
 
-    ``nested`` are the fields of an entry and of its answer that list what is decided each for itself, as partitions of
-    a topic; then `key` is the field that both have in common.
+    ``nested`` says where an entry and its answer list what is decided each for itself, as partitions of a topic; then
+    ``key`` is the field that entry and answer have in common, and it is of no use in ``nested``.
     """
 
     asked: str
     answered: str
     key: str
-    nested: tuple[str, str] | None = None
+    nested: "Entries | None" = None
 
 
 def ask_in_parts(
@@ -53,7 +53,7 @@ def ask_in_parts(
 def _cost(listed: list[Any], entries: Entries) -> int:
     if entries.nested is None or len(listed) > ENTRIES_PER_PART:
         return len(listed)
-    return sum(1 + len(getattr(entry, entries.nested[0]) or ()) for entry in listed)
+    return sum(1 + _cost(getattr(entry, entries.nested.asked) or [], entries.nested) for entry in listed)
 
 
 def _ask_each(
@@ -102,50 +102,54 @@ def _in_lists(by_key: dict[Hashable, list[Any]]) -> Iterator[list[Any]]:
 
 def _by_nested(listed: list[Any], entries: Entries) -> Steps[Iterator[list[Any]]]:
     yield None
-    return _cut(listed, entries)
+    return (part for part, _ in _cut(listed, entries))
 
 
-def _cut(listed: list[Any], entries: Entries) -> Iterator[list[Any]]:
-    """Yield parts of entries whose nested lists are cut."""
-    assert entries.nested is not None
-    asked, _ = entries.nested
+def _cut(listed: list[Any], entries: Entries) -> Iterator[tuple[list[Any], int]]:
+    """Yield the entries in parts, each with its cost; entries whose nested lists are long are in several of them."""
     part: list[Any] = []
     cost = 0
     for entry in listed:
-        nested = getattr(entry, asked) or []
-        for start in range(0, max(len(nested), 1), ENTRIES_PER_PART):
-            piece = copy(entry)
-            setattr(piece, asked, nested[start : start + ENTRIES_PER_PART])
+        nested_parts: Iterable[tuple[list[Any], int]] = [([], 0)]
+        if entries.nested is not None and (nested := getattr(entry, entries.nested.asked)):
+            nested_parts = _cut(nested, entries.nested)
+        for nested_part, nested_cost in nested_parts:
+            piece = entry
+            if entries.nested is not None:
+                piece = copy(entry)
+                setattr(piece, entries.nested.asked, nested_part)
             part.append(piece)
-            cost += 1 + len(getattr(piece, asked))
+            cost += 1 + nested_cost
             if cost >= ENTRIES_PER_PART:
-                yield part
+                yield part, cost
                 part, cost = [], 0
     if part:
-        yield part
+        yield part, cost
 
 
 def _join(parts: list[Delayed[Message]], entries: Entries) -> Steps[Message]:
     joined: Message | None = None
-    for part in parts:
-        response = yield part
+    for response in (yield from values_in_steps(parts)):
         yield None
         if getattr(response, "error_code", 0):
             # An error of the whole request: no controller answers, or the client may not ask.
-            return response  # type: ignore[no-any-return]
+            return response
         if joined is None:
             joined = response
             continue
-        answered = getattr(response, entries.answered)
         if hasattr(joined, "throttle_time_ms"):
-            joined.throttle_time_ms = max(joined.throttle_time_ms, response.throttle_time_ms)
-        known = getattr(joined, entries.answered)
-        is_cut = entries.nested is not None and bool(known) and bool(answered)
-        if is_cut and getattr(known[-1], entries.key) == getattr(answered[0], entries.key):
-            # A topic that was cut between two parts.
-            assert entries.nested is not None
-            getattr(known[-1], entries.nested[1]).extend(getattr(answered[0], entries.nested[1]))
-            del answered[0]
-        known += answered
+            joined.throttle_time_ms = max(joined.throttle_time_ms, response.throttle_time_ms)  # type: ignore[attr-defined]
+        _extend(getattr(joined, entries.answered), getattr(response, entries.answered), entries)
     assert joined is not None, "there was at least one part"
     return joined
+
+
+def _extend(known: list[Any], answered: list[Any], entries: Entries) -> None:
+    """Add the answers of a part to those of the parts before it; of an entry that was cut there is one answer."""
+    nested = entries.nested
+    if nested is not None and known and answered:
+        last, first = known[-1], answered[0]
+        if getattr(last, entries.key) == getattr(first, entries.key):
+            _extend(getattr(last, nested.answered), getattr(first, nested.answered), nested)
+            del answered[0]
+    known += answered

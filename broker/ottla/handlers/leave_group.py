@@ -6,8 +6,7 @@ Source: LeaveGroupRequest.json; LeaveGroupResponse of Apache Kafka 4.3.
 
 from ottla.handlers.api import RequestContext, serves
 from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import Steps
+from ottla.purgatory.steps import Steps, values_in_steps
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
@@ -36,8 +35,7 @@ def _leave_in_steps(context: RequestContext, request: LeaveGroupRequest) -> Step
         left.append(context.services.groups.leave_group(LeaveGroupRequest(group_id=request.group_id, members=some)))
         yield None
     merged = LeaveGroupResponse()
-    responses: list[LeaveGroupResponse] = yield when_all(left)
-    for response in responses:
+    for response in (yield from values_in_steps(left)):
         yield None
         if response.error_code:
             # It lists no member, and is the error of the whole.

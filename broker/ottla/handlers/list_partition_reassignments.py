@@ -13,7 +13,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.codec import Message
 from ottla.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
-_PARTITIONS = Entries("topics", "topics", key="name", nested=("partition_indexes", "partitions"))
+_PARTITIONS = Entries("topics", "topics", key="name", nested=Entries("partition_indexes", "partitions", key=""))
 
 
 @serves(api_key=46, versions=range(0, 1))

@@ -11,8 +11,7 @@ from itertools import chain
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, values_in_steps
 from ottla.types import TopicPartition
 from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.offset_commit import (
@@ -52,7 +51,7 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Step
 
     if len(committed) == 1:
         return committed[0].then(lambda response: _merge([unknown, response.topics]))
-    stored: list[OffsetCommitResponse] = yield when_all(committed)
+    stored = yield from values_in_steps(committed)
     return (yield from _merge([unknown, *(response.topics for response in stored)]))
 
 

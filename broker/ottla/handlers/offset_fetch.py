@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from ottla.errors import ErrorCode
 from ottla.handlers.api import Answer, RequestContext, serves
 from ottla.purgatory import Delayed
-from ottla.purgatory.delayed import when_all
-from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, run_to_end, split_in_steps
+from ottla.purgatory.steps import ITEMS_PER_STEP, Steps, map_in_steps, run_to_end, split_in_steps, values_in_steps
 from ottla.wire.acl_codes import Operation, ResourceType
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -47,7 +46,9 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Steps[
                 asked_for_all.add(each.group_id)
             groups.append((yield from _fetch(context, each, require_stable=request.require_stable)))
             yield None
-        return when_all(groups).then(lambda answers: OffsetFetchResponse(groups=answers))
+        if len(groups) == 1:
+            return groups[0].then(lambda answer: OffsetFetchResponse(groups=[answer]))
+        return OffsetFetchResponse(groups=(yield from values_in_steps(groups)))
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
         topics=None
@@ -146,7 +147,7 @@ def _fetch_in_pieces(
     if len(fetched) == 1:
         return fetched[0]
     merged = OffsetFetchResponseGroup(group_id=group_id)
-    for part in (yield when_all(fetched)):
+    for part in (yield from values_in_steps(fetched)):
         yield None
         if part.error_code != ErrorCode.NONE:
             return Delayed.of(part)

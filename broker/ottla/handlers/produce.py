@@ -53,8 +53,10 @@ _Waiting = list[tuple[Partition, Offset, PartitionProduceResponse]]
 def produce(context: RequestContext, request: ProduceRequest) -> Answer:
     """Append to every partition; respond now, or once all of it is committed (acks=all) or on this disk."""
     topics = request.topic_data
-    # Most requests have one topic, for which a sum would cost more than the rest of this.
-    count = len(topics[0].partition_data) if len(topics) == 1 else sum(len(topic.partition_data) for topic in topics)
+    count = len(topics)
+    if count <= _PARTITIONS_AT_ONCE:
+        # Most requests have one topic, for which a sum would cost more than the rest of this.
+        count = len(topics[0].partition_data) if count == 1 else sum(len(topic.partition_data) for topic in topics)
     if count > _PARTITIONS_AT_ONCE:
         return _produce_in_steps(context, request)
     produce = _Produce(context, request)

@@ -12,7 +12,7 @@ from ottla.wire.codec import Message
 from ottla.wire.messages.update_features import UpdateFeaturesRequest
 
 
-@serves(api_key=57, versions=range(0, 3))
+@serves(api_key=57, versions=range(0, 3), has_few_entries=True)
 def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> Delayed[Message]:
     """Pass the request on to the active controller."""
     return ask_controller(context, request, requires=Operation.ALTER)

@@ -10,7 +10,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 
-@serves(api_key=82, versions=range(0, 1))
+@serves(api_key=82, versions=range(0, 1), has_few_entries=True)
 def update_raft_voter(context: RequestContext, request: UpdateRaftVoterRequest) -> Delayed[UpdateRaftVoterResponse]:
     """Let this node's replica of the quorum decide."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)

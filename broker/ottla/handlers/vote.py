@@ -10,7 +10,7 @@ from ottla.wire.acl_codes import Operation
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
 
-@serves(api_key=52, versions=range(0, 3))
+@serves(api_key=52, versions=range(0, 3), has_few_entries=True)
 def vote(context: RequestContext, request: VoteRequest) -> VoteResponse:
     """Let this node's replica of the quorum grant or refuse it."""
     context.require_on_cluster(Operation.CLUSTER_ACTION)

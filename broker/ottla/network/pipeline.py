@@ -34,7 +34,7 @@ from ottla.purgatory import Delayed
 from ottla.purgatory.steps import Steps
 from ottla.quoting import one_line
 from ottla.wire.codec import Message
-from ottla.wire.codec.disposal import empty_message_in_steps, free_message_in_steps
+from ottla.wire.codec.disposal import free_in_steps, lists_of, take_lists
 from ottla.wire.codec.message import Splice, splice_chunks
 from ottla.wire.codec.primitives import TooManyEntriesError, skip_header_tags
 from ottla.wire.error_response import bare_error_response
@@ -177,23 +177,28 @@ class Pipeline:
         self, connection: Connection, route: Route, context: RequestContext, frame: memoryview, position: int
     ) -> _Outcome:
         """Decode a request that has many entries, handle it, and encode its response, all in one place."""
+        if route.served.has_few_entries:
+            return self._error_response(connection, route, _too_many_entries(route))
 
         def steps(frame: memoryview) -> Steps[_Outcome]:
-            request = object.__new__(route.request_type)
+            request: Message | None = object.__new__(route.request_type)
+            lists: list[list[Any]] = []
             try:
-                yield from route.request_type.decode_in_steps(
-                    frame, route.version, position, entries_max=self._entries_max, into=request
-                )
-            except ProtocolError:
-                yield from empty_message_in_steps(request)
-                raise
-            freed = free_message_in_steps(request)
-            answer = self._handle(connection, route, context, request)
-            del request
-            if isinstance(answer, GeneratorType):
-                answer = yield from answer
-            # Before the place is given to the next: otherwise what both take would be in memory at a time.
-            yield from freed
+                assert request is not None
+                fault = yield from self._decode_in_steps(route, frame, position, request)
+                lists = lists_of(request)
+                answer: Answer = None
+                if fault is None:
+                    answer = self._handle(connection, route, context, request)
+                request = None
+                if isinstance(answer, GeneratorType):
+                    answer = yield from answer
+                # Before the place is given to the next: otherwise what both take would be in memory at a time.
+                yield from free_in_steps(lists)
+            finally:
+                self._free_later(lists or ([] if request is None else lists_of(request)))
+            if fault is not None:
+                return CloseConnection(f"sent bytes that are no request: {fault}")
             if not isinstance(answer, Message):
                 return answer
             if context.charge is not None:
@@ -202,6 +207,24 @@ class Pipeline:
 
         in_place = self._large(connection).in_place(steps(connection.keep_frame(frame)))
         return self._run(connection, route, context, _with_frame(connection, in_place))
+
+    def _decode_in_steps(self, route: Route, frame: memoryview, position: int, request: Message) -> Steps[str | None]:
+        """Fill ``request``; return what is wrong with the frame, None for nothing.
+
+        Without the error itself: frames of its traceback keep the entries, and then all of them are freed at once.
+        """
+        try:
+            yield from route.request_type.decode_in_steps(
+                frame, route.version, position, entries_max=self._entries_max, into=request
+            )
+        except ProtocolError as error:
+            return str(error)
+        return None
+
+    def _free_later(self, lists: list[list[Any]]) -> None:
+        """Free what is left of a message whose connection has ended, which ends the steps that were to free it."""
+        if lists:
+            self.steps.start(free_in_steps(lists))
 
     def _large(self, connection: Connection) -> LargeRequests:
         """Return where large messages of ``connection`` wait: those of nodes apart from those of clients."""
@@ -332,6 +355,7 @@ class Pipeline:
 
     def _encode_in_steps(self, route: Route, context: RequestContext, response: Message) -> Steps[_Outcome]:
         encoded = _Encoded(self._response_start(route, context), [])
+        lists: list[list[Any]] = []
         try:
             for _ in response.write_in_steps(route.version, encoded.out, encoded.splices):
                 if len(encoded.out) > RESPONSE_BYTES_MAX:
@@ -339,10 +363,13 @@ class Pipeline:
                         f"asked for more than {RESPONSE_BYTES_MAX} bytes with one {route.api_name}; ask for less"
                     )
                 yield None
+            lists = take_lists(response)
+            yield from free_in_steps(lists)
         except ValueError as error:
             logger.error("%s v%d cannot be answered: %s", route.api_name, route.version, one_line(str(error)))
             return CloseConnection(f"{route.api_name} v{route.version} got an answer that it cannot carry")
-        yield from empty_message_in_steps(response)
+        finally:
+            self._free_later(lists or take_lists(response))
         return encoded
 
     def _settle(self, connection: Connection, context: RequestContext, response: Message) -> None:
@@ -400,6 +427,13 @@ def _with_frame(connection: Connection, steps: Steps[Any]) -> Steps[Any]:
 
 def _result_of(answer: _Outcome) -> "Delayed[Any]":
     return answer.result if isinstance(answer, _Running) else Delayed.of(answer)
+
+
+def _too_many_entries(route: Route) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"{route.api_name} may list {ENTRIES_IN_ONE_GO} entries over all of its arrays.",
+    )
 
 
 def _is_exempt(context: RequestContext) -> bool:

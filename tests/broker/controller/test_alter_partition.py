@@ -66,6 +66,12 @@ def test_a_wish_is_refused_for_its_reason(cluster: Any, said: dict[str, Any], co
     assert (cluster.partition("t") == before) == (code is not ErrorCode.NONE)
 
 
+def test_version_2_names_replicas_without_broker_epochs(cluster: Any) -> None:
+    assert cluster.alter_partition("t", [1, 2, 3], version=2).error_code == ErrorCode.NONE
+    assert cluster.partition("t").isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(
     "isr",
     [
@@ -73,12 +79,13 @@ def test_a_wish_is_refused_for_its_reason(cluster: Any, said: dict[str, Any], co
         pytest.param([2, 3], id="without-the-leader"),
         pytest.param([1, 2, 2], id="twice"),
         pytest.param([1, 4], id="not-a-replica"),
+        pytest.param([1, 2, 3, 3], id="more-than-there-are-replicas"),
     ],
 )
-def test_a_set_that_makes_no_sense_is_refused(cluster: Any, isr: list[int]) -> None:
+def test_a_set_that_makes_no_sense_is_refused(cluster: Any, isr: list[int], version: int) -> None:
     cluster.add_brokers(4)
 
-    assert cluster.alter_partition("t", isr).error_code == ErrorCode.INVALID_REQUEST
+    assert cluster.alter_partition("t", isr, version=version).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_a_broker_of_a_former_epoch_is_refused_as_a_whole(cluster: Any) -> None:

@@ -29,7 +29,8 @@ class Chance:
 
     ``known`` has functions that return a value that the node knows, by the name of a field: most fields of that name
     get one. ``strings`` are what other strings are taken from. ``long_list`` names the field that is a list of
-    ``long_list_size`` entries; the others have 3 at most.
+    ``long_list_size`` entries; the others have 3 at most. ``is_complete``: no field is left out, none is null, and each
+    list has one entry.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Chance:
         self.known = known or {}
         self.long_list = ""
         self.long_list_size = 0
+        self.is_complete = False
         self.owner = ""
         """The class of the struct that a value is made for."""
 
@@ -57,7 +59,7 @@ class Chance:
     def _struct(self, struct_type: type[Struct], version: int) -> Struct:
         struct = struct_type()
         for key, field in struct_type.fields.items():
-            if version in field.tagged and self.random.random() < 0.5:
+            if version in field.tagged and not self.is_complete and self.random.random() < 0.5:
                 continue
             self.owner = struct_type.__name__
             if version in field.versions or version in field.tagged:
@@ -67,7 +69,7 @@ class Chance:
     def _value(self, key: str, field: Field, version: int) -> Any:
         if key in self.known and key != self.long_list and self.random.random() < 0.85:
             return self.known[key]()
-        if version in field.nullable and self.random.random() < 0.2:
+        if version in field.nullable and not self.is_complete and self.random.random() < 0.2:
             return None
         if field.kind == "struct":
             assert field.struct_type is not None
@@ -85,7 +87,7 @@ class Chance:
         return elements * (self.long_list_size // distinct)
 
     def _list_size(self) -> int:
-        return self.random.choice((0, 1, 1, 2, 3))
+        return 1 if self.is_complete else self.random.choice((0, 1, 1, 2, 3))
 
     def _element(self, key: str, field: Field, version: int) -> Any:
         if field.struct_type is not None:

@@ -1,12 +1,10 @@
-"""What nodes ask a controller about partitions: both forms of AlterPartition mean one, refusals have their place."""
+"""What is asked of a controller about partitions: errors of the whole have their place in each response."""
 
 from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.catalog import find
-from ottla.purgatory import Delayed
 from ottla.wire.codec import Message
 from ottla.wire.error_response import error_response
 from ottla.wire.messages import alter_partition as api
@@ -21,36 +19,6 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from ottla.wire.messages.registry import ApiKey
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_the_in_sync_set_reaches_the_controller_in_one_form(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def ask_controller(_: Any, request: Message, **__: object) -> Delayed[Message]:
-        asked.append(request)
-        return Delayed.of(api.AlterPartitionResponse())
-
-    monkeypatch.setattr("ottla.handlers.alter_partition.ask_controller", ask_controller)
-    wanted = api.AlterPartitionRequestPartitionData(partition_index=0)
-    if version == 2:
-        wanted.new_isr = [1, 2]
-    else:
-        wanted.new_isr_with_epochs = [api.BrokerState(broker_id=1), api.BrokerState(broker_id=2, broker_epoch=5)]
-    request = api.AlterPartitionRequest(topics=[api.AlterPartitionRequestTopicData(partitions=[wanted])])
-    served = find(ApiKey.ALTER_PARTITION, version)
-    assert served is not None
-
-    served.handler(_Context(version), request)
-
-    isr = asked[0].topics[0].partitions[0].new_isr_with_epochs
-    assert [(each.broker_id, each.broker_epoch) for each in isr] == [(1, -1), (2, -1 if version == 2 else 5)]
-
-
-class _Context:
-    def __init__(self, api_version: int) -> None:
-        self.api_version = api_version
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,17 @@ import pytest
 from ottla.errors import ErrorCode
 from ottla.handlers.api import SERVED
 from ottla.handlers.catalog import find
+from ottla.network.large_requests import ENTRIES_IN_ONE_GO
 from ottla.ports import ConnectionId
 from ottla.simulator.clients.requests import batch_of, create_topic, fetch, fetch_request
 from ottla.simulator.world.single_node import Client, RunningNode, World
 from ottla.types import Endpoint
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+)
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
@@ -352,3 +358,13 @@ def test_large_requests_run_one_at_a_time_from_decoding_to_the_response(running:
         response = client.answer_to(request, 4)
         assert isinstance(response, FindCoordinatorResponse)
         assert [each.key for each in response.coordinators] == request.coordinator_keys
+
+
+def test_a_registration_of_thousands_of_entries_is_rejected_before_it_is_decoded(running: RunningNode) -> None:
+    client = running.connect("CONTROLLER")
+    listeners = [Listener(name=f"L{number}", host="h", port=1) for number in range(ENTRIES_IN_ONE_GO + 1)]
+
+    answer = client.ask(BrokerRegistrationRequest(broker_id=7, listeners=listeners), BrokerRegistrationResponse, 4)
+
+    assert (answer.error_code, client.is_closed) == (ErrorCode.INVALID_REQUEST, False)
+    assert 7 not in running.node.metadata.image.cluster.brokers

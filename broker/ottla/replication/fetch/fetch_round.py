@@ -114,6 +114,7 @@ class FetchRound:
             if is_enough or is_late or self._must_hurry():
                 answer = yield from self._respond_in_slices()
                 yield from clear_in_steps(self._answers, 16 * PER_SLICE)
+                yield from clear_in_steps(self._topics, 16 * PER_SLICE)
                 if len(session.pending) < _COMPACTED_MAX:
                     # What was removed from a dictionary keeps its place, and every walk over the others passes it.
                     session.pending = dict(session.pending)

@@ -20,25 +20,23 @@ def free_in_steps(lists: list[list[Any]]) -> Generator[None, None, None]:
     Entries that something else refers to stay as they are: only these lists are emptied.
     """
     while lists:
-        entries = lists.pop()
-        while entries:
-            some = entries[-_ENTRIES_PER_STEP:]
-            del entries[-_ENTRIES_PER_STEP:]
-            for entry in some:
-                if isinstance(entry, Struct):
-                    lists += lists_of(entry)
-            yield
+        entries = lists[-1]  # and stays there until it is empty: where this is given up, ``lists`` has what is left
+        some = entries[-_ENTRIES_PER_STEP:]
+        if not some:
+            lists.pop()
+            continue
+        del entries[-_ENTRIES_PER_STEP:]
+        for entry in some:
+            if isinstance(entry, Struct):
+                lists += lists_of(entry)
+        del some, entry  # while it waits for its next step, nothing is held here
+        yield
 
 
-def free_message_in_steps(message: Message) -> Generator[None, None, None]:
-    """Return what frees the entries of ``message`` in steps; the caller must not keep the message."""
-    return free_in_steps(lists_of(message))
-
-
-def empty_message_in_steps(message: Message) -> Generator[None, None, None]:
-    """Take the lists out of ``message``, which other places may still refer to but not use, and free them in steps."""
+def take_lists(message: Message) -> list[list[Any]]:
+    """Take the lists out of ``message``, which other places may still refer to but not use."""
     lists = lists_of(message)
     for key, field in message.fields.items():
         if field.kind == "array":
             setattr(message, key, [])
-    return free_in_steps(lists)
+    return lists

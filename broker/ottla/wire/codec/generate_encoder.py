@@ -191,7 +191,12 @@ class _StructWriter:
         self.source.line(f"{data} = {value}")
         with self._or_null(data, "i", flexible=flexible, nullable=nullable):
             self._length(f"len({data})", "i", flexible=flexible)
-            self.source.line(f"splices.append((len(out), {data}))" if kind == "records" else f"out += {data}")
+            if kind == "records":
+                # Of 90,000 partitions without records, as many empty pieces would have to be sent.
+                with self.source.block(f"if len({data}):"):
+                    self.source.line(f"splices.append((len(out), {data}))")
+            else:
+                self.source.line(f"out += {data}")
 
     def _nested(self, value: str, field: Field, *, nullable: bool, null: bytes) -> None:
         nested = self.source.local("m")

@@ -191,11 +191,14 @@ class Asking:
             partition_index=partition,
             leader_epoch=said.get("leader_epoch", known.leader_epoch if known else 0),
             partition_epoch=said.get("partition_epoch", known.partition_epoch if known else 0),
-            new_isr_with_epochs=[
-                BrokerState(broker_id=each, broker_epoch=epochs.get(each, self.epoch_of(each))) for each in isr
-            ],
             leader_recovery_state=said.get("recovery", 0),
         )
+        if said.get("version") == 2:
+            wanted.new_isr = list(isr)
+        else:
+            wanted.new_isr_with_epochs = [
+                BrokerState(broker_id=each, broker_epoch=epochs.get(each, self.epoch_of(each))) for each in isr
+            ]
         answer = self.ask(
             AlterPartitionRequest(
                 broker_id=asker,
