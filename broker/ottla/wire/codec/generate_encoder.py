@@ -190,8 +190,15 @@ class _StructWriter:
         data = self.source.local("b")
         self.source.line(f"{data} = {value}")
         with self._or_null(data, "i", flexible=flexible, nullable=nullable):
-            self._length(f"len({data})", "i", flexible=flexible)
-            self.source.line(f"splices.append((len(out), {data}))" if kind == "records" else f"out += {data}")
+            size = self.source.local("size")
+            self.source.line(f"{size} = len({data})")
+            self._length(size, "i", flexible=flexible)
+            if kind != "records":
+                self.source.line(f"out += {data}")
+                return
+            # A Fetch response may name 90,000 partitions without records: each splice would be two chunks to send.
+            with self.source.block(f"if {size}:"):
+                self.source.line(f"splices.append((len(out), {data}))")
 
     def _nested(self, value: str, field: Field, *, nullable: bool, null: bytes) -> None:
         nested = self.source.local("m")
