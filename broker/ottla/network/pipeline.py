@@ -212,8 +212,14 @@ class Pipeline:
             freed = free_message_in_steps(request)
             answer = self._handle(connection, route, context, request)
             del request
-            if isinstance(answer, GeneratorType):
-                answer = yield from answer
+            # A result that is there need not give up the place: it would wait to be encoded next to those of others.
+            while True:
+                if isinstance(answer, GeneratorType):
+                    answer = yield from answer
+                elif isinstance(answer, Delayed) and answer.is_complete:
+                    answer = answer.value
+                else:
+                    break
             # Before the place is given to the next: otherwise what both take would be in memory at a time.
             yield from freed
             if not isinstance(answer, Message):
