@@ -24,13 +24,13 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 from benchmarks import beside, cores, frames, large_requests
+from benchmarks.either_system import MECHANISM
 from benchmarks.logins import AUTHENTICATE, HANDSHAKE
 from benchmarks.logins import frame as login_frame
 
 LOAD_TOPIC: Final = "load"
 LOAD_PARTITIONS: Final = 6
 WIDE_TOPIC: Final = "wide"
-MECHANISM: Final = "SCRAM-SHA-512"
 _SOURCES: Final = 8
 _BEGUN_PER_TURN_MAX: Final = 32
 _TURN_S: Final = 0.005
@@ -160,12 +160,15 @@ class Everything(Peer):
 
 
 class Repeated(Peer):
-    """Sends one large request, reads its answer, and sends it again."""
+    """Sends one large request, reads its answer, and sends the next one."""
 
     events = selectors.EVENT_READ | selectors.EVENT_WRITE
 
     def begin(self) -> None:
-        self._left = memoryview(self.attack.large_request)
+        assert self.attack.large_client is not None, "an attack with such peers has one"
+        self._requests = self.attack.large_client(self.attack.counts)
+        self._left = memoryview(next(self._requests))
+        self._start = b""
         self._missing = 0
 
     def on_event(self) -> bool:
@@ -180,10 +183,13 @@ class Repeated(Peer):
             return True
         with memoryview(Everything.scratch) as view:
             count = self.sock.recv_into(view[: min(self._missing, _READ_BYTES)])
+            self._start += view[: min(count, large_requests.RESPONSE_START_BYTES - len(self._start))]
         self._missing -= count
         if self._missing == 0 and count:
             self.attack.counts["requests"] += 1
-            self._left = memoryview(self.attack.large_request)
+            self.attack.answered_s.append(time.perf_counter())
+            self._left = memoryview(self._requests.send(self._start))
+            self._start = b""
         return count > 0
 
 
@@ -285,15 +291,15 @@ class Plan:
 PLANS: Final = {
     **{
         name: Plan(
-            title=f"10 clients that repeat {title}",
+            title=f"10 clients that repeat {request.title}",
             peer=Repeated,
-            topic=LOAD_TOPIC,
             open_max=10,
             rate_per_s=100,
+            is_standing=True,
             large_request=name,
             metrics=("ottla_request_slices_total", "ottla_large_request_waits_total"),
         )
-        for name, (title, _) in large_requests.REQUESTS.items()
+        for name, request in large_requests.REQUESTS.items()
     },
     "idle": Plan(
         title="10,000 idle connections",
@@ -406,9 +412,11 @@ class Attack:
         self.context = ssl.create_default_context()
         self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
         self.hello = _client_hello(self.context)
-        self.large_request = b""
+        self.large_client: large_requests.Client | None = None
+        self.answered_s: list[float] = []
+        """When large requests were answered, by ``time.perf_counter``."""
         if plan.large_request is not None:
-            self.large_request = large_requests.REQUESTS[plan.large_request][1](LOAD_TOPIC)
+            self.large_client = large_requests.REQUESTS[plan.large_request].build()
         self._address: tuple[str, int] = getattr(doors, plan.door)
         self._selector = selectors.DefaultSelector()
         self._peers: set[Peer] = set()
@@ -498,8 +506,17 @@ def _client_hello(context: ssl.SSLContext) -> bytes:
     return outgoing.read()
 
 
-def running(plan: Plan, doors: Doors) -> AbstractContextManager[beside.Beside[tuple[Counter[str], float]]]:
-    """Attack from now on; its outcome is what came of it, and the CPU seconds that it used."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an attack: what its peers did, when large requests were answered, the CPU seconds that it used."""
+
+    counts: Counter[str]
+    answered_s: list[float]
+    cpu_s: float
+
+
+def running(plan: Plan, doors: Doors) -> AbstractContextManager[beside.Beside[Outcome]]:
+    """Attack from now on, until it is told to stop."""
     return beside.running(_work, plan, doors)
 
 
@@ -510,7 +527,8 @@ def _work(plan: Plan, doors: Doors, pipe: Connection) -> None:
     pipe.send("ready")
     attack.run_until(pipe.poll)
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    pipe.send((attack.counts, usage.ru_utime + usage.ru_stime))
+    cpu_s = usage.ru_utime + usage.ru_stime
+    pipe.send(Outcome(counts=attack.counts, answered_s=attack.answered_s, cpu_s=cpu_s))
 
 
 def lift_descriptor_limit() -> None:

@@ -3,6 +3,7 @@
     python -m benchmarks.attacks                          # every attack; writes "Under attack" of RESULTS.md
     python -m benchmarks.attacks --only idle,everything   # some, as a table
     python -m benchmarks.attacks --raw outcomes.json --most 5   # five of those that are missing there
+    python -m benchmarks.attacks --large-requests        # those of `large_requests`, beside JVM Kafka
 
 A node is started with listeners in the clear, under TLS and with SASL. Each attack lies between two quiet stretches of
 the same length, all in one run: an honest client (`benchmarks.honest_client`) goes on through the three of them, the
@@ -19,9 +20,7 @@ import ipaddress
 import json
 import os
 import re
-import shlex
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,14 +32,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import attackers, compare, cores, frames, honest_client, measure, results, startup
+from benchmarks import (
+    attackers,
+    compare,
+    cores,
+    either_system,
+    frames,
+    honest_client,
+    large_requests,
+    measure,
+    results,
+    startup,
+)
+from benchmarks.attack_outcomes import (
+    GROWTH_MIB_MAX,
+    LEVELS,
+    P99_MS_MAX,
+    P99_TIMES_MAX,
+    Outcome,
+    details,
+    large_table,
+    table,
+    verdict,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 HOST = "127.0.0.1"
 LOAD_MB = 300
 SETTLE_S = 1.5
+JVM_WARM_UP_S = 8
 HONEST_TOPIC = "honest"
-_LEVELS = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b")
 
 PROPERTIES = """process.roles=broker,controller
 node.id=1
@@ -49,7 +70,6 @@ listeners=CLEAR://{host}:{plaintext},TLS://{host}:{tls},SASL://{host}:{sasl},NOD
 listener.security.protocol.map=CLEAR:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,NODES:PLAINTEXT,C:PLAINTEXT
 inter.broker.listener.name=NODES
 controller.listener.names=C
-sasl.enabled.mechanisms={mechanism}
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/node.pem
 log.dirs={directory}/data
@@ -62,13 +82,16 @@ ottla.admin.listener={host}:{admin}
 class Target:
     """The node that is attacked."""
 
+    system: str
     process: measure.Node
     doors: attackers.Doors
-    admin_port: int
+    admin_port: int | None
     output: Path
 
     def metrics(self, names: tuple[str, ...]) -> dict[str, float]:
-        """The named metrics, summed over their labels."""
+        """The named metrics, summed over their labels; none of them of a node without the page."""
+        if self.admin_port is None:
+            return {}
         page = ""
         while not page:
             # A node that is under attack may say that it has no time for the page just now.
@@ -89,28 +112,6 @@ class Target:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Of one attack. Times are milliseconds, memory MiB, CPU in cores, counters how far they moved."""
-
-    name: str
-    quiet_ms: dict[str, float]
-    attack_ms: dict[str, float]
-    rss_mib: tuple[float, float, float]
-    """Before, at its peak, afterwards."""
-    cores: dict[str, float]
-    did: dict[str, float]
-    """What the attackers got done, a second."""
-    metrics: dict[str, tuple[float, float]]
-    """At the end of the attack, and how far that is from before."""
-    lines: list[str]
-    attack_s: float
-
-    @property
-    def p99_ratio(self) -> float:
-        return max(self.attack_ms[f"{what} p99"] / self.quiet_ms[f"{what} p99"] for what in ("produce", "fetch"))
-
-
 def percentiles(samples: list[honest_client.Sample]) -> dict[str, float]:
     found = {}
     for what in ("produce", "fetch"):
@@ -121,26 +122,33 @@ def percentiles(samples: list[honest_client.Sample]) -> dict[str, float]:
 
 
 @contextmanager
-def running(directory: Path, command: str, topic: str | None) -> Iterator[Target]:
-    """Format and start a node, and give it the honest client's topic and the one that an attack asks for."""
+def running(directory: Path, system: str, ottla_command: str, plan: attackers.Plan) -> Iterator[Target]:
+    """Format and start a node, and give it the honest client's topic and what an attack asks for."""
     ports = {name: startup.free_port() for name in ("plaintext", "tls", "sasl", "nodes", "controller", "admin")}
     (directory / "node.pem").write_text(certificate())
-    config = directory / "server.properties"
-    config.write_text(PROPERTIES.format(host=HOST, directory=directory, mechanism=attackers.MECHANISM, **ports))
-    cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
-    credential = f"{attackers.MECHANISM}=[name=alice,password={base64.b64encode(os.urandom(12)).decode()}]"
-    words = [*shlex.split(command), "format", "-t", cluster_id, "-c", str(config), "--standalone"]
-    subprocess.run([*words, "--add-scram", credential], check=True, stdout=subprocess.DEVNULL)
-    run = f"{command} run --config {{dir}}/server.properties"
-    with startup.running(run, directory, ports["plaintext"]) as (pid, _):
+    properties = PROPERTIES.format(host=HOST, directory=directory, **ports) + either_system.SCRAM_PROPERTIES
+    node = either_system.running(
+        system,
+        directory,
+        properties,
+        port=ports["plaintext"],
+        user="alice",
+        password=base64.b64encode(os.urandom(12)).decode(),
+        libs=os.environ.get("OTTLA_KAFKA_LIBS"),
+        ottla_command=ottla_command,
+    )
+    with node as pid:
         doors = {name: (HOST, ports[name]) for name in ("plaintext", "tls", "sasl")}
         target = Target(
+            system=system,
             process=measure.Node(pid),
             doors=attackers.Doors(**doors),
-            admin_port=ports["admin"],
+            admin_port=ports["admin"] if system == "ottla" else None,
             output=directory / "node.out",
         )
-        fill(doors["plaintext"], topic)
+        fill(doors["plaintext"], plan.topic)
+        if plan.large_request is not None:
+            large_requests.REQUESTS[plan.large_request].prepare(doors["plaintext"])
         yield target
 
 
@@ -156,14 +164,7 @@ def fill(address: tuple[str, int], topic: str | None) -> None:
     connection = frames.connect(address)
     with connection.socket:
         for number in range(LOAD_MB):
-            request = frames.produce_request(topic, number % attackers.LOAD_PARTITIONS, records)
-            while True:
-                try:
-                    frames.check_produced(connection.exchange(request))
-                except RuntimeError:  # its leader is not yet in office
-                    time.sleep(0.01)
-                    continue
-                break
+            frames.produce(connection, frames.produce_request(topic, number % attackers.LOAD_PARTITIONS, records))
     # What the system still has to write would hold up the honest client's records.
     os.sync()
 
@@ -189,12 +190,12 @@ def certificate() -> str:
     return pem.decode()
 
 
-def attack(name: str, target: Target, *, seconds: float, rate_per_s: float) -> Outcome:
+def attack(name: str, target: Target, *, seconds: float, rate_per_s: float, warm_up_s: float = SETTLE_S) -> Outcome:
     """Let an honest client work in quiet, under attack, and in quiet again."""
     plan = attackers.PLANS[name]
     said_before = len(target.output.read_text(errors="replace"))
     with honest_client.running(target.doors.plaintext, HONEST_TOPIC, rate_per_s) as honest:
-        time.sleep(SETTLE_S)
+        time.sleep(warm_up_s)
         before_mib, before = target.process.rss_mib(), target.metrics(plan.metrics)
         target.forget_peak()
         quiet_s = time.perf_counter()
@@ -208,7 +209,7 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float) -> O
             time.sleep(seconds)
             attack_ended_s, cpu_s = time.perf_counter(), target.process.cpu_s() - cpu_s
             after = target.metrics(plan.metrics)
-            counts, crowd_cpu_s = crowd.stop()
+            came_of_it = crowd.stop()
         crowd_s = time.perf_counter() - crowd_began_s
         peak_mib = target.process.rss_peak_mib()
         time.sleep(SETTLE_S)
@@ -222,48 +223,17 @@ def attack(name: str, target: Target, *, seconds: float, rate_per_s: float) -> O
     said = target.output.read_text(errors="replace")[said_before:].splitlines()
     return Outcome(
         name=name,
+        system=target.system,
         quiet_ms=percentiles(quiet),
         attack_ms=percentiles(attacked),
         rss_mib=(before_mib, peak_mib, target.process.rss_mib()),
-        cores={"node": cpu_s / lasted_s, "attackers": crowd_cpu_s / crowd_s, "honest": honest_cpu_s / honest_s},
-        did={what: count / crowd_s / (1e6 if what == "MB" else 1) for what, count in counts.items()},
-        metrics={metric: (after[metric], after[metric] - before[metric]) for metric in plan.metrics},
-        lines=[line for line in said if _LEVELS.search(line)],
+        cores={"node": cpu_s / lasted_s, "attackers": came_of_it.cpu_s / crowd_s, "honest": honest_cpu_s / honest_s},
+        did={what: count / crowd_s / (1e6 if what == "MB" else 1) for what, count in came_of_it.counts.items()},
+        served=sum(attacked_s <= at_s < attack_ended_s for at_s in came_of_it.answered_s),
+        metrics={metric: (value, value - before[metric]) for metric, value in after.items()},
+        lines=[line for line in said if LEVELS.search(line)],
         attack_s=lasted_s,
     )
-
-
-def table(outcomes: list[Outcome]) -> str:
-    lines = [
-        "| attack | produce p50, p99 quiet | under attack | fetch p50, p99 quiet | under attack | p99, times | "
-        "memory before, peak, after | node, attackers | log lines |",
-        "|-|-:|-:|-:|-:|-:|-:|-:|-:|",
-    ]
-    for one in outcomes:
-        cells = [attackers.PLANS[one.name].title]
-        for what in ("produce", "fetch"):
-            for values in (one.quiet_ms, one.attack_ms):
-                cells.append(f"{values[f'{what} p50']:.2f}, {values[f'{what} p99']:.2f} ms")
-        cells.append(f"{one.p99_ratio:.2f}")
-        cells.append(", ".join(f"{mib:.0f}" for mib in one.rss_mib) + " MiB")
-        cells.append(f"{one.cores['node']:.2f}, {one.cores['attackers']:.2f} cores")
-        cells.append(f"{len(one.lines)} in {one.attack_s:.0f} s")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def details(outcomes: list[Outcome]) -> str:
-    """What the attackers got done, which metrics told of it, and the first line that the node logged."""
-    lines = []
-    for one in outcomes:
-        did = ", ".join(f"{what} {rate:,.0f}/s" for what, rate in sorted(one.did.items()))
-        metrics = ", ".join(f"`{name}` {value:,.0f} ({moved:+,.0f})" for name, (value, moved) in one.metrics.items())
-        lines.append(f"- {attackers.PLANS[one.name].title}: {did}. {metrics}.")
-        if one.lines:
-            found = _LEVELS.search(one.lines[0])
-            assert found is not None, "why it is kept"
-            lines.append(f"  `{one.lines[0][found.start() :][:240]}`")
-    return "\n".join(lines)
 
 
 def section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
@@ -285,45 +255,87 @@ What the attackers got done a second, and which metrics told of it (and how far 
 """
 
 
-def read(raw: Path) -> dict[str, Outcome]:
-    """The outcomes that an earlier run kept, by attack."""
-    return {kept["name"]: Outcome(**kept) for kept in json.loads(raw.read_text())}
+def large_section(outcomes: list[Outcome], arguments: argparse.Namespace) -> str:
+    return f"""Ten clients repeat one large request without a pause, against a node of each system on the same
+server.properties and the same core, with the honest client of above: {arguments.seconds:.0f} s of quiet, of the attack,
+and of quiet again, {arguments.rounds} rounds of each, of which the median by "times" is shown. Each has a new node.
+JVM Kafka's has 1 GiB of heap, which it may take in any case, and {JVM_WARM_UP_S} s of the honest client's work to
+compile before the first stretch; what only the attack asks for, it meets cold. "CPU of a request" is what
+the node used during the attack, the honest client's records included, for each request that it answered the attackers.
+The aim is a p99 within {P99_TIMES_MAX} times of the quiet one and below {P99_MS_MAX} ms, and memory within
+{GROWTH_MIB_MAX} MiB of what it was: {verdict(outcomes)}
+{compare.machine()}.
+
+{large_table(outcomes)}
+
+What the node said of it, where it has metrics of it or logged anything:
+
+{details(outcomes, are_of_both=True)}
+
+Made by
+
+    export OTTLA_KAFKA_LIBS=...      # a folder with Kafka's jars
+    python -m benchmarks.attacks --large-requests --seconds {arguments.seconds:.0f} --rounds {arguments.rounds}
+"""
 
 
-def attack_new_node(name: str, arguments: argparse.Namespace) -> Outcome:
+def read(raw: Path) -> dict[tuple[str, str], Outcome]:
+    """The outcomes that an earlier run kept, by attack and system."""
+    return {(kept["name"], kept["system"]): Outcome(**kept) for kept in json.loads(raw.read_text())}
+
+
+def attack_new_node(name: str, system: str, arguments: argparse.Namespace) -> Outcome:
     of_node, of_others = arguments.cores
     cores.keep_to(of_node)
     with (
         tempfile.TemporaryDirectory(prefix="attacks-") as folder,
-        running(Path(folder), arguments.ottla_command, attackers.PLANS[name].topic) as target,
+        running(Path(folder), system, arguments.ottla_command, attackers.PLANS[name]) as target,
     ):
         cores.keep_to(of_others)
         if arguments.first:
             cores.put_first(target.process.pid)
-        outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate)
-    measure.progress("  " + table([outcome]).splitlines()[-1])
+        warm_up_s = JVM_WARM_UP_S if system == "kafka" else SETTLE_S
+        outcome = attack(name, target, seconds=arguments.seconds, rate_per_s=arguments.rate, warm_up_s=warm_up_s)
+    measure.progress("  " + (large_table if attackers.PLANS[name].large_request else table)([outcome]).splitlines()[-1])
     return outcome
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attackers.PLANS)}; writes no results")
-    options.add_argument("--seconds", type=float, default=10, help="of each stretch")
-    options.add_argument("--rate", type=int, default=100, help="the honest client's records per second")
-    options.add_argument("--rounds", type=int, default=1, help="how often each is repeated; the median p99 counts")
-    options.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
-    options.add_argument("--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; go on with what is missing")
-    options.add_argument("--most", type=int, default=len(attackers.PLANS), help="so many attacks in this run")
-    options.add_argument(
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="NAME,...", help=f"some of {','.join(attackers.PLANS)}; writes no results")
+    parser.add_argument(
+        "--large-requests",
+        action="store_true",
+        help="repeat large requests against a node of each system; OTTLA_KAFKA_LIBS names a folder with Kafka's jars",
+    )
+    parser.add_argument("--system", choices=either_system.SYSTEMS, help="attack a node of this one; writes no results")
+    parser.add_argument("--seconds", type=float, default=10, help="of each stretch")
+    parser.add_argument("--rate", type=int, default=100, help="the honest client's records per second")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each is repeated; the median p99 counts")
+    parser.add_argument("--ottla-command", default=f"{sys.executable} -m ottla", help="what runs a node")
+    parser.add_argument("--raw", type=Path, metavar="FILE", help="keep outcomes as JSON; go on with what is missing")
+    parser.add_argument("--most", type=int, default=2 * len(attackers.PLANS), help="so many attacks in this run")
+    parser.add_argument(
         "--first",
         action="store_true",
         help="node and honest client go before other work (Linux; as root, in setsid)",
     )
-    arguments = options.parse_args()
-    chosen = arguments.only.split(",") if arguments.only else list(attackers.PLANS)
-    unknown = set(chosen) - set(attackers.PLANS)
+    return parser
+
+
+def main() -> None:
+    parser = options()
+    arguments = parser.parse_args()
+    are_large = arguments.large_requests
+    names = [name for name, plan in attackers.PLANS.items() if (plan.large_request is not None) is are_large]
+    if arguments.only:
+        names = arguments.only.split(",")
+    unknown = set(names) - set(attackers.PLANS)
     if unknown:
-        options.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
+        parser.error(f"--only knows {', '.join(attackers.PLANS)}, not {', '.join(sorted(unknown))}")
+    systems = [arguments.system] if arguments.system else either_system.SYSTEMS if are_large else ["ottla"]
+    if "kafka" in systems and "OTTLA_KAFKA_LIBS" not in os.environ:
+        parser.error("OTTLA_KAFKA_LIBS must name a folder with Kafka's jars")
     attackers.lift_descriptor_limit()
     arguments.cores = cores.shared_out()
     if arguments.first:
@@ -331,19 +343,28 @@ def main() -> None:
     # What is told to end ends its node, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     outcomes = {} if arguments.raw is None or not arguments.raw.exists() else read(arguments.raw)
-    for name in [name for name in chosen if name not in outcomes][: arguments.most]:
-        measure.progress(f"{name}: {attackers.PLANS[name].title}")
-        found = [attack_new_node(name, arguments) for _ in range(arguments.rounds)]
-        outcomes[name] = sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2]
+    chosen = [(name, system) for name in names for system in systems]
+    for name, system in [key for key in chosen if key not in outcomes][: arguments.most]:
+        measure.progress(f"{system}, {name}: {attackers.PLANS[name].title}")
+        found = [attack_new_node(name, system, arguments) for _ in range(arguments.rounds)]
+        outcomes[name, system] = sorted(found, key=lambda one: one.p99_ratio)[len(found) // 2]
         if arguments.raw is not None:
             arguments.raw.write_text(json.dumps([dataclasses.asdict(one) for one in outcomes.values()], indent=1))
     cores.keep_to(set.union(*arguments.cores))
-    done = [outcomes[name] for name in chosen if name in outcomes]
-    if arguments.only or len(done) < len(chosen):
-        print(f"{table(done)}\n\n{details(done)}")
+    report([outcomes[key] for key in chosen if key in outcomes], arguments, is_whole=set(chosen) <= set(outcomes))
+
+
+def report(done: list[Outcome], arguments: argparse.Namespace, *, is_whole: bool) -> None:
+    """Write a whole run's section or subsection; print a part of one."""
+    are_large = arguments.large_requests
+    if arguments.only or arguments.system or not is_whole:
+        print(f"{large_table(done) if are_large else table(done)}\n\n{details(done, are_of_both=are_large)}")
+        return
+    if are_large:
+        results.write_subsection("Under attack", "Large requests, beside JVM Kafka", large_section(done, arguments))
     else:
         results.write_section("Under attack", section(done, arguments))
-        measure.progress(f"written: {results.RESULTS}")
+    measure.progress(f"written: {results.RESULTS}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,18 @@ def batch(values: list[bytes]) -> bytes:
         body = b"\x00\x00" + varint(delta) + varint(-1) + varint(len(value)) + value + b"\x00"
         records += varint(len(body)) + body
     now_ms = int(time.time() * 1000)
-    summed = struct.pack(">hiqqqhii", 0, len(values) - 1, now_ms, now_ms, -1, -1, -1, len(values)) + records
+    return batch_of(records, len(values), times_ms=(now_ms, now_ms))
+
+
+def batch_of(
+    payload: bytes | bytearray, count: int, *, times_ms: tuple[int, int], codec: int = 0, producer_id: int = -1
+) -> bytes:
+    """One record batch v2 with a header that gives ``count`` records, and these base and newest timestamps.
+
+    ``codec`` is what bits 0 to 2 of the attributes say of ``payload``. A batch with a producer id is its first one.
+    """
+    producer = (-1, -1, -1) if producer_id < 0 else (producer_id, 0, 0)
+    summed = struct.pack(">hiqqqhii", codec, count - 1, *times_ms, *producer, count) + payload
     return struct.pack(">qiibI", 0, len(summed) + 9, -1, 2, crc32c(summed)) + summed
 
 
@@ -81,6 +92,12 @@ class Connection:
             self.buffer = bytearray(size_bytes)
         return self._receive(size_bytes)
 
+    def exchange_ahead(self, request: bytes, count: int) -> None:
+        """Send a request ``count`` times in one go, then read as many answers."""
+        self.socket.sendall(request * count)
+        for _ in range(count):
+            self._receive(struct.unpack(">i", self._receive(4))[0])
+
     def _receive(self, size_bytes: int) -> memoryview:
         view = memoryview(self.buffer)
         filled = 0
@@ -104,6 +121,17 @@ def check_produced(answer: memoryview) -> None:
     code = struct.unpack_from(">h", answer, 10 + name_length + 8)[0]
     if code != 0:
         raise RuntimeError(f"the node refused a batch with error {code}")
+
+
+def produce(connection: Connection, request: bytes) -> None:
+    """Produce to one partition; wait until its leader can append."""
+    while True:
+        try:
+            check_produced(connection.exchange(request))
+        except RuntimeError:
+            time.sleep(0.01)
+            continue
+        return
 
 
 def requests_per_second(address: tuple[str, int], requests: list[bytes], seconds: float) -> tuple[int, float]:

@@ -19,14 +19,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import attacks, compare, measure, results, startup
+from benchmarks import attacks, compare, either_system, measure, results, startup
 
 HOST = "127.0.0.1"
-MECHANISM, USER = "SCRAM-SHA-512", "alice"
-JVM_OPTIONS = "-Xms1g -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+USER = "alice"
 BENCHMARKS = {
     "records": ["throughput", "--client", "librdkafka", "--megabytes", "500"],
-    "logins": ["logins", "--mechanism", MECHANISM, "--user", USER, "--warm-up-seconds", "12", "--seconds", "8"],
+    "logins": [
+        "logins",
+        "--mechanism",
+        either_system.MECHANISM,
+        "--user",
+        USER,
+        "--warm-up-seconds",
+        "12",
+        "--seconds",
+        "8",
+    ],
 }
 PROPERTIES = """process.roles=broker,controller
 node.id=1
@@ -35,14 +44,11 @@ listeners=CLEAR://{host}:{clear},TLS://{host}:{tls},SASL://{host}:{sasl},C://{ho
 listener.security.protocol.map=CLEAR:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,C:PLAINTEXT
 inter.broker.listener.name=CLEAR
 controller.listener.names=C
-sasl.enabled.mechanisms={mechanism}
 ssl.keystore.type=PEM
 ssl.keystore.location={directory}/node.pem
 log.dirs={directory}/data
 offsets.topic.replication.factor=1
 """
-JAAS_KEY = "listener.name.sasl.scram-sha-512.sasl.jaas.config"
-LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,21 +76,12 @@ def started(stack: ExitStack, system: str, libs: str) -> Target:
     ports = {name: startup.free_port() for name in ("clear", "tls", "sasl", "controller")}
     (directory / "node.pem").write_text(attacks.certificate())
     (directory / "ca.pem").write_text("-----BEGIN" + (directory / "node.pem").read_text().rpartition("-----BEGIN")[2])
-    config, password = directory / "server.properties", base64.b64encode(os.urandom(12)).decode()
-    config.write_text(
-        f"{PROPERTIES}{JAAS_KEY}={LOGIN_MODULE} required;\n".format(
-            host=HOST, directory=directory, mechanism=MECHANISM, **ports
-        )
+    password = base64.b64encode(os.urandom(12)).decode()
+    properties = PROPERTIES.format(host=HOST, directory=directory, **ports) + either_system.SCRAM_PROPERTIES
+    node = either_system.running(
+        system, directory, properties, port=ports["clear"], user=USER, password=password, libs=libs
     )
-    java = ["java", *JVM_OPTIONS.split(), "-cp", f"{libs}/*"]
-    ottla = [sys.executable, "-m", "ottla"]
-    tool = [*ottla, "format"] if system == "ottla" else [*java, "kafka.tools.StorageTool", "format"]
-    run = [*ottla, "run", "-c"] if system == "ottla" else [*java, "kafka.Kafka"]
-    cluster_id = base64.urlsafe_b64encode(b"\1" + os.urandom(15)).rstrip(b"=").decode()
-    credential = ["--add-scram", f"{MECHANISM}=[name={USER},password={password}]"]
-    words = [*tool, "-t", cluster_id, "-c", str(config), "--standalone", *credential]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-    pid, _ = stack.enter_context(startup.running(" ".join([*run, str(config)]), directory, ports["clear"]))
+    pid = stack.enter_context(node)
     addresses = {name: f"{HOST}:{ports[name]}" for name in ("clear", "tls", "sasl")}
     return Target(**addresses, pid=pid, ca=directory / "ca.pem", password=password)
 
@@ -104,7 +101,7 @@ def measured(target: Target, benchmark: str, figures: compare.Figures, facts: co
 def section(table: str, rounds: int) -> str:
     commands = "".join(f"    python -m benchmarks.{' '.join(words)}\n" for words in BENCHMARKS.values())
     return f"""Medians of {rounds} interleaved rounds, the same server.properties for both: a listener under TLS 1.3
-with an ECDSA P-256 certificate, one with {MECHANISM} in the clear. {compare.machine()}.
+with an ECDSA P-256 certificate, one with {either_system.MECHANISM} in the clear. {compare.machine()}.
 
 {table}
 

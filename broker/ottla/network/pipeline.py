@@ -191,8 +191,14 @@ class Pipeline:
                 if fault is None:
                     answer = self._handle(connection, route, context, request)
                 request = None
-                if isinstance(answer, GeneratorType):
-                    answer = yield from answer
+                # A result that is there keeps the place: it would wait to be encoded next to those of others.
+                while True:
+                    if isinstance(answer, GeneratorType):
+                        answer = yield from answer
+                    elif isinstance(answer, Delayed) and answer.is_complete:
+                        answer = answer.value
+                    else:
+                        break
                 # Before the place is given to the next: otherwise what both take would be in memory at a time.
                 yield from free_in_steps(lists)
             finally:

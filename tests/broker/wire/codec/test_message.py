@@ -197,6 +197,16 @@ def test_records_are_spliced_in_without_being_copied() -> None:
     assert b"".join(bytes(chunk) for chunk in splice_chunks(out, splices)) == b"head\x00\x00\x00\x07records\x01"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_empty_records_leave_one_chunk_to_send(version: int) -> None:
+    out, splices = bytearray(), list[Splice]()
+
+    Data(body=b"", tail=1).write(version, out, splices)
+
+    assert splices == []
+    assert splice_chunks(out, splices) == [out]
+
+
 def test_records_come_from_a_file_slice() -> None:
     file = SimulatedDisk().open("log", create=True)
     file.pwritev([b"0123456789"], 0)
