@@ -42,7 +42,8 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipeline, checked and drawn.
 	$(BIN)/ottla demo
 
-test: lint types imports unit unit-newest cluster interop ## Everything that needs no Kubernetes.
+TEST := lint types imports unit unit-newest cluster interop
+test: $(TEST) ## Everything that needs no Kubernetes.
 
 lint: $(VENV)/.installed ## Style and format.
 	$(BIN)/ruff check .
