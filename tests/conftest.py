@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ottla")
+_profile = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ottla", _profile, max_examples=50)
+settings.register_profile("nightly", _profile, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ottla"))
 
 HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 20_000, 30_000
