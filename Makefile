@@ -16,8 +16,8 @@ CLUSTER := tests/cluster
 INTEROP := tests/interop tests/operator/local/processes \
 	tests/broker/log/jvm tests/broker/wire/messages/jvm tests/broker/wire/records/jvm
 E2E := tests/e2e
-# What differs between versions of Python first: bytes, structs, compression, files, numbers; it takes a minute.
-NEWEST := tests/broker/wire tests/broker/log tests/broker/raft tests/broker/groups tests/broker/sasl \
+# What may differ between versions of Python: bytes, structs, numbers, compression, files, text. It takes a minute.
+NEWEST := tests/broker/wire/codec tests/broker/wire/records tests/broker/log tests/broker/groups tests/broker/sasl \
 	tests/broker/test_types.py tests/broker/test_errors.py
 PYTEST := -m pytest --durations=20
 # Nodes and clients wait for each other most of the time: two tests at once take little more than half. A worker that has
@@ -64,7 +64,7 @@ jars: $(VENV)/.installed ## Spark's connector and Delta, from Maven Central; wha
 unit: jars ## Tests of the parts.
 	$(BIN)/python $(PYTEST) tests $(call WITHOUT,$(CLUSTER) $(INTEROP) $(E2E)) -n auto $(PYTEST_ARGUMENTS)
 
-unit-newest: $(VENV)/.installed ## Codec, log, quorum and groups on the newest Python that is installed, where it is newer.
+unit-newest: $(VENV)/.installed ## Codec, log and groups again, on the newest Python that is installed, where it is newer.
 	@newest=$$($(BIN)/python tests/newest_python.py); \
 	if [ -z "$$newest" ]; then \
 		echo "no Python newer than $$($(BIN)/python --version) is installed: its tests are skipped"; \
