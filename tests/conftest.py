@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ottla")
+_profile = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ottla", _profile, max_examples=50)
+settings.register_profile("nightly", _profile, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ottla"))
 
 HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 20_000, 30_000
@@ -36,7 +38,9 @@ FIRST_PORT, LAST_PORT = 20_000, 30_000
 STUCK_AFTER = 1.2
 """The share of a test's time limit after which its process ends: it has not heard of the limit by then."""
 
-_candidates = itertools.count(os.getpid() % 500 * 20)
+PORTS_PER_RUN = 20
+"""Runs that go on at the same time start so far from each other, by their process ids."""
+
 _stderr = pytest.StashKey[int]()
 
 
@@ -80,21 +84,34 @@ def ctrl_c_works() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def free_port() -> Callable[[], int]:
-    """Return a function that returns a port which nobody listens at, and which it returns to nobody else."""
-    return _free_port
+def ports_of_worker() -> Callable[..., Iterator[int]]:
+    """Return ``ports_of_worker(first, stop, step=1)``: this worker's share of the ports, one after the other.
+
+    A port that one worker has probed and not yet opened must not be probed by another.
+    """
+
+    def generate(first: int, stop: int, step: int = 1) -> Iterator[int]:
+        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        share = (stop - first) // step // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        candidates = itertools.count(os.getpid() * PORTS_PER_RUN // step)
+        return (first + (share * worker + candidate % share) * step for candidate in candidates)
+
+    return generate
 
 
-def _free_port() -> int:
-    for candidate in _candidates:
-        port = FIRST_PORT + candidate % (LAST_PORT - FIRST_PORT)
-        with socket.socket() as probe:
-            try:
+@pytest.fixture(scope="session")
+def free_port(ports_of_worker: Callable[..., Iterator[int]]) -> Callable[[], int]:
+    """Return a function that returns a port without a listener, another one each time."""
+    candidates = ports_of_worker(FIRST_PORT, LAST_PORT)
+
+    def find() -> int:
+        for port in candidates:
+            with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("unreachable")
+                return port
+        raise AssertionError("unreachable")
+
+    return find
 
 
 @pytest.fixture(scope="session")

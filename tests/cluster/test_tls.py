@@ -1,6 +1,7 @@
 """Real nodes that reach each other over TLS only, each showing its certificate, on both of their listeners."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,11 @@ def test_certificates_of_all_nodes_change_under_load_and_nobody_notices(
     cluster.create_topic("t", partitions=3)
     ledger = cluster.ledger("t")
     ledger.start()
+    # The clients that saw the nodes come up have hung up by then, some of them in the middle of a handshake.
+    deadline = time.monotonic() + 30
+    while len(ledger.acknowledged) < 100:
+        assert time.monotonic() < deadline, "the ledger's records are not acknowledged"
+        time.sleep(0.02)
     done = threading.Event()
     threading.Timer(3, done.set).start()
     before = {node_id: len(node.log_text()) for node_id, node in cluster.nodes.items()}

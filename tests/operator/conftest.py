@@ -1,9 +1,9 @@
 """Builders of manifests, brokers that live in memory, and ports for nodes that do not."""
 
 import copy
-import random
+import itertools
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -26,8 +26,8 @@ from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionVie
 
 Document = dict[str, Any]
 
-PORTS = 12_000, 30_000
-"""Below those that the system gives to outgoing connections."""
+PORTS = 12_000, 20_000
+"""Below those of other tests' nodes and those that the system gives to outgoing connections."""
 DOORS, PORTS_APART = 9, 10
 """Of one local node, and from it to the next."""
 
@@ -410,20 +410,24 @@ class FakeApi:
 
 
 @pytest.fixture(scope="session")
-def free_ports() -> Callable[..., int]:
+def free_ports(ports_of_worker: Callable[..., Iterator[int]]) -> Callable[..., int]:
     """Return a function: the first of the ports that so many local nodes take, all of which are free."""
+    candidates = ports_of_worker(*PORTS, PORTS_APART)
 
     def find(nodes: int = 1) -> int:
         while True:
-            port = random.randrange(*PORTS)
+            firsts = list(itertools.islice(candidates, nodes))
+            is_contiguous = firsts[-1] - firsts[0] == (nodes - 1) * PORTS_APART
+            if is_contiguous and all(is_free(first + door) for first in firsts for door in range(DOORS)):
+                return firsts[0]
+
+    def is_free(port: int) -> bool:
+        with socket.socket() as probe:
             try:
-                for node in range(nodes):
-                    for door in range(DOORS):
-                        with socket.socket() as probe:
-                            probe.bind(("127.0.0.1", port + node * PORTS_APART + door))
+                probe.bind(("127.0.0.1", port))
             except OSError:
-                continue
-            return port
+                return False
+        return True
 
     return find
 

@@ -1,12 +1,13 @@
-"""Rules about the source that no linter has: sizes, headers, and what belongs where."""
+"""Rules about the source that no linter has: sizes, headers, and what belongs where.
+
+Each is one test over all files, which names every offender: a test per file would be thousands.
+"""
 
 import ast
 import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "broker/ottla", ROOT / "operator/ottla_operator", ROOT / "spark-on-k8s/ottla_spark"]
@@ -20,6 +21,9 @@ HANDLERS = sorted(
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|for now)\b")
+LEFTOVERS = re.compile(r"(^|_)(utils?|helpers?|common|misc)(_|$)")
+CLAIM = re.compile(r"^(assert|check|expect|require|run|settle|suppress|verify)")
 
 
 def relative(path: Path) -> str:
@@ -32,75 +36,100 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
             yield node
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=relative)
-def test_a_file_and_its_functions_are_small(path: Path) -> None:
-    text = path.read_text()
-    long = [
-        f"{node.name} ({length} lines)"
-        for node in functions(ast.parse(text))
-        if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
-    ]
+def test_files_and_functions_are_small() -> None:
+    long = []
+    for path in [*SOURCES, *TESTS]:
+        text = path.read_text()
+        if (lines := text.count("\n")) > FILE_LINES_MAX:
+            long.append(f"{relative(path)}: {lines} lines; split it by concept, {FILE_LINES_MAX} are the most")
+        for node in functions(ast.parse(text)):
+            if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX:
+                long.append(f"{relative(path)}: {node.name} has {length} lines; {FUNCTION_LINES_MAX} are the most")
 
-    assert text.count("\n") <= FILE_LINES_MAX, f"more than {FILE_LINES_MAX} lines: split it by concept"
-    assert not long, f"longer than {FUNCTION_LINES_MAX} lines: {long}"
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_a_source_file_is_documented_and_finished(path: Path) -> None:
-    text = path.read_text()
-    is_empty_package = path.name == "__init__.py" and not text.strip()
-
-    assert is_empty_package or ast.get_docstring(ast.parse(text)), "the module does not say what it is for"
-    with path.open("rb") as file:
-        comments = [token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
-    unfinished = [comment for comment in comments if re.search(r"\b(TODO|FIXME|XXX|HACK|for now)\b", comment)]
-    assert not unfinished, unfinished
+    assert not long, "\n".join(long)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_no_module_is_a_drawer_for_leftovers(path: Path) -> None:
-    assert not re.search(r"(^|_)(utils?|helpers?|common|misc)(_|$)", path.stem)
+def test_each_module_has_a_docstring() -> None:
+    texts = {path: path.read_text() for path in SOURCES}
+    written = [path for path, text in texts.items() if text.strip() or path.name != "__init__.py"]
+
+    silent = [relative(path) for path in written if not ast.get_docstring(ast.parse(texts[path]))]
+
+    assert not silent, "\n".join(silent)
 
 
-@pytest.mark.parametrize("path", HANDLERS, ids=relative)
-def test_a_handler_says_its_api_key_its_versions_and_its_source(path: Path) -> None:
+def test_no_comment_marks_unfinished_work() -> None:
+    found = []
+    for path in SOURCES:
+        with path.open("rb") as file:
+            comments = [token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
+        found += [f"{relative(path)}: {comment}" for comment in comments if UNFINISHED.search(comment)]
+
+    assert not found, "\n".join(found)
+
+
+def test_no_module_is_a_drawer_for_leftovers() -> None:
+    found = [relative(path) for path in SOURCES if LEFTOVERS.search(path.stem)]
+
+    assert not found, "\n".join(found)
+
+
+def test_handlers_say_their_api_key_their_versions_and_their_source() -> None:
+    found = [f"{relative(path)}: {missing}" for path in HANDLERS if (missing := undocumented_in_handler(path))]
+
+    assert not found, "\n".join(found)
+
+
+def undocumented_in_handler(path: Path) -> str | None:
+    """Return what the docstring of a handler's module leaves out."""
     text = path.read_text()
     docstring = ast.get_docstring(ast.parse(text)) or ""
     registered = re.search(r"@serves\(api_key=(\d+), versions=range\((\d+), (\d+)\)(?:, has_few_entries=True)?\)", text)
-    assert registered, "the decorator does not start with @serves(api_key=N, versions=range(A, B)"
+    if registered is None:
+        return "the decorator does not start with @serves(api_key=N, versions=range(A, B)"
     key, first, stop = (int(number) for number in registered.groups())
-
     versions = f"v{first}-v{stop - 1}" if stop - first > 1 else f"v{first}"
-    assert f"(api key {key}, {versions})" in docstring
-    assert "Source:" in docstring
+    required = [f"(api key {key}, {versions})", "Source:"]
+    missing = [words for words in required if words not in docstring]
+    return f"the docstring does not have {' and '.join(missing)}" if missing else None
 
 
 def test_the_operator_folder_is_no_package() -> None:
     assert not (ROOT / "operator/__init__.py").exists(), "it would shadow the standard module `operator`"
 
 
-@pytest.mark.parametrize("package", [ROOT / "broker", ROOT / "operator", ROOT / "spark-on-k8s"], ids=relative)
-def test_tests_live_under_tests(package: Path) -> None:
-    assert not list(package.rglob("test_*.py"))
+def test_tests_live_under_tests() -> None:
+    folders = [ROOT / "broker", ROOT / "operator", ROOT / "spark-on-k8s"]
+
+    found = [relative(path) for folder in folders for path in folder.rglob("test_*.py")]
+
+    assert not found, "\n".join(found)
 
 
 def test_no_test_folder_is_a_package() -> None:
     assert not [relative(path) for path in TESTS if path.name == "__init__.py"]
 
 
-@pytest.mark.parametrize("path", [path for path in TESTS if path.name.startswith("test_")], ids=relative)
-def test_every_test_claims_something(path: Path) -> None:
-    """A test asserts, expects an exception, names the only ones allowed, or hands over to a function that checks."""
-    claims = re.compile(r"^(assert|check|expect|require|run|settle|suppress|verify)")
-    for node in functions(ast.parse(path.read_text())):
-        if not node.name.startswith("test_"):
-            continue
-        calls = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
-        # Nobody checks anything there.
-        checking = [call for call in calls if ast.unparse(call) not in ("asyncio.run", "subprocess.run")]
-        names = [getattr(call, "attr", getattr(call, "id", "")) for call in checking]
-        asserts = any(isinstance(inner, ast.Assert | ast.ExceptHandler) for inner in ast.walk(node))
-        assert asserts or "raises" in names or any(claims.match(name) for name in names), f"{node.name} claims nothing"
+def test_every_test_claims_something() -> None:
+    """A test asserts, expects an exception, names the only ones allowed, or calls a function that checks."""
+    idle = [
+        f"{relative(path)}: {node.name}"
+        for path in TESTS
+        if path.name.startswith("test_")
+        for node in functions(ast.parse(path.read_text()))
+        if node.name.startswith("test_") and not claims_something(node)
+    ]
+
+    assert not idle, "\n".join(idle)
+
+
+def claims_something(test: ast.AST) -> bool:
+    calls = [call.func for call in ast.walk(test) if isinstance(call, ast.Call)]
+    # These run something and check nothing.
+    checking = [call for call in calls if ast.unparse(call) not in ("asyncio.run", "subprocess.run")]
+    names = [getattr(call, "attr", getattr(call, "id", "")) for call in checking]
+    asserts = any(isinstance(inner, ast.Assert | ast.ExceptHandler) for inner in ast.walk(test))
+    return asserts or "raises" in names or any(CLAIM.match(name) for name in names)
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -135,4 +164,4 @@ def test_every_module_is_reached_from_a_test() -> None:
     packages = {name.rpartition(".")[0] for name in reached}
     unreached = sorted(name for name in modules if name not in reached | packages and modules[name].read_text().strip())
 
-    assert not unreached
+    assert not unreached, "\n".join(unreached)

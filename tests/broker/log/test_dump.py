@@ -1,9 +1,6 @@
 """A log's files explained line by line: the lines are Kafka's own, and Kafka's own tool has nothing to add."""
 
-import os
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from struct import pack
 from typing import Any
 from zlib import crc32
@@ -11,12 +8,9 @@ from zlib import crc32
 import pytest
 
 from ottla.errors import StorageError
-from ottla.log.config import LogConfig
 from ottla.log.dump import decode_cluster_metadata, explain_file
-from ottla.log.partition_log import AppendOrigin, PartitionLog
-from ottla.runtime.disk import OsDisk
 from ottla.simulator.world.disk import SimulatedDisk
-from ottla.types import TopicPartition, Uuid
+from ottla.types import Uuid
 from ottla.wire.messages.control_records import KRaftVersionRecord, LeaderChangeMessage, SnapshotHeaderRecord
 from ottla.wire.messages.metadata_log import FeatureLevelRecord, TopicRecord
 from ottla.wire.records import (
@@ -30,7 +24,6 @@ from ottla.wire.records import (
 )
 
 NOW_MS = 1_700_000_000_000
-KAFKA_LIBS = os.environ.get("OTTLA_KAFKA_LIBS")
 
 MakeBatch = Callable[..., bytearray]
 
@@ -257,114 +250,3 @@ def test_a_damaged_snapshot_says_so(disk: SimulatedDisk) -> None:
 
 def test_an_unknown_file_is_named(disk: SimulatedDisk) -> None:
     assert explained(disk, "partition.metadata", b"") == ["Ignoring unknown file /partition.metadata"]
-
-
-# --- Kafka's own tool on our files
-
-
-@pytest.fixture
-def directory(tmp_path: Path, clock: Any, make_batch: MakeBatch) -> Path:
-    """A log with segments, epochs, compressed batches, producers, an aborted transaction and an open one."""
-    disk = OsDisk(lambda function: function())
-    log = PartitionLog.open(
-        disk=disk,
-        directory=str(tmp_path / "t-0"),
-        topic_partition=TopicPartition("t", 0),
-        config=LogConfig(segment_bytes=60_000),
-        clock=clock,
-    )
-    for index in range(150):
-        codec = list(Compression)[index % 5]
-        batch = make_batch(
-            3,
-            size_bytes=300,
-            timestamp_ms=NOW_MS - 1000 + index,
-            compression=codec,
-            producer_id=7,
-            producer_epoch=0,
-            base_sequence=3 * index,
-        )
-        log.append_as_leader(batch, leader_epoch=index // 50, now_ms=NOW_MS)
-    transactional = {"producer_id": 8, "producer_epoch": 0, "is_transactional": True}
-    log.append_as_leader(make_batch(2, base_sequence=0, **transactional), leader_epoch=3, now_ms=NOW_MS)
-    marker = build_end_transaction_marker(
-        ControlRecordType.ABORT, producer_id=8, producer_epoch=0, coordinator_epoch=1, timestamp_ms=NOW_MS
-    )
-    log.append_as_leader(marker, leader_epoch=3, origin=AppendOrigin.COORDINATOR, now_ms=NOW_MS)
-    log.append_as_leader(make_batch(2, base_sequence=2, **transactional), leader_epoch=3, now_ms=NOW_MS)
-    log.close()
-    disk.close()
-    return tmp_path / "t-0"
-
-
-def kafka_dump_log(files: list[Path], *options: str) -> subprocess.CompletedProcess[str]:
-    command = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{KAFKA_LIBS}/*"]
-    arguments = ["org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=True, timeout=120)
-
-
-needs_kafka = pytest.mark.skipif(KAFKA_LIBS is None, reason="OTTLA_KAFKA_LIBS names no folder of Kafka's jars")
-
-
-@pytest.mark.interop
-@needs_kafka
-def test_kafkas_tool_says_the_same(directory: Path) -> None:
-    kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-    files = sorted(path for path in directory.iterdir() if path.suffix in kinds)
-    assert {path.suffix for path in files} == set(kinds)
-    disk = OsDisk(lambda function: function())
-
-    theirs = kafka_dump_log(files, "--print-data-log").stdout.splitlines()
-
-    ours = [line for path in files for line in explain_file(disk, str(path))]
-    # It calls the first offset of any segment but the first non-consecutive: -1 is followed by it.
-    theirs = [line for line in theirs if not line.startswith(("Non-consecutive offsets", "  -1 is followed by"))]
-    assert theirs == ours
-
-
-@pytest.mark.interop
-@needs_kafka
-@pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
-def test_kafkas_tool_finds_nothing_wrong_with_the_indexes(directory: Path, option: str) -> None:
-    files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
-
-    lines = kafka_dump_log(files, option).stdout.splitlines()
-
-    complaints = [line for line in lines if not line.startswith("Dumping ") and "passed sanity check" not in line]
-    assert complaints == []
-
-
-@pytest.mark.interop
-@needs_kafka
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda path: path.unlink(), id="missing"),
-        pytest.param(lambda path: path.write_bytes(b""), id="empty"),
-        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-1]), id="last-entry-cut"),
-        pytest.param(lambda path: path.write_bytes(b"\xff" * path.stat().st_size), id="all-bits-set"),
-    ],
-)
-def test_kafkas_tool_finds_nothing_wrong_with_indexes_that_were_made_anew(
-    directory: Path, clock: Any, damage: Callable[[Path], object]
-) -> None:
-    files = sorted([*directory.glob("*.index"), *directory.glob("*.timeindex")])
-    before = [path.read_bytes() for path in files]
-    for path, data in zip(files, before, strict=True):
-        if data:
-            damage(path)
-    disk = OsDisk(lambda function: function())
-
-    PartitionLog.open(
-        disk=disk,
-        directory=str(directory),
-        topic_partition=TopicPartition("t", 0),
-        config=LogConfig(segment_bytes=60_000, max_message_bytes=4096),
-        clock=clock,
-        was_clean_shutdown=True,
-    ).close()
-    disk.close()
-
-    assert [path.read_bytes() for path in files] == before
-    lines = kafka_dump_log(files, "--index-sanity-check").stdout.splitlines()
-    assert [line for line in lines if not line.startswith("Dumping ") and "passed sanity check" not in line] == []

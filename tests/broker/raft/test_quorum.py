@@ -1,8 +1,10 @@
-"""Several replicas under faults: what Kafka's RaftEventSimulationTest asks, by the same names, from tens of seeds.
+"""Several replicas under faults: what Kafka's RaftEventSimulationTest asks, by the same names, from a few seeds.
 
 The invariants of `ottla.simulator.runs.quorum.invariants` are checked after every event of every test.
+OTTLA_SEEDS_TIMES says how many times as many seeds there are.
 """
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +13,7 @@ from ottla.raft.config import RaftConfig
 from ottla.simulator.runs.quorum.replica import SimulatedReplica
 from ottla.simulator.runs.quorum.simulation import SimulatedQuorum
 
-SEEDS = range(4)
+SEEDS = range(3 * int(os.environ.get("OTTLA_SEEDS_TIMES", "1")))
 
 
 def elected(quorum: SimulatedQuorum, *, within_ms: int = 10_000) -> int:

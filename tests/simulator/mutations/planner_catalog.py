@@ -269,14 +269,14 @@ def _silent(set_attribute: SetAttribute) -> None:
 
 
 @mutation(
-    "a restart that was not answered is done to whoever runs by then", "roll-unanswered", seeds_from=70, seeds_max=110
+    "a restart that was not answered is done to whoever runs by then", "roll-unanswered", seeds_from=76, seeds_max=110
 )
 def _restart_anybody(set_attribute: SetAttribute) -> None:
     set_attribute(rolling, "RestartNode", lambda node, reason, uid: RestartNode(node, reason))
 
 
 @mutation(
-    "a step is taken as recorded before its record is written", "roll", seeds_from=60, seeds_max=110, api_faults=True
+    "a step is taken as recorded before its record is written", "roll", seeds_from=72, seeds_max=110, api_faults=True
 )
 def _recorded_too_early(set_attribute: SetAttribute) -> None:
     apply = Statuses._apply

@@ -1,5 +1,9 @@
-"""Whole clusters from seeds: every promise holds, runs repeat to the byte, and failures can be replayed."""
+"""Whole clusters from seeds: every promise holds, runs repeat to the byte, and failures can be replayed.
 
+OTTLA_SEEDS_TIMES says how many times as many seeds there are as in `make test`.
+"""
+
+import os
 import subprocess
 import sys
 
@@ -12,7 +16,7 @@ from ottla.simulator.runs.plan import draw_plan
 from ottla.simulator.runs.simulation import Simulation
 
 RUN_MS = 8_000
-SEEDS = 200
+SEEDS = 100 * int(os.environ.get("OTTLA_SEEDS_TIMES", "1"))
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
@@ -45,7 +49,7 @@ def test_other_seeds_give_other_runs() -> None:
 
 
 def test_the_shapes_and_kinds_of_clients_are_all_drawn() -> None:
-    plans = [draw_plan(seed) for seed in range(1, SEEDS + 1)]
+    plans = [draw_plan(seed) for seed in range(1, 201)]
 
     assert {plan.brokers for plan in plans} == {1, 2, 3, 5}
     assert {plan.combined for plan in plans} == {True, False}

@@ -24,7 +24,7 @@ def decode_or_refuse(message_type: type[Message], data: bytes, version: int) -> 
         return None
 
 
-@settings(max_examples=2)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_a_message_cut_anywhere_is_refused(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject
@@ -36,7 +36,7 @@ def test_a_message_cut_anywhere_is_refused(
             message_type.decode(encoded[:cut], message_version)
 
 
-@settings(max_examples=6)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(noise=st.binary(max_size=64))
 def test_random_bytes_are_a_message_or_refused(message_type: type[Message], message_version: int, noise: bytes) -> None:
     message = decode_or_refuse(message_type, noise, message_version)
@@ -46,7 +46,7 @@ def test_random_bytes_are_a_message_or_refused(message_type: type[Message], mess
         assert message_type.decode(encoded, message_version).encode(message_version) == encoded
 
 
-@settings(max_examples=3)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_a_changed_byte_is_a_message_or_refused(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

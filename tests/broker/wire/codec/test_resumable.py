@@ -36,7 +36,7 @@ def encode_in_steps(message: Message, version: int) -> tuple[bytes, int]:
     return bytes(out), count
 
 
-@settings(max_examples=2)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_steps_lead_to_the_same_message_and_bytes(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

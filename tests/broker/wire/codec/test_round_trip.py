@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.wire.codec import Message
 
 
-@settings(max_examples=4)
+@settings(max_examples=settings.default.max_examples // 16)
 @given(data=st.data())
 def test_a_message_comes_back_as_it_was(
     message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

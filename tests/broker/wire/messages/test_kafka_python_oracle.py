@@ -45,7 +45,7 @@ def assert_same(ours: Any, theirs: Any, where: str, version: int) -> None:
         assert ours == theirs, where
 
 
-@settings(max_examples=3)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_kafka_python_reads_our_bytes_and_writes_the_same(
     message_type: type[Message],

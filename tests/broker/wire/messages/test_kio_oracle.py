@@ -79,7 +79,7 @@ def kio_messages(make_message_strategies: Any) -> Any:
     return make_message_strategies(with_unknown_tags=False, override=values_for_kio)
 
 
-@settings(max_examples=3)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_kio_reads_our_bytes_and_writes_the_same(
     message_type: type[Message], message_version: int, kio_messages: Any, data: st.DataObject

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.wire.records import (
@@ -36,7 +36,6 @@ def dense_records(draw: st.DrawFn) -> list[Record]:
 
 
 @CODECS
-@settings(max_examples=40)
 @given(records=dense_records(), producer_id=st.integers(0, 2**60), base_sequence=st.integers(0, 2**31 - 1))
 def test_we_read_what_kafka_python_writes(
     kafka_python: SimpleNamespace, codec: Compression, records: list[Record], producer_id: int, base_sequence: int
@@ -64,7 +63,6 @@ def test_we_read_what_kafka_python_writes(
 
 
 @CODECS
-@settings(max_examples=40)
 @given(
     records=dense_records(),
     base_offset=st.integers(0, 2**60),
@@ -117,7 +115,6 @@ def test_kafka_python_reads_what_we_write(
         pytest.param(1, Compression.LZ4, id="v1-lz4"),
     ],
 )
-@settings(max_examples=40)
 @given(records=dense_records())
 def test_we_read_the_message_sets_that_kafka_python_writes(
     kafka_python: SimpleNamespace, magic: int, codec: Compression, records: list[Record]

@@ -11,7 +11,7 @@ from ottla.wire.codec import Message
 pytestmark = pytest.mark.interop
 
 
-@settings(max_examples=2)
+@settings(max_examples=settings.default.max_examples // 25)
 @given(data=st.data())
 def test_the_jvm_writes_again_what_it_read_from_us(
     jvm: Any, message_type: type[Message], message_version: int, messages: Any, data: st.DataObject

@@ -17,7 +17,7 @@ Builder = Callable[..., Document]
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 TIMEOUT_S = 120
 
 
