@@ -13,7 +13,7 @@ SIMULATE_SECONDS ?= 60
 .PHONY: help install demo test lint types imports unit cluster interop e2e simulate bench jars clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 install: $(VENV)/.installed ## Make .venv with everything that development needs.
 
@@ -31,7 +31,7 @@ demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipel
 
 test: lint types imports unit cluster interop ## Everything that needs no Kubernetes.
 
-lint: $(VENV)/.installed ## Style and format.
+lint: $(VENV)/.installed workflows ## Style and format; the workflows, where Go is there.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -61,6 +61,8 @@ simulate: $(VENV)/.installed ## Fresh seeds in the simulator, for SIMULATE_SECON
 
 bench: $(VENV)/.installed ## Measure this machine; see benchmarks/README.md.
 	$(BIN)/python benchmarks/compare.py
+
+include release.mk
 
 clean: ## Remove what was built, installed or measured here.
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .demo
