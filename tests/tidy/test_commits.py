@@ -40,7 +40,7 @@ def is_well_formed(subject: str) -> bool:
 def test_subjects_of_commits_are_an_area_and_an_imperative() -> None:
     offenders = [commit for commit in commits_under_the_rule() if not is_well_formed(commit.partition(" ")[2])]
 
-    assert offenders == []
+    assert not offenders, "\n".join(offenders)
 
 
 @pytest.mark.parametrize(

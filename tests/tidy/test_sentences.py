@@ -27,7 +27,8 @@ def test_packages_name_the_actor() -> None:
     allowed = allowances.allowed("sentences")
 
     risen = allowances.risen(counts, allowed)
-    assert [str(found) for package in risen for found in sentences.actorless(by_package[package])] == []
+    offenders = [str(found) for package in risen for found in sentences.actorless(by_package[package])]
+    assert not offenders, "\n".join(["name the actor, subject first", *offenders])
     assert allowances.outdated(counts, allowed, is_exact=True) == [], (
         "python tests/tidy/allowances.py --lower sentences"
     )

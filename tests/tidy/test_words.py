@@ -35,7 +35,8 @@ def test_files_have_no_banned_words_beyond_their_allowance() -> None:
     allowed = allowances.allowed("words")
 
     risen = set(allowances.risen(counts, allowed))
-    assert [str(offender) for offender in found if offender.path in risen] == [], "see docs/glossary.md"
+    offenders = [str(offender) for offender in found if offender.path in risen]
+    assert not offenders, "\n".join(["see docs/glossary.md", *offenders])
     assert allowances.outdated(counts, allowed, is_exact=True) == [], "python tests/tidy/allowances.py --lower words"
 
 
