@@ -29,7 +29,7 @@ WITHOUT = $(foreach folder,$(1),--ignore=$(folder))
 .PHONY: help install demo test lint types imports unit unit-newest cluster interop e2e nightly simulate bench jars clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 install: $(VENV)/.installed ## Make .venv with everything that development needs.
 
@@ -48,7 +48,7 @@ demo: $(VENV)/.installed ## Real flights through three brokers and a Spark pipel
 TEST := lint types imports unit unit-newest cluster interop
 test: $(TEST) ## Everything that needs no Kubernetes.
 
-lint: $(VENV)/.installed ## Style and format.
+lint: $(VENV)/.installed workflows ## Style and format; the workflows, where Go is there.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -96,6 +96,8 @@ simulate: $(VENV)/.installed ## Fresh seeds in the simulator, for SIMULATE_SECON
 
 bench: $(VENV)/.installed ## Measure this machine; see benchmarks/README.md.
 	$(BIN)/python benchmarks/compare.py
+
+include release.mk
 
 clean: ## Remove what was built, installed or measured here.
 	rm -rf $(VENV) $(VENV)-newest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .demo

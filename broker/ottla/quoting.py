@@ -5,7 +5,6 @@ and makes an error message that no response can carry.
 """
 
 import traceback
-from pathlib import PurePath
 from typing import Final
 
 _QUOTED_CHARACTERS_MAX: Final = 100
@@ -53,7 +52,10 @@ def describe_error(error: BaseException) -> str:
     """Return an exception that no code expected, with the place that raised it, as one line of bounded length."""
     message = ascii(_cut(str(error), _ERROR_CHARACTERS_MAX))
     frames = traceback.extract_tb(error.__traceback__, limit=-1)
-    place = f" at {PurePath(frames[0].filename).name}:{frames[0].lineno} in {frames[0].name}" if frames else ""
+    place = ""
+    if frames:
+        file_name = frames[0].filename.rpartition("/")[2]
+        place = f" at {file_name}:{frames[0].lineno} in {frames[0].name}"
     return f"{type(error).__name__}: {message}{place}"
 
 
