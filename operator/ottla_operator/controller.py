@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from ottla_operator.clients.broker_admin import Connect
 from ottla_operator.cluster_claims import CLAIM_FIELD, Claim, ClusterClaims, Standing, in_words
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.host import Host
 from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.members import Members
 from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.maintenance import closed
 from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.ports.broker_admin import Connect
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.queue import DirtyKeys

@@ -20,13 +20,13 @@ import kopf
 from aiohttp import web
 
 from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.clients.kubernetes_api import KubernetesApi
 from ottla_operator.controller import Controller
 from ottla_operator.errors import LeadershipLostError, OperatorError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.leadership import Leadership
 from ottla_operator.metrics import OperatorMetrics
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.probes import Probes
 from ottla_operator.settings import Settings
 from ottla_operator.upkeep import Events, resync, work

@@ -9,16 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
-from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, referred_cluster
 from ottla_operator.model.topic import TOPIC_FINALIZER, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.secret_store import SecretStore
+from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.reconcile.abandonment import ABANDONED, is_overdue, what_stays
 from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import client_access, operator_access

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from ottla_operator.cluster_claims import CLAIM_FIELD, Claim
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.conditions import Accepted
 from ottla_operator.model.document import Document
+from ottla_operator.ports.object_store import ObjectStore
 from ottla_operator.reconcile.reconciler import Pass, status
 
 _TRIES_MAX = 4

@@ -17,8 +17,8 @@ from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.certificates import facts, leaf_of
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]

@@ -18,11 +18,11 @@ from ottla.errors import ConfigurationError, ErrorCode, KafkaError, ProtocolErro
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla.wire.acl_filter import AclFilter
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
-from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
 from ottla_operator.model.node_doors import CONTROLLER_LISTENER
-from ottla_operator.reconcile.view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
+from ottla_operator.ports.cluster_view import ClusterView, FeatureView, PartitionView, QuorumMember
+from ottla_operator.ports.user_admin import UserDescription
 
 if TYPE_CHECKING:
     from ottla.client.security import ClientSecurity

@@ -7,10 +7,10 @@ the Cluster and belongs to it by its uid: whatever somebody else made stays.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ottla_operator.errors import ApiError, HostError
-from ottla_operator.hosts.object_store import ObjectStore, covers
-from ottla_operator.model.document import Document
+from ottla_operator.model.document import Document, covers
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+from ottla_operator.ports.object_store import ObjectStore
 
 PRUNED = ("Service", "NetworkPolicy", "PodDisruptionBudget")
 """Kinds of which a Cluster may want fewer than before. Never a StatefulSet: pools stay, and what they hold."""

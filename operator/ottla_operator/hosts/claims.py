@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.conditions import Refused, Underway
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, Pool
@@ -21,8 +20,9 @@ from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER
 from ottla_operator.model.objects.volumes import claim_name, claim_patch, place_of_claim
 from ottla_operator.model.quantity import compare_quantities
 from ottla_operator.model.storage import Volume
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.object_store import ObjectStore
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 CLAIM = "PersistentVolumeClaim"
 _REFUSALS = frozenset({403, 422})

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla_operator.hosts.object_store import covers
-from ottla_operator.model.document import Document
+from ottla_operator.model.document import Document, covers
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.objects.disruption import disruption_budget, has_budget
 

@@ -9,13 +9,12 @@ from ottla_operator.hosts.claims import CLAIM, ClaimLook, Claims, in_order, volu
 from ottla_operator.hosts.disruption_budget import disruptions_allowed
 from ottla_operator.hosts.kubernetes_outside import read_outside
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
-from ottla_operator.hosts.object_store import ClusterObjectStore, covers
-from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
+from ottla_operator.hosts.operator_access import operator_access
 from ottla_operator.hosts.pod_state import observed_node
 from ottla_operator.hosts.racks import RackLook, missing_racks
 from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.model import kubernetes_objects
-from ottla_operator.model.document import Document
+from ottla_operator.model.document import Document, covers
 from ottla_operator.model.images import broker_image, version_of
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
@@ -25,9 +24,11 @@ from ottla_operator.model.objects.disruption import disruption_budget
 from ottla_operator.model.objects.metadata import CLUSTER_ID_ANNOTATION, CLUSTER_LABEL
 from ottla_operator.model.objects.network_policy import OperatorPods, network_policy
 from ottla_operator.model.objects.pods import FILE_END
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.object_store import ClusterObjectStore
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 
 class KubernetesHost:

@@ -1,7 +1,6 @@
 """What a Kubernetes API says of the Services by which clients outside come in; see `model.outside`."""
 
 from ottla.config.properties import parse_properties
-from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.listeners import NODE_PORT, Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import told_by
@@ -10,6 +9,7 @@ from ottla_operator.model.objects.metadata import CLUSTER_LABEL
 from ottla_operator.model.objects.outside_services import seen_outside
 from ottla_operator.model.objects.pods import FILE_END
 from ottla_operator.model.outside import Outside, beginning_service, broker_service, dials_machines, outside_listeners
+from ottla_operator.ports.object_store import ObjectStore
 
 
 async def read_outside(api: ObjectStore, namespace: str, cluster: Cluster) -> Outside:

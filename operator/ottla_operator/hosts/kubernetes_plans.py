@@ -2,11 +2,11 @@
 
 from ottla.client.rebalance_plan import RebalancePlan
 from ottla_operator.hosts.children import Children
-from ottla_operator.hosts.object_store import ObjectStore
-from ottla_operator.hosts.plan_store import MOVES, plan_name, texts
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.metadata import metadata
+from ottla_operator.ports.object_store import ObjectStore
+from ottla_operator.ports.plan_store import MOVES, plan_name, texts
 
 
 class KubernetesPlans:

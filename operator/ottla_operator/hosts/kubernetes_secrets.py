@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla_operator.errors import ApiError, HostError
-from ottla_operator.hosts.object_store import ObjectStore, covers
 from ottla_operator.model.certificate_order import CertificateOrder
-from ottla_operator.model.document import API_VERSION, Document
+from ottla_operator.model.document import API_VERSION, Document, covers
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.secret import OPAQUE, Secret, ownership
+from ottla_operator.ports.object_store import ObjectStore
 
 _CERTIFICATE = "Certificate"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from ottla_operator.errors import HostError
 from ottla_operator.hosts import http_probe, processes
 from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.operator_access import OperatorAccess, operator_access
+from ottla_operator.hosts.operator_access import operator_access
 from ottla_operator.hosts.shown_certificates import with_certificates
 from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
 from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, nodes_secret, operator_secret
@@ -28,9 +28,10 @@ from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 PORT_ANNOTATION = "ottla.dev/local-port"
 DEFAULT_PORT = 9092

@@ -1,9 +1,9 @@
 """Plans to rebalance as files of a state directory."""
 
 from ottla.client.rebalance_plan import RebalancePlan
-from ottla_operator.hosts.plan_store import MOVES, plan_name, texts
 from ottla_operator.hosts.state_directory import StateDirectory, write_in_one_step
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.ports.plan_store import MOVES, plan_name, texts
 
 
 class LocalPlans:

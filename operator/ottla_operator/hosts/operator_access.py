@@ -1,32 +1,19 @@
 """How the operator itself reaches the brokers of a cluster: by the door of nodes where there is TLS."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ottla.config.properties import parse_properties
 from ottla.errors import ConfigurationError
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.cluster_secrets import CLIENT_PROPERTIES, operator_secret
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
-
-if TYPE_CHECKING:
-    from ottla_operator.hosts.host import Host
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorAccess:
-    """Where to begin, and what a client has to know besides. Never prints the latter, which hold a key."""
-
-    bootstrap_servers: str
-    """``host:port[,host:port]``."""
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """As a Java client's file has them; empty where nobody is asked."""
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.secret_store import SecretStore
 
 
-async def operator_access(host: "Host", desired: DesiredCluster, secret_store: SecretStore) -> OperatorAccess:
+async def operator_access(host: Host, desired: DesiredCluster, secret_store: SecretStore) -> OperatorAccess:
     """Return the access of the operator to the brokers that ``host`` runs.
 
     Raises:

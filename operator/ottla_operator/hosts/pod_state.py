@@ -2,7 +2,7 @@
 
 from ottla_operator.model.document import Document
 from ottla_operator.model.objects.metadata import PARTS_ANNOTATION, REVISION_ANNOTATION
-from ottla_operator.reconcile.nodes import MACHINE_LOST, NodeState, ObservedNode
+from ottla_operator.ports.nodes import MACHINE_LOST, NodeState, ObservedNode
 
 # Reasons of a waiting container that are no part of an ordinary start.
 _FAILURES = frozenset(

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.object_store import ObjectStore
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.objects.metadata import RACK_ANNOTATION
 from ottla_operator.model.objects.placement import RACK_CONTAINER, rack_annotation
+from ottla_operator.ports.object_store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

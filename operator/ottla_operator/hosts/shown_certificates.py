@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from ottla.types import Endpoint
 from ottla_operator.hosts.operator_access import operator_properties
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.outside import looked_at, verified_listeners
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.secret_store import SecretStore
 
 _TIMEOUT_S = 2.0
 _KNOCKS = {"security.protocol": "SSL"}

@@ -7,12 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
 from ottla_operator.errors import ManifestError, Violation
 from ottla_operator.hosts.local import LocalHost
 from ottla_operator.hosts.local_plans import LocalPlans
 from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
@@ -23,6 +21,8 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
+from ottla_operator.ports.operator_access import OperatorAccess
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla.config.key import ConfigValue, InvalidConfigError, parse_value
 from ottla_operator.model.broker_configs import dynamic_configs
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.steps import AlterBrokerConfigs
-from ottla_operator.reconcile.view import ClusterView
 
 _KEPT = {"min.insync.replicas": "1"}
 """Cluster-wide defaults that brokers do not let go, with what Kafka gives them (KIP-966)."""

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.certificate_order import certificate_order
 from ottla_operator.model.cluster_secrets import clients_ca_secret, cluster_ca_secret, nodes_secret, operator_secret
 from ottla_operator.model.conditions import Refused, Waiting, is_stalled
@@ -13,10 +11,12 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.secret import Secret
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.nodes import NodeState
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.certificate_steps import CertificateStep
-from ottla_operator.reconcile.cluster import ObservedCluster
 from ottla_operator.reconcile.executor import Execution, execute_for_certificates
-from ottla_operator.reconcile.nodes import NodeState
 
 if TYPE_CHECKING:
     from ottla_operator.reconcile.certificates import ObservedCertificates

@@ -4,17 +4,19 @@ Every look says all that is left to do; nothing is remembered between two, so an
 on where it was.
 """
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Set
+from dataclasses import replace
 
 from ottla_operator.model.conditions import Halted, Obstacle, Refused, Underway, Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, Record
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile import voters
 from ottla_operator.reconcile.broker_configs import config_change
 from ottla_operator.reconcile.draining import forgotten, surplus_name
 from ottla_operator.reconcile.features import next_levels
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rebalancing import ObservedRebalance
 from ottla_operator.reconcile.rolling import Roll, Terms, is_running, roll
 from ottla_operator.reconcile.scaling import ScalingPlan, plan_scaling
@@ -27,31 +29,9 @@ from ottla_operator.reconcile.steps import (
     Step,
     StopNode,
 )
-from ottla_operator.reconcile.view import ClusterView
-from ottla_operator.reconcile.volumes import ObservedClaim, next_removal
+from ottla_operator.reconcile.volumes import next_removal
 
 _REBALANCE = "auto.leader.rebalance.enable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCluster:
-    """Everything that the host has of one cluster."""
-
-    outdated: tuple[str, ...]
-    """Names of what is missing or differs from the desired configuration, sorted; what `Publish` repairs."""
-    nodes: Mapping[str, ObservedNode]
-    """By node name; those that were stopped for good are not among them once they have ended."""
-    claims: tuple[ObservedClaim, ...] = ()
-    """Volumes that outlive their nodes, on a host that knows of any."""
-    storage: Refused | Underway | None = None
-    """What is to say of volumes that are not as large as they should be, when nothing else is."""
-    disruptions_allowed: int | None = None
-    """How many nodes others may stop, as the host's budget says; -1 where that is missing or damaged, None where the
-    host has none."""
-
-    @property
-    def ready_nodes(self) -> int:
-        return sum(node.state is NodeState.READY for node in self.nodes.values())
 
 
 def plan_cluster(

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from ottla_operator.model.scaling import ScalingRecord
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.remembered import Remembered
 from ottla_operator.reconcile.steps import AlterOwnConfigs
-from ottla_operator.reconcile.view import ClusterView
 
 CORDONED: Final = "cordoned.log.dirs"
 EVERY_DIRECTORY: Final = "*"

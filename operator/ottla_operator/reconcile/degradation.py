@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Set
 
 from ottla_operator.model.conditions import QUORUM_LOST, Degradation
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.nodes import MACHINE_LOST, NodeState, ObservedNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView
+from ottla_operator.ports.nodes import MACHINE_LOST, NodeState, ObservedNode
 
 _SHOWN_MAX = 3
 _GONE = frozenset({NodeState.STOPPED, NodeState.STOPPING, NodeState.FAILED})

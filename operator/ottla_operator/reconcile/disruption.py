@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from ottla_operator.model.conditions import Refused
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.nodes import NodeState
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.steps import LimitDisruptions, Plan, RestartNode
-from ottla_operator.reconcile.view import ClusterView
 
 
 def with_disruptions(plan: Plan, desired: DesiredCluster, observed: ObservedCluster, view: ClusterView | None) -> Plan:

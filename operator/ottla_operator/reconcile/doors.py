@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ConfigurationError
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.operator_access import OperatorAccess
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess, listener_of
 from ottla_operator.model.cluster_secrets import nodes_secret, trusted_entry
 from ottla_operator.model.conditions import Refused
 from ottla_operator.model.listeners import TLS, TLS_EXTERNAL
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.secret_store import SecretStore
 
 if TYPE_CHECKING:
     from ottla.config.tls_settings import TlsSettings

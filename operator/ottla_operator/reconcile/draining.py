@@ -11,10 +11,10 @@ from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, node_name, node_of_id, node_of_name
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rolling import is_running
 from ottla_operator.reconcile.steps import MOVES_MAX, ReassignPartitions, UnregisterBroker
-from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 
 def leaving_nodes(cluster: Cluster, observed: Mapping[str, ObservedNode], view: ClusterView | None) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ottla.types import Endpoint
-from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.plan_store import PlanStore
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.conditions import Refused, Waiting
+from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.plan_store import PlanStore
+from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate, WithdrawCertificate
 from ottla_operator.reconcile.steps import (
     AddVoter,

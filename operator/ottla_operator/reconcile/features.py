@@ -5,8 +5,8 @@ the former release could not read what is written from then on.
 """
 
 from ottla_operator.model.features import FeaturePolicy
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.steps import UpdateFeatures
-from ottla_operator.reconcile.view import ClusterView
 
 
 def next_levels(policy: FeaturePolicy, view: ClusterView) -> UpdateFeatures | None:

@@ -13,7 +13,7 @@ from ottla.types import TopicPartition
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.scaling import PLAN, OnScaleUp, RebalancePhase, RebalanceRecord
-from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.ports.cluster_view import ClusterView
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.model.conditions import (
     AUTHORITY_CHANGING,
     QUORUM_LOST,
@@ -29,14 +26,19 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.nodes import NodeState
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.plan_store import PlanStore
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
-from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.reconcile.cluster import plan_cluster
 from ottla_operator.reconcile.degradation import degradation
 from ottla_operator.reconcile.disruption import with_disruptions
 from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.executor import execute_on_cluster
 from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.rebalancing import ObservedRebalance
 from ottla_operator.reconcile.rolling import Terms
 from ottla_operator.reconcile.scaling_lookup import look_up
@@ -44,7 +46,6 @@ from ottla_operator.reconcile.steps import ClusterStep, Plan, Step
 from ottla_operator.reconcile.told import Told, ask_what_is_told, is_dialled, unknown_address, with_told
 from ottla_operator.reconcile.unverified import unverified, with_unverified
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
-from ottla_operator.reconcile.view import ClusterView
 
 _ROUNDS_MAX = 3
 """Observations per pass: steps, what they led to, and one more for a host whose publishing enables further steps."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from ottla_operator.model.conditions import Halted, Obstacle, Underway, Waiting
 from ottla_operator.model.images import way_back
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind, Record
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.restart_gates import Blocker, what_is_not_ready, what_is_wrong, what_stops_would_break
 from ottla_operator.reconcile.steps import RestartNode
-from ottla_operator.reconcile.view import ClusterView
 
 _ROLL_WAITING = "RollWaiting"
 ROLL_HALTED = "RollHalted"

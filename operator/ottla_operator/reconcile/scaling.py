@@ -13,13 +13,13 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.operation import Operation, OperationKind
 from ottla_operator.model.scaling import OnScaleUp, RebalancePhase, Scaling
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.cordons import cordon
 from ottla_operator.reconcile.draining import drain, surplus_name
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rebalancing import ObservedRebalance, Rebalancing, newcomers, rebalance
 from ottla_operator.reconcile.steps import MOVES_MAX, ReassignPartitions, Step, WriteRebalancePlan
 from ottla_operator.reconcile.throttling import throttle
-from ottla_operator.reconcile.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

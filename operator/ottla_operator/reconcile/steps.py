@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from ottla.client.rebalance_plan import RebalancePlan
 from ottla.types import TopicPartition
-from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Obstacle, Refused
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation
 from ottla_operator.model.scaling import Scaling
+from ottla_operator.ports.broker_admin import NewTopic
 from ottla_operator.reconcile.certificate_steps import CertificateStep
 from ottla_operator.reconcile.user_steps import UserStep
 from ottla_operator.reconcile.volumes import RemoveVolumes

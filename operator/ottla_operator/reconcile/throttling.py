@@ -10,9 +10,9 @@ from dataclasses import replace
 from ottla.client.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, throttled_replicas
 from ottla.types import TopicPartition
 from ottla_operator.model.scaling import ScalingRecord
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.remembered import Remembered
 from ottla_operator.reconcile.steps import AlterOwnConfigs, AlterTopicConfigs
-from ottla_operator.reconcile.view import ClusterView
 
 RATES = (FOLLOWER_RATE, LEADER_RATE)
 LISTS = (FOLLOWER_REPLICAS, LEADER_REPLICAS)

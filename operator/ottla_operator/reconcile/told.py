@@ -7,14 +7,14 @@ What a broker tells clients is asked of itself: nothing has to be remembered of 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ottla_operator.clients.broker_admin import BrokerAdmin
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.node_doors import told_by
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.outside import outside_listeners
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.ports.broker_admin import BrokerAdmin
+from ottla_operator.ports.nodes import NodeState
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS
 
 ANOTHER_ADDRESS = "another-address"

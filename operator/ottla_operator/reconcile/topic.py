@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from ottla.client.assignment import Load, with_factor
 from ottla.types import TopicPartition
-from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
+from ottla_operator.ports.broker_admin import NewTopic
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.steps import (
     MOVES_MAX,
     AdoptTopic,
@@ -22,7 +23,6 @@ from ottla_operator.reconcile.steps import (
     TopicStep,
 )
 from ottla_operator.reconcile.throttling import LISTS
-from ottla_operator.reconcile.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

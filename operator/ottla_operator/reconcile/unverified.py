@@ -12,8 +12,8 @@ from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.outside import verified_listeners
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Names = Mapping[str, Set[str]]
 """Host names and addresses that certificates are for, by listener."""

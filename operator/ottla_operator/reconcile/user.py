@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin_security import ScramSecret
 from ottla.sasl.scram import ITERATIONS_MIN, ScramMechanism, new_salt, salted_password
-from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
@@ -15,6 +14,7 @@ from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import Credential, access_secret, credential_of, is_untouched
+from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.reconcile.steps import Plan
 from ottla_operator.reconcile.user_steps import (
     AlterQuotas,

@@ -3,9 +3,6 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from ottla_operator.clients.broker_admin import BrokerAdmin
-from ottla_operator.clients.user_admin import UserDescription
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.cluster_secrets import clients_ca_secret, nodes_secret
 from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
@@ -14,6 +11,9 @@ from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import credential_of
+from ottla_operator.ports.broker_admin import BrokerAdmin
+from ottla_operator.ports.secret_store import SecretStore
+from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.reconcile.executor import execute_for_user
 from ottla_operator.reconcile.reconciler import Pass
 from ottla_operator.reconcile.steps import Plan, Step

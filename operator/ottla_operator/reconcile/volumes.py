@@ -4,17 +4,8 @@ from dataclasses import dataclass
 
 from ottla_operator.model.nodes import DesiredCluster, node_of_name
 from ottla_operator.model.storage import DELETE
-from ottla_operator.reconcile.view import ClusterView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedClaim:
-    """A claim of a volume that carries this cluster's id."""
-
-    name: str
-    uid: str
-    node: str
-    """The name of the node whose it is."""
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.operation import Operation, OperationKind
+from ottla_operator.ports.cluster_view import ClusterView, QuorumMember
 from ottla_operator.reconcile.restart_gates import quorum_without
 from ottla_operator.reconcile.steps import AddVoter, RemoveVoter
-from ottla_operator.reconcile.view import ClusterView, QuorumMember
 
 _CHANGING = "QuorumChanging"
 

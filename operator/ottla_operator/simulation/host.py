@@ -14,14 +14,14 @@ from ottla.errors import OttlaError
 from ottla.simulator.world.hosts import CLIENT_PORT, CONTROLLER_PORT, DIRECTORY, Hosts, host_of
 from ottla.types import NodeId
 from ottla_operator.errors import HostError
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster, Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster, node_of_name
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 ADMIN_PORT = 8080
 FORMAT_S, SPAWN_S, POLL_S = 0.1, 0.05, 0.02

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
 
 
 class HostAround:

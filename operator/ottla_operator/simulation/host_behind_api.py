@@ -6,10 +6,10 @@ from typing import Any
 
 from ottla_operator.clients.retries import APPLY
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.host import Host
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.volume_claims import ObservedClaim
 from ottla_operator.simulation.api import SimulatedApi
 from ottla_operator.simulation.host import HostState
 from ottla_operator.simulation.host_around import HostAround

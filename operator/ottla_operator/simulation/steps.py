@@ -14,16 +14,16 @@ from ottla.client.admin_security import ScramSecret
 from ottla.errors import KafkaError
 from ottla.types import Endpoint, NodeId, TopicPartition
 from ottla.wire.acl_codes import Acl
-from ottla_operator.clients.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
-from ottla_operator.clients.user_admin import UserDescription
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.certificate_order import CertificateOrder
 from ottla_operator.model.manifest import Cluster, Metadata
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.secret import Secret
-from ottla_operator.reconcile.view import ClusterView
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.broker_admin import BrokerAdmin, Connect, NewTopic, TopicDescription
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.secret_store import SecretStore
+from ottla_operator.ports.user_admin import UserDescription
+from ottla_operator.ports.volume_claims import ObservedClaim
 from ottla_operator.simulation.host import node_id_of
 from ottla_operator.simulation.host_around import HostAround
 

@@ -13,8 +13,8 @@ from kills import KilledError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.ports.cluster_view import QuorumMember
 from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
-from ottla_operator.reconcile.view import QuorumMember
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]

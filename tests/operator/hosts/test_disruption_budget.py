@@ -10,7 +10,7 @@ import pytest
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.nodes import DesiredCluster
-from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.ports.observed_cluster import ObservedCluster
 
 Document = dict[str, Any]
 BUDGET = ObjectKey("PodDisruptionBudget", "kafka", "demo")

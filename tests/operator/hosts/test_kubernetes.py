@@ -11,13 +11,13 @@ from host_looks import look, publish
 
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes import KubernetesHost
-from ottla_operator.hosts.object_store import covers
 from ottla_operator.hosts.pod_state import observed_node
+from ottla_operator.model.document import covers
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.ports.nodes import NodeState
 from ottla_operator.reconcile.cluster import plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
-from ottla_operator.reconcile.nodes import NodeState
 from ottla_operator.reconcile.steps import Publish
 
 Document = dict[str, Any]

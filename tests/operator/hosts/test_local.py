@@ -22,7 +22,7 @@ from ottla_operator.hosts.local import PORT_ANNOTATION, LocalHost
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import Cluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]

@@ -28,7 +28,7 @@ from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.listeners import NODE_PORT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
-from ottla_operator.reconcile.nodes import ObservedNode
+from ottla_operator.ports.nodes import ObservedNode
 from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]

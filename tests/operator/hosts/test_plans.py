@@ -12,9 +12,9 @@ from ottla.types import TopicPartition
 from ottla_operator.errors import HostError
 from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
 from ottla_operator.hosts.local_plans import LocalPlans
-from ottla_operator.hosts.plan_store import PlanStore
 from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.ports.plan_store import PlanStore
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla_operator.hosts.pod_state import observed_node
-from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.ports.nodes import NodeState
 
 Document = dict[str, Any]
 AT = "2026-01-01T00:01:00Z"

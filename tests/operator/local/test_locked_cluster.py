@@ -23,8 +23,8 @@ from ottla_operator.local.manifests import desired_by_user
 from ottla_operator.model.certificates import facts, instant
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, keep_certificates
-from ottla_operator.reconcile.cluster import ObservedCluster
 
 Builder = Callable[..., Any]
 

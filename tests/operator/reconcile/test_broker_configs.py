@@ -4,9 +4,9 @@ import pytest
 
 from ottla.config.broker_keys import BROKER_KEYS
 from ottla_operator.model.broker_configs import dynamic_configs, static_configs
+from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.reconcile.broker_configs import config_change
 from ottla_operator.reconcile.steps import AlterBrokerConfigs
-from ottla_operator.reconcile.view import ClusterView
 
 
 def view(**configs: str) -> ClusterView:

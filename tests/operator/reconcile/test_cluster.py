@@ -12,12 +12,13 @@ from ottla_operator.model.manifest import Cluster, Metadata, Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.storage import Storage
-from ottla_operator.reconcile.cluster import ObservedCluster, plan_cluster
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.reconcile.cluster import plan_cluster
 from ottla_operator.reconcile.draining import leaving_nodes
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rolling import Wait, next_restarts
 from ottla_operator.reconcile.steps import Plan, Publish, RestartNode, StartNode, StopNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 PLACE = Place(
     listen_host="", client_host="h", client_port=1, controller_port=2, admin_port=3, log_directory="/data"

@@ -10,9 +10,9 @@ from ottla.types import TopicPartition
 from ottla_operator.model.conditions import Degradation
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.degradation import degradation
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 NAMES = ("c-main-0", "c-main-1", "c-main-2")
 

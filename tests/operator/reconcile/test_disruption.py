@@ -12,11 +12,11 @@ from ottla_operator.model.conditions import Refused
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Operation, OperationKind
-from ottla_operator.reconcile.cluster import ObservedCluster
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.disruption import with_disruptions
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.steps import LimitDisruptions, Plan, Publish, RestartNode
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.certificates import CertificateIssuer, instant
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Refused
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.secret import Secret
+from ottla_operator.ports.operator_access import OperatorAccess
 from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access
 
 Builder = Callable[..., dict[str, Any]]

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla_operator.model.features import FeaturePolicy
+from ottla_operator.ports.cluster_view import ClusterView, FeatureView
 from ottla_operator.reconcile.features import next_levels
 from ottla_operator.reconcile.steps import UpdateFeatures
-from ottla_operator.reconcile.view import ClusterView, FeatureView
 
 VIEW = ClusterView(
     cluster_id="c",

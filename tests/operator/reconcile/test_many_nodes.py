@@ -26,7 +26,7 @@ from simulated_cluster import SimulatedCluster
 
 from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
 from ottla_operator.model.document import Document
-from ottla_operator.reconcile.nodes import NodeState
+from ottla_operator.ports.nodes import NodeState
 
 
 @pytest.mark.parametrize("document", [manifest(pool("main", 1)), THREE, FIVE, APART], ids=["1", "3", "5", "apart"])

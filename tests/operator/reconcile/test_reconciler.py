@@ -16,8 +16,8 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode, desired_cluster
 from ottla_operator.model.topic import Topic
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster, status
 from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
 

@@ -13,9 +13,9 @@ from ottla_operator.model.images import broker_image
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Record, follow
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rolling import Roll, Terms, roll
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
 
 NOW = "2026-01-01T00:00:00Z"
 

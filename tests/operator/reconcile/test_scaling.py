@@ -13,8 +13,9 @@ from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import OperationKind
 from ottla_operator.model.scaling import RebalancePhase, RebalanceRecord, ScalingRecord
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView
+from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.draining import forgotten
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 from ottla_operator.reconcile.rebalancing import ObservedRebalance
 from ottla_operator.reconcile.scaling import ScalingPlan, needs_settings, plan_scaling
 from ottla_operator.reconcile.steps import (
@@ -24,7 +25,6 @@ from ottla_operator.reconcile.steps import (
     UnregisterBroker,
     WriteRebalancePlan,
 )
-from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 RATE = {"leader.replication.throttled.rate": "5000", "follower.replication.throttled.rate": "5000"}
 RATES = ("follower.replication.throttled.rate", "leader.replication.throttled.rate")

@@ -12,8 +12,8 @@ from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.outside import Outside
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.reconcile.told import (
     ANOTHER_ADDRESS,
     ask_what_is_told,

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ottla.types import TopicPartition
-from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
+from ottla_operator.ports.broker_admin import NewTopic
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView
 from ottla_operator.reconcile.steps import (
     AlterTopicConfigs,
     CreatePartitions,
@@ -19,7 +20,6 @@ from ottla_operator.reconcile.steps import (
     ReassignPartitions,
 )
 from ottla_operator.reconcile.topic import ObservedTopic, plan_topic, plan_topic_deletion, retained
-from ottla_operator.reconcile.view import ClusterView, PartitionView
 
 Builder = Callable[..., dict[str, Any]]
 

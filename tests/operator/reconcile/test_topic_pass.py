@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla_operator.clients.broker_admin import NewTopic
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.conditions import Held, Reached, Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
+from ottla_operator.ports.broker_admin import NewTopic
 from ottla_operator.reconcile.reconciler import Pass
 from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.wire.acl_codes import Acl, Operation, PatternType, PermissionType, ResourceType
-from ottla_operator.clients.user_admin import UserDescription
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Refused, Waiting
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import access_secret, credential_of
+from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.reconcile.steps import Plan
 from ottla_operator.reconcile.user import (
     PASSWORD_SIZE,

@@ -10,8 +10,9 @@ from ottla.types import TopicPartition
 from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
-from ottla_operator.reconcile.view import ClusterView, PartitionView, QuorumMember
-from ottla_operator.reconcile.volumes import ObservedClaim, RemoveVolumes, next_removal
+from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
+from ottla_operator.ports.volume_claims import ObservedClaim
+from ottla_operator.reconcile.volumes import RemoveVolumes, next_removal
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]

@@ -6,8 +6,8 @@ from places import place_of
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
+from ottla_operator.ports.cluster_view import ClusterView, QuorumMember
 from ottla_operator.reconcile.steps import AddVoter, RemoveVoter
-from ottla_operator.reconcile.view import ClusterView, QuorumMember
 from ottla_operator.reconcile.voters import next_change
 
 

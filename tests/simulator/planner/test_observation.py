@@ -13,8 +13,8 @@ from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import TopicPartition
 from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.broker_admin import BrokerAdmin, NewTopic
 from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
+from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
 
 LAG_MS = 400
 ResultT = TypeVar("ResultT")

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ottla_operator.model.nodes import DesiredNode
-from ottla_operator.reconcile.nodes import ObservedNode
+from ottla_operator.ports.nodes import ObservedNode
 from ottla_operator.simulation.__main__ import main
 from ottla_operator.simulation.host import SimulatedHost
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun

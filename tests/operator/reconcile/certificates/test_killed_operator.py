@@ -15,8 +15,6 @@ from typing import Any, cast
 import pytest
 from kills import KilledError
 
-from ottla_operator.hosts.host import Host
-from ottla_operator.hosts.secret_store import SecretStore
 from ottla_operator.model.certificates import CertificateIssuer, facts
 from ottla_operator.model.cluster_secrets import NODE_PEM
 from ottla_operator.model.cluster_tls import Authority
@@ -24,10 +22,12 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Metadata
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.secret import Secret
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.nodes import NodeState, ObservedNode
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.authorities import state_of
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.nodes import NodeState, ObservedNode
 
 Worlds = Callable[..., Any]
 ROUNDS_MAX = 30

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from ottla_operator.hosts.operator_access import OperatorAccess
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
-from ottla_operator.reconcile.cluster import ObservedCluster
-from ottla_operator.reconcile.volumes import ObservedClaim
+from ottla_operator.ports.observed_cluster import ObservedCluster
+from ottla_operator.ports.operator_access import OperatorAccess
+from ottla_operator.ports.volume_claims import ObservedClaim
 
 
 class Host(Protocol):

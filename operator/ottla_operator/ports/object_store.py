@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from ottla_operator.model.document import Document, Json
+from ottla_operator.model.document import Document
 
 
 class ObjectStore(Protocol):
@@ -19,19 +19,3 @@ class ClusterObjectStore(ObjectStore, Protocol):
     """What the host of clusters needs besides."""
 
     async def delete_only(self, document: Document) -> None: ...
-
-
-def covers(found: Json, wanted: Json) -> bool:
-    """Tell whether ``found`` says everything that ``wanted`` says; what the API server added does not matter."""
-    if isinstance(wanted, dict):
-        # The API server drops some of what is empty, and keeps other.
-        return isinstance(found, dict) and all(
-            covers(found[name], value) if name in found else value in ({}, []) for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(covers(it, value) for it, value in zip(found, wanted, strict=True))
-        )
-    return bool(found == wanted)

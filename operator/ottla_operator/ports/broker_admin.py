@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ottla.errors import KafkaError
 from ottla.types import Endpoint, TopicPartition
-from ottla_operator.clients.user_admin import UserAdmin
-from ottla_operator.reconcile.view import ClusterView
+from ottla_operator.ports.cluster_view import ClusterView
+from ottla_operator.ports.user_admin import UserAdmin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
