@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from ottla_operator.adapters.kubernetes.plan_store import KubernetesPlans
+from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.cluster_claims import CLAIM_FIELD, Claim, ClusterClaims, Standing, in_words
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.kubernetes_plans import KubernetesPlans
-from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.members import Members
 from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, Waiting, ready_condition

@@ -22,7 +22,7 @@ _JITTER = 0.2
 
 
 class LeaseStore(Protocol):
-    """The calls of `clients.kubernetes_api.KubernetesApi` that an election takes; all raise as these do."""
+    """The calls of `adapters.kubernetes.api.KubernetesApi` that an election takes; all raise as these do."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
     async def create(self, document: Document) -> Document: ...

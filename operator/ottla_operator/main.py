@@ -19,11 +19,11 @@ from typing import Any
 import kopf
 from aiohttp import web
 
-from ottla_operator.clients import ottla_admin
-from ottla_operator.clients.kubernetes_api import KubernetesApi
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controller import Controller
 from ottla_operator.errors import LeadershipLostError, OperatorError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.leadership import Leadership
 from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect

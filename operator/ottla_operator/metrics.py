@@ -4,7 +4,7 @@ from importlib import metadata
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from ottla_operator.clients.api_calls import ApiCall
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.cluster_metrics import ClusterMetrics
 from ottla_operator.model.manifest import ObjectKey
 

@@ -15,7 +15,7 @@ _TRIES_MAX = 4
 
 
 class StatusStore(ObjectStore, Protocol):
-    """The calls of `clients.kubernetes_api.KubernetesApi` that the controller makes besides its hosts."""
+    """The calls of `adapters.kubernetes.api.KubernetesApi` that the controller makes besides its hosts."""
 
     async def apply_status(self, document: Document, status: Document) -> Document: ...
     async def patch_status(self, document: Document, patch: Document) -> Document: ...

@@ -8,7 +8,7 @@ refuses, or that nobody hears, is a sign of life all the same: ending this proce
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla_operator.clients.api_calls import ApiCall
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ import aiohttp
 import kopf
 
 from ottla_operator import handlers
-from ottla_operator.clients.api_calls import ApiCall, Told, trace
-from ottla_operator.clients.kubernetes_api import RESOURCES, KubernetesApi
+from ottla_operator.adapters.kubernetes.api import RESOURCES, KubernetesApi
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall, Told, trace
 from ottla_operator.errors import ApiError
 from ottla_operator.handlers.events import Marks
 from ottla_operator.model.document import GROUP, KINDS, Document

@@ -15,10 +15,10 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.cluster_claims import CLAIM_FIELD
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError, BrokerUnreachableError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic, TopicDescription
 from ottla_operator.ports.cluster_view import ClusterView, FeatureView, PartitionView, QuorumMember

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.cluster_claims import ASKED_AGAIN_AFTER_S, TAKEN_OVER_AFTER_S, Claim, ClusterClaims, Standing
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
 from ottla_operator.upkeep import PASS_S_MAX

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.certificates import facts, leaf_of
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.nodes import DesiredCluster

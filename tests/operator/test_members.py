@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controller import Controller
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
 from ottla_operator.model.user import USER_FINALIZER

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from ottla_operator.clients.api_calls import ApiCall
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.manifest import ObjectKey
 

@@ -10,9 +10,9 @@ import kopf
 import pytest
 from http_api import HttpApi
 
-from ottla_operator.clients.kubernetes_api import KubernetesApi
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
 from ottla_operator.controller import Controller
-from ottla_operator.hosts.kubernetes import KubernetesHost
 from ottla_operator.model.manifest import ObjectKey
 
 Document = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 
-from ottla_operator.clients.api_calls import ApiCall
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.probes import Probes

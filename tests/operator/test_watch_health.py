@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla_operator.clients.api_calls import ApiCall
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.watch_health import WatchHealth
 
 

@@ -13,8 +13,8 @@ import pytest
 from http_api import Fault, HttpApi, until
 
 from ottla_operator import watches
-from ottla_operator.clients.api_calls import ApiCall
-from ottla_operator.clients.kubernetes_api import KubernetesApi
+from ottla_operator.adapters.kubernetes.api import KubernetesApi
+from ottla_operator.adapters.kubernetes.api_calls import ApiCall
 from ottla_operator.handlers.events import Marks
 from ottla_operator.watch_health import WatchHealth
 from ottla_operator.watches import Watches, kopf_settings, login, watch_targets

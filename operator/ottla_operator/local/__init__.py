@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla_operator.clients import ottla_admin
-from ottla_operator.hosts.local import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.local.host import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests, with_nodes
 from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
 from ottla_operator.local.session import Session

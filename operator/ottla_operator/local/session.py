@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from ottla_operator.adapters.local.host import LocalHost
+from ottla_operator.adapters.local.plan_store import LocalPlans
+from ottla_operator.adapters.local.secret_store import LocalSecrets
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.errors import ManifestError, Violation
-from ottla_operator.hosts.local import LocalHost
-from ottla_operator.hosts.local_plans import LocalPlans
-from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.state_directory import StateDirectory
 from ottla_operator.local.manifests import desired_by_user, stamped
 from ottla_operator.local.outcome import ExitCode, Outcome, outcome_of, planned_outcome
 from ottla_operator.model import schema

@@ -6,7 +6,7 @@ from ottla_operator.model.document import Document
 
 
 class ObjectStore(Protocol):
-    """The calls of `clients.kubernetes_api.KubernetesApi` that hosts make."""
+    """The calls of `adapters.kubernetes.api.KubernetesApi` that hosts make."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Document | None: ...
     async def objects(self, kind: str, namespace: str = "", labels: str = "") -> list[Document]: ...

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from ottla_operator.clients.retries import APPLY, JSON, MERGE, repeated
+from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, repeated
 from ottla_operator.model.document import Document
 from ottla_operator.simulation.api_faults import ApiFaults
 from ottla_operator.simulation.store import Store
@@ -17,7 +17,7 @@ ResultT = TypeVar("ResultT")
 class SimulatedApi:
     """See the module; the calls of `statuses.StatusStore`.
 
-    Every method raises as those of `clients.kubernetes_api.KubernetesApi` do.
+    Every method raises as those of `adapters.kubernetes.api.KubernetesApi` do.
     """
 
     def __init__(self, store: Store, faults: ApiFaults) -> None:

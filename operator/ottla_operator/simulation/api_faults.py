@@ -1,6 +1,6 @@
 """`ApiFaults`: how the API server of a simulation fails, and what watches of it miss, from the run's one seed.
 
-What is raised is what `clients.kubernetes_api` raises: `ApiError` for a refusal, OSError caused by an
+What is raised is what `adapters.kubernetes.api` raises: `ApiError` for a refusal, OSError caused by an
 `aiohttp.ClientError` for a connection that breaks, and TimeoutError when no answer comes in time.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, NoReturn, TypeVar
 
 import aiohttp
 
-from ottla.simulator.world.cluster import Cluster
-from ottla.simulator.world.event_loop import SimulatedEventLoop
-from ottla.simulator.world.random_source import SeededRandom
-from ottla_operator.clients.kubernetes_api import REQUEST_TIMEOUT_S
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError, HostError
 
 LOOKS_STRUCK_EVERY, CHANGES_STRUCK_EVERY = 6, 2

@@ -1,8 +1,8 @@
 """Nodes as processes of simulated machines: the `Host` port for the simulator.
 
 What is on the machines (`HostState`) outlives the operator, as files and processes do; `SimulatedHost` is what one
-operator process has of it. It does what `hosts.local` does, in the same order: a kill between two parts leaves the same
-halves behind.
+operator process has of it. It does what `adapters.local.host` does, in the same order: a kill between two parts leaves
+the same halves behind.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""`HostBehindApi`: a host whose calls go through the API server, as those of `hosts.kubernetes` do."""
+"""`HostBehindApi`: a host whose calls go through the API server, as those of `adapters.kubernetes.host` do."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from ottla_operator.clients.retries import APPLY
+from ottla_operator.adapters.kubernetes.retries import APPLY
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.ports.host import Host

@@ -4,10 +4,10 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.simulator.world.event_loop import SimulatedEventLoop
-from ottla_operator.clients import ottla_admin
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla_operator.adapters.kafka import ottla_admin
+from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.controller import Controller
-from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.document import Document
 from ottla_operator.simulation.api import SimulatedApi
 from ottla_operator.simulation.api_faults import ApiFaults

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ottla.metadata.image import MetadataImage
 from ottla.sasl.scram import ScramCredential, credential, salted_password
-from ottla_operator.hosts.kubernetes_secrets import secret_of
+from ottla_operator.adapters.kubernetes.secret_store import secret_of
 from ottla_operator.model.user_secret import credential_of
 from ottla_operator.simulation.scenarios import Scenario
 from ottla_operator.simulation.store import Store

@@ -15,9 +15,9 @@ from ottla.client.admin import AdminClient
 from ottla.client.security import ClientSecurity
 from ottla.config.properties import parse_properties
 from ottla_operator import local
-from ottla_operator.hosts.local import LocalHost
-from ottla_operator.hosts.local_secrets import LocalSecrets
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.local.host import LocalHost
+from ottla_operator.adapters.local.secret_store import LocalSecrets
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 from ottla_operator.local.manifests import desired_by_user
 from ottla_operator.model.certificates import facts, instant

@@ -14,7 +14,7 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin_security import QuotaEntity
 from ottla.wire.acl_codes import Acl
 from ottla_operator import local
-from ottla_operator.hosts.state_directory import StateDirectory
+from ottla_operator.adapters.local.state_directory import StateDirectory
 from ottla_operator.local import ExitCode
 from ottla_operator.model.certificates import CertificateIssuer
 from ottla_operator.model.node_doors import STANDARD_AUTHORIZER

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ottla_operator.adapters.kubernetes.host import KubernetesHost
+from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.errors import BrokerUnreachableError
-from ottla_operator.hosts.kubernetes import KubernetesHost
-from ottla_operator.hosts.kubernetes_secrets import KubernetesSecrets
 from ottla_operator.model.certificates import CertificateIssuer, instant
 from ottla_operator.model.client_access import ClientAccess
 from ottla_operator.model.conditions import Refused

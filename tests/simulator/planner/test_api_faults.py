@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import aiohttp
 import pytest
 
-from ottla.simulator.world.cluster import Cluster
-from ottla.simulator.world.event_loop import SimulatedEventLoop
-from ottla.simulator.world.random_source import SeededRandom
-from ottla_operator.clients.kubernetes_api import REQUEST_TIMEOUT_S
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.cluster import Cluster
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import Document
 from ottla_operator.simulation import api_faults

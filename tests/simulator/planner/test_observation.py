@@ -12,7 +12,7 @@ from ottla.simulator.world.cluster import Cluster
 from ottla.simulator.world.event_loop import SimulatedEventLoop
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import TopicPartition
-from ottla_operator.clients import ottla_admin
+from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.errors import BrokerUnreachableError, QuorumLostError
 from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
 
