@@ -21,6 +21,7 @@ from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, 
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.maintenance import closed
 from ottla_operator.model.manifest import Cluster, ObjectKey
+from ottla_operator.planning.user.plan import Draw
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
@@ -28,7 +29,6 @@ from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import Pass, founding_facts, reconcile_cluster
-from ottla_operator.reconcile.user import Draw
 from ottla_operator.statuses import Statuses, StatusStore
 from ottla_operator.together import together
 

@@ -15,17 +15,17 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey, referred_cluster
 from ottla_operator.model.topic import TOPIC_FINALIZER, Topic
 from ottla_operator.model.user import USER_FINALIZER, User
+from ottla_operator.planning.namespace_deletion import ABANDONED, is_overdue, what_stays
+from ottla_operator.planning.precedence import heir, older_claim
+from ottla_operator.planning.topic.plan import retained
+from ottla_operator.planning.user.plan import Draw, never_let_in, reserved
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.ports.user_admin import UserDescription
-from ottla_operator.reconcile.abandonment import ABANDONED, is_overdue, what_stays
-from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import client_access, operator_access
 from ottla_operator.reconcile.reconciler import Pass
-from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
-from ottla_operator.reconcile.user import Draw, never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 from ottla_operator.statuses import Statuses, StatusStore

@@ -21,12 +21,12 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.model.schema import identity
+from ottla_operator.planning.cluster.draining import leaving_nodes
 from ottla_operator.ports.broker_admin import Connect
 from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
-from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS
 
 __all__ = [

@@ -21,10 +21,13 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
+from ottla_operator.planning.precedence import heir, older_claim
+from ottla_operator.planning.steps.secret import WriteSecret
+from ottla_operator.planning.topic.plan import retained
+from ottla_operator.planning.user.plan import never_let_in, reserved
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.operator_access import OperatorAccess
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
-from ottla_operator.reconcile.claims import heir, older_claim
 from ottla_operator.reconcile.doors import access_elsewhere, client_access, operator_access
 from ottla_operator.reconcile.journal import Journal
 from ottla_operator.reconcile.reconciler import (
@@ -33,11 +36,8 @@ from ottla_operator.reconcile.reconciler import (
     reconcile_cluster,
     status,
 )
-from ottla_operator.reconcile.topic import retained
 from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
-from ottla_operator.reconcile.user import never_let_in, reserved
 from ottla_operator.reconcile.user_pass import delete_user, delete_user_secret, reconcile_user
-from ottla_operator.reconcile.user_steps import WriteSecret
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 MemberT = TypeVar("MemberT", Topic, User)

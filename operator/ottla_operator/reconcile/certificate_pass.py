@@ -11,15 +11,15 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
 from ottla_operator.model.secret import Secret
+from ottla_operator.planning.steps.certificate import CertificateStep
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.secret_store import SecretStore
-from ottla_operator.reconcile.certificate_steps import CertificateStep
 from ottla_operator.reconcile.executor import Execution, execute_for_certificates
 
 if TYPE_CHECKING:
-    from ottla_operator.reconcile.certificates import ObservedCertificates
+    from ottla_operator.planning.certificates.plan import ObservedCertificates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ async def keep_certificates(
         return Kept()
     # Only here: what makes certificates takes its time to load, and most clusters of a laptop need none.
     from ottla_operator.model.certificates import CertificateIssuer
-    from ottla_operator.reconcile.certificates import former_machines, plan_certificates
+    from ottla_operator.planning.certificates.plan import former_machines, plan_certificates
 
     nodes = await keeper.secret_store.read(nodes_secret(cluster.name))
     # Listeners with a certificate of their own are for the same.
@@ -98,7 +98,7 @@ async def _observe(
     nodes: Secret | None,
     keeper: CertificateKeeper,
 ) -> "ObservedCertificates":
-    from ottla_operator.reconcile.certificates import ObservedCertificates, is_changing
+    from ottla_operator.planning.certificates.plan import ObservedCertificates, is_changing
 
     store, tls = keeper.secret_store, cluster.tls
     assert tls is not None, "asked for by the caller"

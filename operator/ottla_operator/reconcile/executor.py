@@ -7,46 +7,41 @@ from itertools import groupby
 
 from ottla.types import Endpoint
 from ottla_operator.model.conditions import Refused, Waiting
-from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
-from ottla_operator.ports.host import Host
-from ottla_operator.ports.plan_store import PlanStore
-from ottla_operator.ports.secret_store import SecretStore
-from ottla_operator.reconcile.certificate_steps import CertificateStep, OrderCertificate, WithdrawCertificate
-from ottla_operator.reconcile.steps import (
+from ottla_operator.planning.plan import Step
+from ottla_operator.planning.steps.certificate import CertificateStep, OrderCertificate, WithdrawCertificate
+from ottla_operator.planning.steps.cluster import (
     AddVoter,
     AlterBrokerConfigs,
     AlterOwnConfigs,
-    AlterTopicConfigs,
     BrokerStep,
     ClusterStep,
-    CreatePartitions,
-    CreateTopic,
-    DeleteTopic,
     ElectPreferredLeaders,
     LimitDisruptions,
     Publish,
-    ReassignPartitions,
+    RemoveVolumes,
     RemoveVoter,
     RestartNode,
     StartNode,
-    Step,
     StopNode,
-    TopicStep,
     UnregisterBroker,
     UpdateFeatures,
     WriteRebalancePlan,
 )
-from ottla_operator.reconcile.user_steps import (
-    AlterQuotas,
-    AlterScram,
-    CreateAcls,
-    DeleteAcls,
-    DeleteSecret,
-    UserStep,
-    WriteSecret,
+from ottla_operator.planning.steps.secret import DeleteSecret, WriteSecret
+from ottla_operator.planning.steps.topic import (
+    AlterTopicConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    ReassignPartitions,
+    TopicStep,
 )
+from ottla_operator.planning.steps.user import AlterQuotas, AlterScram, CreateAcls, DeleteAcls, UserStep
+from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic
+from ottla_operator.ports.host import Host
+from ottla_operator.ports.plan_store import PlanStore
+from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
-from ottla_operator.reconcile.volumes import RemoveVolumes
 
 _CREATIONS_MAX = 100
 _CREATED_PARTITIONS_MAX = 1_000

@@ -26,6 +26,21 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.listeners import Listener
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.planning.cluster.advertised_addresses import (
+    AdvertisedListeners,
+    is_address_known,
+    unknown_address,
+    with_advertised_addresses,
+)
+from ottla_operator.planning.cluster.degradation import degradation
+from ottla_operator.planning.cluster.disruption import with_disruptions
+from ottla_operator.planning.cluster.draining import leaving_nodes
+from ottla_operator.planning.cluster.plan import plan_cluster
+from ottla_operator.planning.cluster.rebalancing import ObservedRebalance
+from ottla_operator.planning.cluster.rolling import Terms
+from ottla_operator.planning.cluster.unverified_certificates import unverified, with_unverified
+from ottla_operator.planning.plan import Plan, Step
+from ottla_operator.planning.steps.cluster import ClusterStep
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.ports.host import Host
@@ -33,18 +48,10 @@ from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.plan_store import PlanStore
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
-from ottla_operator.reconcile.cluster import plan_cluster
-from ottla_operator.reconcile.degradation import degradation
-from ottla_operator.reconcile.disruption import with_disruptions
-from ottla_operator.reconcile.draining import leaving_nodes
 from ottla_operator.reconcile.executor import execute_on_cluster
 from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.rebalancing import ObservedRebalance
-from ottla_operator.reconcile.rolling import Terms
 from ottla_operator.reconcile.scaling_lookup import look_up
-from ottla_operator.reconcile.steps import ClusterStep, Plan, Step
-from ottla_operator.reconcile.told import Told, ask_what_is_told, is_dialled, unknown_address, with_told
-from ottla_operator.reconcile.unverified import unverified, with_unverified
+from ottla_operator.reconcile.told import read_advertised_listeners
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 _ROUNDS_MAX = 3
@@ -270,7 +277,7 @@ class _Lookout:
         self._plans = plans
         self._dry_run = dry_run
         self._kept: Kept | None = None
-        self._told: Told = {}
+        self._told: AdvertisedListeners = {}
 
     async def look(self, cluster: Cluster) -> _Look:
         desired = await self._host.desired(cluster)
@@ -300,7 +307,7 @@ class _Lookout:
                 view, verdict = None, verdict_of(error, f"ask the brokers at {self._address} for their settings")
         return _Look(
             desired=desired,
-            observed=with_unverified(desired, with_told(desired, observed, self._told), kept.names),
+            observed=with_unverified(desired, with_advertised_addresses(desired, observed, self._told), kept.names),
             broker=self._broker,
             view=view,
             trouble=verdict if isinstance(verdict, Waiting) else None,
@@ -331,8 +338,8 @@ class _Lookout:
             self._address = access.bootstrap_servers
             connection = self._connect(access.bootstrap_servers, access.properties)
             self._broker = await self._connections.enter_async_context(connection)
-        self._told = await ask_what_is_told(desired, observed, self._broker)
-        observed = with_told(desired, observed, self._told)
+        self._told = await read_advertised_listeners(desired, observed, self._broker)
+        observed = with_advertised_addresses(desired, observed, self._told)
         revisions = {node.name: node.revision for node in desired.nodes}
         rolls = any(revisions.get(name) != node.revision for name, node in observed.nodes.items())
         return await self._broker.observe(with_min_isr=rolls, with_settings=True)
@@ -368,7 +375,7 @@ def _open_listeners(look: _Look) -> tuple[Listener, ...]:
     revisions = {node.name: node.revision for node in look.desired.nodes}
     seen = look.observed.nodes.values()
     known = tuple(it for it in cluster.listeners if it.name in cluster.known_addresses)
-    dialled = tuple(it for it in cluster.listeners if it in known or is_dialled(look.desired, it))
+    dialled = tuple(it for it in cluster.listeners if it in known or is_address_known(look.desired, it))
     if all(it.revision in (None, revisions.get(it.name)) for it in seen):
         return dialled
     return known or dialled

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from ottla.client.rebalance_plan import Move, parse_moves
 from ottla_operator.model.nodes import DesiredCluster
+from ottla_operator.planning.cluster.rebalancing import ObservedRebalance, needs_plan, needs_stored
+from ottla_operator.planning.cluster.scaling import needs_settings, throttled_topics
+from ottla_operator.planning.cluster.throttling import LISTS
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.ports.plan_store import PlanStore
-from ottla_operator.reconcile.rebalancing import ObservedRebalance, needs_plan, needs_stored
-from ottla_operator.reconcile.scaling import needs_settings, throttled_topics
-from ottla_operator.reconcile.throttling import LISTS
 
 
 async def look_up(

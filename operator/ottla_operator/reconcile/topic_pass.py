@@ -14,12 +14,13 @@ from ottla_operator.model.conditions import Accepted, Held, Reached, Refused, Wa
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
+from ottla_operator.planning.plan import Step
+from ottla_operator.planning.steps.topic import AdoptTopic, CreateTopic, ReassignPartitions, TopicStep
+from ottla_operator.planning.topic.plan import ObservedTopic, adoption, plan_topic, plan_topic_deletion, retained
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.cluster_view import ClusterView, PartitionView
 from ottla_operator.reconcile.executor import Execution, execute_on_topics
 from ottla_operator.reconcile.reconciler import Pass
-from ottla_operator.reconcile.steps import AdoptTopic, CreateTopic, ReassignPartitions, Step, TopicStep
-from ottla_operator.reconcile.topic import ObservedTopic, adoption, plan_topic, plan_topic_deletion, retained
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
 from ottla_operator.together import together
 

@@ -11,14 +11,15 @@ from ottla_operator.model.manifest import Cluster, ObjectKey
 from ottla_operator.model.secret import Secret
 from ottla_operator.model.user import User
 from ottla_operator.model.user_secret import credential_of
+from ottla_operator.planning.plan import Plan, Step
+from ottla_operator.planning.steps.secret import DeleteSecret
+from ottla_operator.planning.steps.user import UserStep
+from ottla_operator.planning.user.plan import Draw, ObservedUser, plan_user, plan_user_deletion
 from ottla_operator.ports.broker_admin import BrokerAdmin
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.reconcile.executor import execute_for_user
 from ottla_operator.reconcile.reconciler import Pass
-from ottla_operator.reconcile.steps import Plan, Step
-from ottla_operator.reconcile.user import Draw, ObservedUser, plan_user, plan_user_deletion
-from ottla_operator.reconcile.user_steps import DeleteSecret, UserStep
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ async def _certificate(
         return None
     # Only here: what makes certificates takes its time to load.
     from ottla_operator.model.certificates import CertificateIssuer
-    from ottla_operator.reconcile.user_certificate import user_certificate
+    from ottla_operator.planning.user.certificate import user_certificate
 
     return user_certificate(
         user,

@@ -14,7 +14,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.types import NodeId
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.scaling import OnScaleUp
-from ottla_operator.reconcile.cordons import CORDONED
+from ottla_operator.planning.cluster.cordons import CORDONED
 from ottla_operator.simulation.scenarios import Scenario
 from ottla_operator.simulation.store import Store
 

@@ -22,8 +22,8 @@ from ottla_operator.model.maintenance import closed
 from ottla_operator.model.manifest import Cluster as Manifest
 from ottla_operator.model.rolling_policy import RollingPolicy
 from ottla_operator.model.scaling import OnScaleUp
-from ottla_operator.reconcile.cordons import CORDONED
-from ottla_operator.reconcile.rolling import ROLL_HALTED
+from ottla_operator.planning.cluster.cordons import CORDONED
+from ottla_operator.planning.cluster.rolling import ROLL_HALTED
 from ottla_operator.simulation.calendar import shown
 from ottla_operator.simulation.host import BROKEN_IMAGE, HostState
 from ottla_operator.simulation.steps import Kind, StepTaken

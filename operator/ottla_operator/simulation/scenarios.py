@@ -10,7 +10,7 @@ from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
 from ottla_operator.model.storage import DELETE
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
-from ottla_operator.reconcile.rolling import ROLL_HALTED
+from ottla_operator.planning.cluster.rolling import ROLL_HALTED
 from ottla_operator.simulation.api_faults import SPELLS, ApiFault
 from ottla_operator.simulation.host import BROKEN_IMAGE
 from ottla_operator.simulation.steps import Kind

@@ -12,15 +12,15 @@ from ottla_operator.model import kubernetes_objects
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.outside import Outside
+from ottla_operator.planning.cluster.advertised_addresses import (
+    ANOTHER_ADDRESS,
+    is_address_known,
+    unknown_address,
+    with_advertised_addresses,
+)
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
-from ottla_operator.reconcile.told import (
-    ANOTHER_ADDRESS,
-    ask_what_is_told,
-    is_dialled,
-    unknown_address,
-    with_told,
-)
+from ottla_operator.reconcile.told import read_advertised_listeners
 
 Document = dict[str, Any]
 Desire = Callable[..., DesiredCluster]
@@ -60,7 +60,7 @@ def observed(desired: DesiredCluster, state: NodeState = NodeState.READY) -> Obs
 def test_node_that_tells_another_address_is_outdated(desire: Desire, told: str, is_outdated: bool) -> None:
     desired = desire(Outside(node_ports=PORTS))
 
-    seen = with_told(desired, observed(desired), {0: told})
+    seen = with_advertised_addresses(desired, observed(desired), {0: told})
 
     assert [it.revision == ANOTHER_ADDRESS for it in seen.nodes.values()] == [is_outdated, False, False]
 
@@ -69,7 +69,7 @@ def test_listener_that_must_not_be_open_yet_is_closed(desire: Desire) -> None:
     """Its Service is gone for good, and with it the address that clients are told."""
     desired = desire(Outside())
 
-    seen = with_told(desired, observed(desired), {0: "NODES://x:9091", 1: "OUT://h:30001"})
+    seen = with_advertised_addresses(desired, observed(desired), {0: "NODES://x:9091", 1: "OUT://h:30001"})
 
     assert [it.revision == ANOTHER_ADDRESS for it in seen.nodes.values()] == [False, True, False]
 
@@ -79,7 +79,7 @@ def test_node_that_does_not_run_is_not_outdated(desire: Desire) -> None:
     seen = observed(desired)
     seen = replace(seen, nodes={name: replace(it, revision=None) for name, it in seen.nodes.items()})
 
-    assert with_told(desired, seen, {0: "OUT://other:1"}) == seen
+    assert with_advertised_addresses(desired, seen, {0: "OUT://other:1"}) == seen
 
 
 def test_only_who_is_ready_is_asked_and_silence_is_no_answer(desire: Desire, brokers: Any) -> None:
@@ -88,11 +88,11 @@ def test_only_who_is_ready_is_asked_and_silence_is_no_answer(desire: Desire, bro
     seen = observed(desired)
     nodes = dict(seen.nodes) | {"demo-main-2": replace(seen.nodes["demo-main-2"], state=NodeState.UNREADY)}
 
-    told = asyncio.run(ask_what_is_told(desired, replace(seen, nodes=nodes), brokers))
+    told = asyncio.run(read_advertised_listeners(desired, replace(seen, nodes=nodes), brokers))
     brokers.fails["advertised_listeners"] = BrokerUnreachableError("no")
 
     assert told == {0: "OUT://h:30000", 1: "OUT://h:30001"}
-    assert asyncio.run(ask_what_is_told(desired, seen, brokers)) == {}
+    assert asyncio.run(read_advertised_listeners(desired, seen, brokers)) == {}
 
 
 def test_address_that_is_missing_is_said_by_its_service(desire: Desire) -> None:
@@ -104,11 +104,11 @@ def test_address_that_is_missing_is_said_by_its_service(desire: Desire) -> None:
 
     assert waiting is not None
     assert "listener out waits for the address of Service demo-out-bootstrap and 2 more" in waiting.message
-    assert not is_dialled(desired, desired.cluster.listeners[0])
+    assert not is_address_known(desired, desired.cluster.listeners[0])
 
 
 def test_nothing_is_waited_for_where_there_are_no_services(desire: Desire) -> None:
     on_a_laptop = replace(desire(Outside()), outside=None)
 
     assert unknown_address(on_a_laptop) is None
-    assert is_dialled(on_a_laptop, on_a_laptop.cluster.listeners[0])
+    assert is_address_known(on_a_laptop, on_a_laptop.cluster.listeners[0])

@@ -14,10 +14,12 @@ from ottla_operator import cluster_claims, controller
 from ottla_operator.cluster_claims import ClusterClaims, Standing
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredNode
-from ottla_operator.reconcile import cluster, draining, reconciler, rolling, scaling, topic_pass, user, voters
+from ottla_operator.planning.cluster import draining, rolling, scaling, voters
+from ottla_operator.planning.cluster import plan as cluster
+from ottla_operator.planning.steps.cluster import RemoveVolumes, RestartNode, UnregisterBroker
+from ottla_operator.planning.user import plan as user
+from ottla_operator.reconcile import reconciler, topic_pass
 from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.steps import RestartNode, UnregisterBroker
-from ottla_operator.reconcile.volumes import RemoveVolumes
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
 from ottla_operator.statuses import Statuses

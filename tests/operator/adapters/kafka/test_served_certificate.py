@@ -1,4 +1,4 @@
-"""What shows no certificate: nobody, somebody who is silent, a client that is none. Nodes: adapters/local/test_host_tls."""
+"""What presents no certificate: a closed port, a silent peer, another protocol. Nodes: adapters/local/test_host_tls."""
 
 import asyncio
 import socket

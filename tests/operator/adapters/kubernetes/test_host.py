@@ -15,10 +15,10 @@ from ottla_operator.errors import HostError
 from ottla_operator.model.document import covers
 from ottla_operator.model.listeners import PLAINTEXT
 from ottla_operator.model.manifest import Cluster
+from ottla_operator.planning.cluster.draining import leaving_nodes
+from ottla_operator.planning.cluster.plan import plan_cluster
+from ottla_operator.planning.steps.cluster import Publish
 from ottla_operator.ports.nodes import NodeState
-from ottla_operator.reconcile.cluster import plan_cluster
-from ottla_operator.reconcile.draining import leaving_nodes
-from ottla_operator.reconcile.steps import Publish
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
