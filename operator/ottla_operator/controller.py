@@ -13,10 +13,8 @@ from typing import TypeAlias
 
 from ottla_operator.adapters.kubernetes.plan_store import KubernetesPlans
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
-from ottla_operator.cluster_claims import CLAIM_FIELD, Claim, ClusterClaims, Standing, in_words
 from ottla_operator.errors import ApiError
 from ottla_operator.members import Members
-from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.conditions import Halted, Reached, Refused, Underway, Waiting, ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.maintenance import closed
@@ -27,10 +25,18 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.reconcile.certificate_pass import CertificateKeeper
 from ottla_operator.reconcile.journal import Journal
-from ottla_operator.reconcile.queue import DirtyKeys
 from ottla_operator.reconcile.reconciler import Pass, founding_facts, reconcile_cluster
+from ottla_operator.runtime.cluster_ownership import (
+    OWNERSHIP_FIELD,
+    ClusterOwnership,
+    Ownership,
+    OwnershipClaim,
+    describe_ownership,
+)
+from ottla_operator.runtime.concurrency import gather_limited
+from ottla_operator.runtime.metrics import OperatorMetrics
+from ottla_operator.runtime.work_queue import WorkQueue
 from ottla_operator.statuses import Statuses, StatusStore
-from ottla_operator.together import together
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +77,7 @@ class Controller:
         self._metrics = metrics or OperatorMetrics()
         self._now = now or _utc_now
         self._now_s = now_s
-        self._claims = ClusterClaims(name)
+        self._claims = ClusterOwnership(name)
         self._secret_store = secret_store or (lambda namespace: KubernetesSecrets(api, namespace))
         self._statuses = Statuses(
             api, self._now, told=lambda document, new: self._metrics.clusters.saw(_key(document), new)
@@ -91,7 +97,7 @@ class Controller:
         self._done: dict[ObjectKey, list[str]] = {}
         self._refusals: dict[ObjectKey, str] = {}
         """Told last: the status of another operator's Cluster does not say them."""
-        self.queue = DirtyKeys(self._members.cluster_of)
+        self.queue = WorkQueue(self._members.cluster_of)
 
     def seen(self, document: Document) -> None:
         """Mark an object dirty if what it asks for changed; its status, which we wrote, does not count."""
@@ -146,13 +152,13 @@ class Controller:
 
     async def reconcile(self, key: ObjectKey) -> bool:
         """Make one pass over the object ``key``; False when it has to be tried again soon."""
-        return key in await self.reconcile_together([key])
+        return key in await self.reconcile_batch([key])
 
-    async def reconcile_together(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]:
+    async def reconcile_batch(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]:
         """Make one pass over several objects of one kind and cluster; return who need not be tried again soon."""
         began_s, kind = time.monotonic(), keys[0].kind
         self._metrics.last_reconcile.labels(kind).set_to_current_time()
-        documents = await together(self._read(key) for key in keys)
+        documents = await gather_limited(self._read(key) for key in keys)
         there = {key: it for key, it in zip(keys, documents, strict=True) if isinstance(it, dict)}
         said = {key: (ready_condition(it) or {}).get("message") for key, it in there.items()}
         outcomes: dict[ObjectKey, Pass | Exception | None] = {
@@ -166,7 +172,7 @@ class Controller:
                 return {key for key in keys if await self.reconcile(key)}
             outcomes[keys[0]] = error
         self._metrics.duration_s.labels(kind).observe(time.monotonic() - began_s)
-        ends = await together(self._end(key, there.get(key), outcomes[key], said.get(key)) for key in keys)
+        ends = await gather_limited(self._end(key, there.get(key), outcomes[key], said.get(key)) for key in keys)
         return {key for key, is_settled in zip(keys, ends, strict=True) if is_settled is True}
 
     async def _read(self, key: ObjectKey) -> Document | None:
@@ -180,7 +186,7 @@ class Controller:
 
     async def _passes(self, documents: Sequence[Document]) -> Sequence[Pass | Exception | None]:
         if documents and documents[0]["kind"] == "Cluster":
-            return await together(self._cluster_pass(document) for document in documents)
+            return await gather_limited(self._cluster_pass(document) for document in documents)
         return await self._members.passes(documents)
 
     async def _end(
@@ -264,17 +270,17 @@ class Controller:
 
     async def _claim(self, key: ObjectKey, document: Document) -> Pass | None:
         """Claim a Cluster, or answer for it; return the end of the pass where another operator looks after it."""
-        found = Claim.of(document)
-        standing, claim = self._claims.look(key, found, now_s=self._now_s(), now=self._now())
+        found = OwnershipClaim.of(document)
+        ownership, claim = self._claims.observe_claim(key, found, now_s=self._now_s(), now=self._now())
         if claim != found:
             stored = await self._api.patch_status(document, claim.to_patch())
             document["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
-            kept = stored.get("status", {}).get(CLAIM_FIELD)
-            document["status"] = {**document.get("status", {}), **({} if kept is None else {CLAIM_FIELD: kept})}
-        if standing is not Standing.OURS:
+            kept = stored.get("status", {}).get(OWNERSHIP_FIELD)
+            document["status"] = {**document.get("status", {}), **({} if kept is None else {OWNERSHIP_FIELD: kept})}
+        if ownership is not Ownership.OURS:
             self._metrics.clusters.forget(key)
-            words = in_words(key, claim, standing, self._claims.name)
-            verdict = Waiting if standing is Standing.ASKED else Refused
+            words = describe_ownership(key, claim, ownership, self._claims.name)
+            verdict = Waiting if ownership is Ownership.ASKED else Refused
             return Pass(verdict(_OTHER_OPERATOR, words), {}, is_seen=False)
         if found.name not in ("", claim.name):
             logger.warning("%s: taken over from %s, which did not answer", key, found.name)
@@ -294,7 +300,7 @@ def _key(document: Document) -> ObjectKey:
 
 
 def _what_it_asks(document: Document) -> Asked:
-    metadata, claim = document["metadata"], Claim.of(document)
+    metadata, claim = document["metadata"], OwnershipClaim.of(document)
     return (
         metadata.get("uid", ""),
         metadata.get("generation", 0),

@@ -28,8 +28,8 @@ from ottla_operator.reconcile.reconciler import Pass
 from ottla_operator.reconcile.topic_pass import AskedTopic, DeletedTopic, delete_topics, reconcile_topics
 from ottla_operator.reconcile.user_pass import delete_user, reconcile_user
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, verdict_of
+from ottla_operator.runtime.concurrency import gather_limited
 from ottla_operator.statuses import Statuses, StatusStore
-from ottla_operator.together import together
 
 logger = logging.getLogger(__name__)
 
@@ -157,13 +157,13 @@ class Members:
             return [error] * len(documents)
         if cluster is None:
             return [None] * len(documents)
-        prepared = await together(self._prepare(document) for document in documents)
+        prepared = await gather_limited(self._prepare(document) for document in documents)
         left = [
             (document, it) for document, it in zip(documents, prepared, strict=True) if isinstance(it, Topic | User)
         ]
         found = await self._in_cluster(cluster, left)
         ends = iter(
-            await together(
+            await gather_limited(
                 self._finish(document, member, outcome) for (document, member), outcome in zip(left, found, strict=True)
             )
         )
@@ -303,7 +303,7 @@ class Members:
     ) -> Sequence[Pass | Exception]:
         users = [(document, member) for document, member in inside if isinstance(member, User)]
         described = await broker.describe_users({user.name for _, user in users})
-        return await together(
+        return await gather_limited(
             self._user_pass(document, user, described[user.name], broker, cluster) for document, user in users
         )
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla_operator.cluster_claims import CLAIM_FIELD, Claim
 from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import Accepted
 from ottla_operator.model.document import Document
 from ottla_operator.ports.object_store import ObjectStore
 from ottla_operator.reconcile.reconciler import Pass, status
+from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD, OwnershipClaim
 
 _TRIES_MAX = 4
 """Of one status, while somebody else changes the object."""
@@ -89,10 +89,10 @@ class Statuses:
 
 def _said(document: Document) -> Document:
     """Return the status without the claim."""
-    return {key: value for key, value in document.get("status", {}).items() if key != CLAIM_FIELD}
+    return {key: value for key, value in document.get("status", {}).items() if key != OWNERSHIP_FIELD}
 
 
 def _whose(document: Document) -> tuple[str, str, list[str]]:
     """Return what must not have changed while a status is made: which object, whose, and what keeps it."""
     metadata = document["metadata"]
-    return metadata["uid"], Claim.of(document).name, metadata.get("finalizers", [])
+    return metadata["uid"], OwnershipClaim.of(document).name, metadata.get("finalizers", [])

@@ -10,7 +10,7 @@ from ottla_operator import members
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.together import AT_ONCE_MAX, together
+from ottla_operator.runtime.concurrency import CONCURRENT_CALLS_MAX, gather_limited
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -33,14 +33,14 @@ def test_topics_share_a_connection_and_a_look(
 ) -> None:
     asked = applied(api, topic_manifest, "Topic", 40)
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
     assert len(brokers.addresses) == 1
     assert brokers.requests == ["describe 40", "create 40", "describe 40"]
     assert api.writes == ["status Topic"] * 80, "each once before its topic is made, and once when it is there"
     api.writes.clear()
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
     assert api.writes == [], "nothing has changed"
     assert brokers.requests[3:] == ["describe 40"]
 
@@ -49,11 +49,11 @@ def test_users_are_described_together(
     controller: Controller, api: Any, brokers: Any, user_manifest: Builder, with_cluster: Document
 ) -> None:
     asked = applied(api, user_manifest, "User", 20)
-    asyncio.run(controller.reconcile_together(asked))
+    asyncio.run(controller.reconcile_batch(asked))
     api.writes.clear()
     brokers.changes.clear()
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
     assert (api.writes, brokers.changes) == ([], [])
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
 
@@ -70,7 +70,7 @@ def test_objects_that_are_gone_or_to_go_disturb_nobody(
         finalizers=["ottla.dev/topic"],
     )
 
-    assert asyncio.run(controller.reconcile_together([gone, going, there])) == {gone, going, there}
+    assert asyncio.run(controller.reconcile_batch([gone, going, there])) == {gone, going, there}
     assert list(brokers.topics) == [there.name]
     assert api.stored[going]["metadata"]["finalizers"] == []
 
@@ -91,10 +91,10 @@ def test_status_that_the_api_server_refuses_is_tried_again_and_no_other(
         return await apply_status(document, status)
 
     monkeypatch.setattr(api, "apply_status", refuse)
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[3]}
     monkeypatch.undo()
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked)
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked)
     assert {api.reasons(key)["Ready"][0] for key in asked} == {"True"}
     assert "adopted" not in api.stored[asked[3]]["status"], "its topic was made for it"
 
@@ -126,7 +126,7 @@ def test_topic_that_cannot_be_noted_before_it_is_made_is_not_made_and_all_others
 
     monkeypatch.setattr(api, "apply_status", refuse)
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[3]}
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[3]}
     assert {api.reasons(key)["Ready"][0] for key in asked if key != asked[3]} == {"True"}
     assert "topic-3" not in brokers.topics
 
@@ -149,7 +149,7 @@ def test_bug_about_one_object_is_alone_with_that(
 
     monkeypatch.setattr(members, "older_claim", buggy)
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set(asked) - {asked[2]}
+    assert asyncio.run(controller.reconcile_batch(asked)) == set(asked) - {asked[2]}
     assert sorted(brokers.topics) == ["topic-0", "topic-1", "topic-3", "topic-4"]
 
 
@@ -167,7 +167,7 @@ def test_members_of_a_cluster_that_cannot_be_read_say_nothing_of_it(
 
     monkeypatch.setattr(api, "get", without_cluster)
 
-    assert asyncio.run(controller.reconcile_together(asked)) == set()
+    assert asyncio.run(controller.reconcile_batch(asked)) == set()
     assert api.writes == []
     assert len(reads) == 1, "one question for all"
 
@@ -180,7 +180,7 @@ def test_object_that_was_made_again_for_another_cluster_waits_for_its_turn_there
         controller.seen(api.put(topic_manifest(key.name)))
         (taken,) = await controller.queue._take()
         api.put(topic_manifest(key.name, clusterRef={"name": "other"}))
-        assert await controller.reconcile_together([taken]) == {taken}
+        assert await controller.reconcile_batch([taken]) == {taken}
         controller.queue._give_back(taken, is_settled=True)
         assert controller.queue._group(key) == ObjectKey("Cluster", "kafka", "other")
         return await controller.queue._take()
@@ -202,8 +202,8 @@ def test_calls_are_made_side_by_side_but_not_all_at_once() -> None:
             raise ValueError("three")
         return number
 
-    found = asyncio.run(together(call(number) for number in range(50)))
+    found = asyncio.run(gather_limited(call(number) for number in range(50)))
 
-    assert most == AT_ONCE_MAX
+    assert most == CONCURRENT_CALLS_MAX
     assert [it for it in found if isinstance(it, int)] == [number for number in range(50) if number != 3]
     assert isinstance(found[3], ValueError)

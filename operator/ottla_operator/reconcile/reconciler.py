@@ -37,7 +37,7 @@ from ottla_operator.planning.cluster.disruption import with_disruptions
 from ottla_operator.planning.cluster.draining import leaving_nodes
 from ottla_operator.planning.cluster.plan import plan_cluster
 from ottla_operator.planning.cluster.rebalancing import ObservedRebalance
-from ottla_operator.planning.cluster.rolling import Terms
+from ottla_operator.planning.cluster.rolling import RollTimings
 from ottla_operator.planning.cluster.unverified_certificates import unverified, with_unverified
 from ottla_operator.planning.plan import Plan, Step
 from ottla_operator.planning.steps.cluster import ClusterStep
@@ -142,8 +142,8 @@ async def reconcile_cluster(
                 done += certificates.execution.done if is_first else ()
                 if (stop := certificates.blocker or look.refused) is not None:
                     return Pass(stop, facts, done, certificates.planned, _degradation(look, journal.nodes))
-                terms = Terms(step_age_s=journal.step_age_s, closed=closed)
-                plan = plan_cluster(look.desired, look.observed, look.view, journal.record, look.rebalance, terms)
+                timings = RollTimings(step_age_s=journal.step_age_s, closed=closed)
+                plan = plan_cluster(look.desired, look.observed, look.view, journal.record, look.rebalance, timings)
                 plan = with_disruptions(plan, look.desired, look.observed, look.view)
                 if isinstance(plan.obstacle, Refused) and is_first:
                     # A broker that lags behind the controller may still show what has just changed: look twice.

@@ -22,7 +22,7 @@ from ottla_operator.ports.cluster_view import ClusterView, PartitionView
 from ottla_operator.reconcile.executor import Execution, execute_on_topics
 from ottla_operator.reconcile.reconciler import Pass
 from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS, camel_case, verdict_of
-from ottla_operator.together import together
+from ottla_operator.runtime.concurrency import gather_limited
 
 _ROUNDS_MAX = 3
 
@@ -165,7 +165,7 @@ def _plan(
 
 async def _execute(turns: Sequence[_Turn], broker: BrokerAdmin, brokers_wanted: int, keep: Keep) -> None:
     """Do the steps of each turn; one that is stopped has its outcome then."""
-    kept = await together(_keep(turn, keep) for turn in turns)
+    kept = await gather_limited(_keep(turn, keep) for turn in turns)
     for turn, error in zip(turns, kept, strict=True):
         if isinstance(error, EXPECTED_ERRORS):
             verdict = verdict_of(error, f"write the status of Topic {turn.topic.metadata.name}")

@@ -9,6 +9,7 @@ from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.controller import Controller
 from ottla_operator.model.document import Document
+from ottla_operator.runtime.workers import ListingState, resync, work
 from ottla_operator.simulation.api import SimulatedApi
 from ottla_operator.simulation.api_faults import ApiFaults
 from ottla_operator.simulation.calendar import shown
@@ -16,7 +17,6 @@ from ottla_operator.simulation.host import HostState, SimulatedHost
 from ottla_operator.simulation.host_behind_api import HostBehindApi
 from ottla_operator.simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
 from ottla_operator.simulation.store import Store
-from ottla_operator.upkeep import Events, resync, work
 
 WORKERS = 2
 RESYNC_S = 30.0
@@ -39,7 +39,7 @@ class OperatorProcess:
         """``name`` is that of its installation, where there are several."""
         self._loop = loop
         self._around = around
-        self._events = Events()
+        self._events = ListingState()
         self._held: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         api = SimulatedApi(around.store, around.faults)
         host = HostBehindApi(WatchedHost(SimulatedHost(around.state), steps), api, around.state)

@@ -26,10 +26,10 @@ from ottla.simulator.world.hosts import Hosts
 from ottla.simulator.world.node import CLIENT_PORT, SimulatedNode
 from ottla.simulator.world.random_source import SeededRandom
 from ottla.types import Endpoint
-from ottla_operator.cluster_claims import Claim
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
+from ottla_operator.runtime.cluster_ownership import OwnershipClaim
 from ottla_operator.simulation.api_faults import ALL, ApiFaults
 from ottla_operator.simulation.host import HostState, place_of
 from ottla_operator.simulation.leftovers import leftovers
@@ -261,7 +261,7 @@ class PlannerRun:
             operator.catch_up(CLUSTER)
 
     def _on_claim(self, document: Document) -> None:
-        claim = Claim.of(document)
+        claim = OwnershipClaim.of(document)
         self.trace.note("operator", f"{claim.name} has the cluster, {claim.challenger or 'nobody'} asks for it")
         for operator in self._watching():
             operator.seen(document)

@@ -3,11 +3,11 @@
 import copy
 from collections.abc import Callable
 
-from ottla_operator.cluster_claims import CLAIM_FIELD
 from ottla_operator.errors import ApiError
 from ottla_operator.model.conditions import ready_condition
 from ottla_operator.model.document import KINDS, Document
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD
 
 
 class Store:
@@ -124,7 +124,7 @@ class Store:
         """Write the status, if the object is of the version that ``document`` says."""
         known = self._known_as(document)
         # What was merged in is not this applier's, and stays.
-        claim = {key: it for key, it in known.get("status", {}).items() if key == CLAIM_FIELD}
+        claim = {key: it for key, it in known.get("status", {}).items() if key == OWNERSHIP_FIELD}
         known["status"] = claim | copy.deepcopy(status)
         self._version(known)
         self._on_status(known)

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
 from ottla.wire.acl_codes import Operation
-from ottla_operator import cluster_claims, controller
-from ottla_operator.cluster_claims import ClusterClaims, Standing
+from ottla_operator import controller
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.planning.cluster import draining, rolling, scaling, voters
@@ -20,6 +19,8 @@ from ottla_operator.planning.steps.cluster import RemoveVolumes, RestartNode, Un
 from ottla_operator.planning.user import plan as user
 from ottla_operator.reconcile import reconciler, topic_pass
 from ottla_operator.reconcile.journal import Journal
+from ottla_operator.runtime import cluster_ownership
+from ottla_operator.runtime.cluster_ownership import ClusterOwnership, Ownership
 from ottla_operator.simulation.run import Order, Outcome, PlannerRun
 from ottla_operator.simulation.scenarios import BY_NAME
 from ottla_operator.statuses import Statuses
@@ -246,28 +247,28 @@ def _refuse_early(set_attribute: SetAttribute) -> None:
 
 @mutation("another operator's cluster is taken for one's own", "roll-beside-another")
 def _claims_are_not_read(set_attribute: SetAttribute) -> None:
-    set_attribute(ClusterClaims, "look", lambda self, key, claim, **_: (Standing.OURS, claim))
+    set_attribute(ClusterOwnership, "observe_claim", lambda self, key, claim, **_: (Ownership.OURS, claim))
 
 
 @mutation("a question is taken for nobody's answer", "roll-beside-another", seeds_max=20)
 def _taken_over_at_once(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 0.0)
+    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 0.0)
 
 
 @mutation("topics in another operator's cluster are one's own", "roll-beside-another")
 def _members_are_anybodys(set_attribute: SetAttribute) -> None:
-    set_attribute(ClusterClaims, "is_others", lambda self, document: False)
+    set_attribute(ClusterOwnership, "is_others", lambda self, document: False)
 
 
 @mutation("who is asked does not answer", "roll-beside-another", "roll-taken-over")
 def _silent(set_attribute: SetAttribute) -> None:
-    look = ClusterClaims.look
+    look = ClusterOwnership.observe_claim
 
-    def silent(self: ClusterClaims, key: Any, claim: Any, **when: Any) -> Any:
-        return (Standing.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
+    def silent(self: ClusterOwnership, key: Any, claim: Any, **when: Any) -> Any:
+        return (Ownership.OURS, claim) if claim.name == self.name else look(self, key, claim, **when)
 
-    set_attribute(ClusterClaims, "look", silent)
-    set_attribute(cluster_claims, "TAKEN_OVER_AFTER_S", 2.0)
+    set_attribute(ClusterOwnership, "observe_claim", silent)
+    set_attribute(cluster_ownership, "TAKEN_OVER_AFTER_S", 2.0)
 
 
 @mutation(

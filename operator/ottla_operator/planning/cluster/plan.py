@@ -15,7 +15,7 @@ from ottla_operator.planning.cluster.broker_configs import config_change
 from ottla_operator.planning.cluster.draining import forgotten, surplus_name
 from ottla_operator.planning.cluster.features import next_levels
 from ottla_operator.planning.cluster.rebalancing import ObservedRebalance
-from ottla_operator.planning.cluster.rolling import Roll, Terms, is_running, roll
+from ottla_operator.planning.cluster.rolling import Roll, RollTimings, is_running, roll
 from ottla_operator.planning.cluster.scaling import ScalingPlan, plan_scaling
 from ottla_operator.planning.cluster.volumes import next_removal
 from ottla_operator.planning.plan import Plan, Step
@@ -33,7 +33,7 @@ def plan_cluster(
     view: ClusterView | None = None,
     record: Record | None = None,
     lookup: ObservedRebalance | None = None,
-    terms: Terms | None = None,
+    timings: RollTimings | None = None,
 ) -> Plan:
     """Return the steps towards ``desired``, up to where the next look is needed.
 
@@ -46,7 +46,7 @@ def plan_cluster(
         view: what brokers say; None while none answers.
         record: what is remembered of the operation that was under way (``status.operation``).
         lookup: what was looked up for a rebalance.
-        terms: what the time says of restarts.
+        timings: what the time says of restarts.
     """
     scaling = plan_scaling(desired, observed.nodes, view, lookup or ObservedRebalance()) if view is not None else None
     if isinstance(scaling, Refused):
@@ -69,7 +69,7 @@ def plan_cluster(
             steps.append(choice)
     others = [str(step) for step in steps if not isinstance(step, Publish)]
     comes_first = others[0] if others else None
-    rolling = roll(desired, observed.nodes, view, record, terms or Terms(), comes_first=comes_first)
+    rolling = roll(desired, observed.nodes, view, record, timings or RollTimings(), comes_first=comes_first)
     says_all = rolling.restarts or isinstance(rolling.obstacle, Halted)
     rolling = _with_starts(rolling, record, {start.node.name for start in starts})
     waiting.insert(0 if says_all else len(waiting), rolling.obstacle)

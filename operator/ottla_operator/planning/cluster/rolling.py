@@ -52,7 +52,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class RollTimings:
     """What the time says of a roll."""
 
     step_age_s: float = 0.0
@@ -66,7 +66,7 @@ def roll(
     observed: Mapping[str, ObservedNode],
     view: ClusterView | None,
     record: Record | None,
-    terms: Terms,
+    timings: RollTimings,
     *,
     comes_first: str | None = None,
 ) -> Roll:
@@ -77,7 +77,7 @@ def roll(
         observed: nodes as their host sees them, by name.
         view: what brokers say; None while none answers.
         record: what is remembered of the operation that was under way, whichever that was.
-        terms: see there.
+        timings: see there.
         comes_first: another step that is taken now, and that a restart waits for.
     """
     outdated = [node for node in desired.staying if _is_outdated(node, observed.get(node.name))]
@@ -94,14 +94,14 @@ def roll(
         return Roll()
     at = [it for it in desired.staying if record and it.name in record.nodes and is_running(observed.get(it.name))]
     operation = replace(operation, nodes=tuple(it.name for it in at))
-    halted = _halted(desired, observed, operation, record, terms.step_age_s)
+    halted = _halted(desired, observed, operation, record, timings.step_age_s)
     if halted is not None:
         return halted
     if not outdated:
         return _settling(desired, observed, view, operation)
     if comes_first is not None:
         return Roll(operation=replace(operation, message=f"next: {comes_first}"))
-    found = next_restarts(desired, observed, view, closed=terms.closed)
+    found = next_restarts(desired, observed, view, closed=timings.closed)
     if isinstance(found, Wait):
         is_on_its_way = any(not _is_ready(observed.get(it.name)) for it in at)
         is_closed, message = isinstance(found.obstacle, Underway), found.obstacle.message

@@ -13,7 +13,7 @@ from ottla_operator.model.images import broker_image
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import DesiredCluster, desired_cluster
 from ottla_operator.model.operation import Record, follow
-from ottla_operator.planning.cluster.rolling import Roll, Terms, roll
+from ottla_operator.planning.cluster.rolling import Roll, RollTimings, roll
 from ottla_operator.ports.cluster_view import ClusterView, PartitionView, QuorumMember
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 
@@ -88,7 +88,7 @@ def test_brokers_are_restarted_together(rolling: dict[str, Any], seen: ClusterVi
     now = desired(**rolling, config={"queued.max.requests": "9"})
     before = observed(desired(**rolling), q0=observed(now)["c-q-0"])
 
-    found = roll(now, before, seen, None, Terms())
+    found = roll(now, before, seen, None, RollTimings())
 
     assert of_brokers(found) == together
     assert {it.reason for it in found.restarts} == {"config queued.max.requests"}
@@ -100,7 +100,7 @@ def test_brokers_wait_for_all_of_a_rack() -> None:
     starting = replace(up["c-b-3"], state=NodeState.STARTING)
     nodes = observed(desired(**RACK), q0=up["c-q-0"], b0=up["c-b-0"], b3=starting)
 
-    found = roll(now, nodes, view(SPREAD), None, Terms())
+    found = roll(now, nodes, view(SPREAD), None, RollTimings())
 
     assert found.restarts == ()
     assert found.operation is not None
@@ -113,7 +113,7 @@ def test_nobody_is_restarted_while_clients_outside_cannot_verify_somebody() -> N
     words = "listener out shows a certificate that is not for 10.0.0.2, which clients dial"
     nodes = observed(desired(), q0=up["c-q-0"], b0=replace(up["c-b-0"], unverified=words))
 
-    found = roll(now, nodes, view(SPREAD), None, Terms())
+    found = roll(now, nodes, view(SPREAD), None, RollTimings())
 
     assert found.restarts == ()
     assert found.operation is not None
@@ -123,7 +123,7 @@ def test_nobody_is_restarted_while_clients_outside_cannot_verify_somebody() -> N
 
 def test_closed_window_holds_what_nobody_asked_for_right_now() -> None:
     now = desired(image="new")
-    closed = Terms(closed="the next window opens at 2026-01-02T00:00:00+00:00")
+    closed = RollTimings(closed="the next window opens at 2026-01-02T00:00:00+00:00")
 
     found = roll(now, observed(desired()), view(SPREAD), None, closed)
 
@@ -133,11 +133,11 @@ def test_closed_window_holds_what_nobody_asked_for_right_now() -> None:
     )
     assert found.operation is not None
     assert found.operation.step == "WindowClosed"
-    assert of_brokers(roll(now, observed(desired()), view(SPREAD), None, Terms())) == [20]
+    assert of_brokers(roll(now, observed(desired()), view(SPREAD), None, RollTimings())) == [20]
 
 
 def test_restart_that_was_asked_for_waits_for_no_window() -> None:
-    found = roll(desired(restart="now"), observed(desired()), view(SPREAD), None, Terms(closed="closed"))
+    found = roll(desired(restart="now"), observed(desired()), view(SPREAD), None, RollTimings(closed="closed"))
 
     assert of_brokers(found) == [20]
     assert found.restarts[0].reason == "annotation ottla.dev/restart"
@@ -147,12 +147,14 @@ def test_node_that_is_broken_waits_for_no_window() -> None:
     now = desired(image="new")
     failed = replace(observed(desired())["c-b-1"], state=NodeState.FAILED)
 
-    assert of_brokers(roll(now, observed(desired(), b1=failed), view(SPREAD), None, Terms(closed="closed"))) == [1]
+    assert of_brokers(roll(now, observed(desired(), b1=failed), view(SPREAD), None, RollTimings(closed="closed"))) == [
+        1
+    ]
 
 
 def begun(now: DesiredCluster) -> Record:
     """Return the record of a roll that has restarted the controller."""
-    found = roll(now, observed(desired()), view(SPREAD), None, Terms())
+    found = roll(now, observed(desired()), view(SPREAD), None, RollTimings())
     record = follow(None, found.operation, now=NOW)
     assert record is not None
     assert record.nodes == ("c-q-0",)
@@ -165,14 +167,14 @@ def test_node_that_is_not_ready_for_long_halts_the_roll(age_s: int, step: str) -
     starting = replace(observed(now)["c-q-0"], state=NodeState.STARTING, message="it has no leader")
     nodes = observed(desired(), q0=starting)
 
-    found = roll(now, nodes, view(SPREAD), begun(now), Terms(step_age_s=age_s))
+    found = roll(now, nodes, view(SPREAD), begun(now), RollTimings(step_age_s=age_s))
 
     assert found.restarts == ()
     assert found.operation is not None
     assert found.operation.step == step
     assert isinstance(found.obstacle, Halted) == (step == "Stuck")
     record = follow(begun(now), found.operation, now=NOW)
-    again = roll(now, nodes, view(SPREAD), record, Terms(step_age_s=0 if step == "Stuck" else age_s))
+    again = roll(now, nodes, view(SPREAD), record, RollTimings(step_age_s=0 if step == "Stuck" else age_s))
     assert again.operation is not None
     assert again.operation.step == step
 
@@ -202,7 +204,7 @@ def test_halted_roll_says_the_way_back(spec: dict[str, Any], known: dict[str, st
     now = desired(**spec, known=known)
     failed = replace(observed(now)["c-q-0"], state=NodeState.FAILED)
 
-    found = roll(now, observed(desired(), q0=failed), view(SPREAD), begun(now), Terms())
+    found = roll(now, observed(desired(), q0=failed), view(SPREAD), begun(now), RollTimings())
 
     assert isinstance(found.obstacle, Halted)
     assert f"; correct the spec, or {way}" in found.obstacle.message
@@ -211,4 +213,4 @@ def test_halted_roll_says_the_way_back(spec: dict[str, Any], known: dict[str, st
 def test_node_that_fails_without_a_roll_is_no_halted_roll() -> None:
     failed = replace(observed(desired())["c-b-1"], state=NodeState.FAILED)
 
-    assert roll(desired(), observed(desired(), b1=failed), view(SPREAD), None, Terms()) == Roll()
+    assert roll(desired(), observed(desired(), b1=failed), view(SPREAD), None, RollTimings()) == Roll()

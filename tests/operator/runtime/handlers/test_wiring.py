@@ -6,8 +6,8 @@ from typing import Any, cast
 import kopf
 import pytest
 
-from ottla_operator import handlers
-from ottla_operator.handlers.events import mark
+from ottla_operator.runtime import handlers
+from ottla_operator.runtime.handlers.events import mark
 
 Document = dict[str, Any]
 

@@ -10,16 +10,16 @@ import pytest
 from aiohttp import ClientSession, web
 
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
-from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.probes import Probes
-from ottla_operator.reconcile.queue import DirtyKeys
-from ottla_operator.watch_health import WatchHealth
+from ottla_operator.runtime.metrics import OperatorMetrics
+from ottla_operator.runtime.probes import Probes
+from ottla_operator.runtime.watch_health import WatchHealth
+from ottla_operator.runtime.work_queue import WorkQueue
 
 Document = dict[str, Any]
 
 
-class StuckQueue(DirtyKeys):
+class StuckQueue(WorkQueue):
     """A queue whose oldest key is as old as the test says, and that stands still for as long."""
 
     age_s = 0.0

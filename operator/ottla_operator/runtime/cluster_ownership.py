@@ -16,18 +16,18 @@ from enum import Enum, auto
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 
-CLAIM_FIELD = "operator"
+OWNERSHIP_FIELD = "operator"
 """In the status of a Cluster. Not part of what a pass writes: see `statuses.Statuses`."""
 
 TAKEN_OVER_AFTER_S = 360.0
-"""A challenge that nobody answers for so long; more than `main.PASS_S_MAX`, so the last pass of the other has ended."""
+"""How long a challenge is not answered; more than `workers.PASS_S_MAX`, so the last pass of the other has ended."""
 
 ASKED_AGAIN_AFTER_S = 240.0
-"""Less than the time between two looks (`settings.Settings.resync_s`), so that each look asks."""
+"""Less than the time between two resyncs (`Settings.resync_s`), so that each resync challenges again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class OwnershipClaim:
     """What `status.operator` of a Cluster says."""
 
     name: str = ""
@@ -42,9 +42,9 @@ class Claim:
     refused_at: str = ""
 
     @classmethod
-    def of(cls, document: Document) -> "Claim":
+    def of(cls, document: Document) -> "OwnershipClaim":
         """Return the claim that a Cluster's status holds."""
-        found = (document.get("status") or {}).get(CLAIM_FIELD) or {}
+        found = (document.get("status") or {}).get(OWNERSHIP_FIELD) or {}
         return cls(
             name=found.get("name", ""),
             challenger=found.get("challenger", ""),
@@ -55,7 +55,7 @@ class Claim:
     def to_patch(self) -> Document:
         """Return the merge patch (RFC 7386) of the status that makes this the claim."""
         return {
-            CLAIM_FIELD: {
+            OWNERSHIP_FIELD: {
                 "name": self.name or None,
                 "challenger": self.challenger or None,
                 "refused": self.refused or None,
@@ -64,7 +64,7 @@ class Claim:
         }
 
 
-class Standing(Enum):
+class Ownership(Enum):
     """How an operator stands to a Cluster."""
 
     OURS = auto()
@@ -74,12 +74,12 @@ class Standing(Enum):
     THEIRS = auto()
 
 
-class ClusterClaims:
+class ClusterOwnership:
     """The claims of other operators as the one called ``name`` has seen them; without a name there are no others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._seen: dict[ObjectKey, tuple[Claim, float]] = {}
+        self._seen: dict[ObjectKey, tuple[OwnershipClaim, float]] = {}
         """Claims of others, and since when each has been seen to stand."""
 
     def forget(self, key: ObjectKey) -> None:
@@ -88,9 +88,11 @@ class ClusterClaims:
 
     def is_others(self, document: Document) -> bool:
         """Tell whether another operator looks after the Cluster; it may be gone."""
-        return bool(self.name) and Claim.of(document).name not in ("", self.name)
+        return bool(self.name) and OwnershipClaim.of(document).name not in ("", self.name)
 
-    def look(self, key: ObjectKey, claim: Claim, *, now_s: float, now: str) -> tuple[Standing, Claim]:
+    def observe_claim(
+        self, key: ObjectKey, claim: OwnershipClaim, *, now_s: float, now: str
+    ) -> tuple[Ownership, OwnershipClaim]:
         """Return how this operator stands to a Cluster, and what its claim should be made before anything else.
 
         Args:
@@ -100,31 +102,33 @@ class ClusterClaims:
             now: the same for people, as RFC 3339.
         """
         if not self.name:
-            return Standing.OURS, claim
+            return Ownership.OURS, claim
         if claim.name in ("", self.name):
             self.forget(key)
             if not claim.challenger:
-                return Standing.OURS, replace(claim, name=self.name)
-            return Standing.OURS, Claim(name=self.name, refused=claim.challenger, refused_at=now)
+                return Ownership.OURS, replace(claim, name=self.name)
+            return Ownership.OURS, OwnershipClaim(name=self.name, refused=claim.challenger, refused_at=now)
         before, since_s = self._seen.get(key, (None, now_s))
         if before is None or (before.name, before.challenger) != (claim.name, claim.challenger):
             since_s = now_s
         self._seen[key] = claim, since_s
-        return self._look_at_others(claim, now_s - since_s, is_first=before is None)
+        return self._observe_other_claim(claim, now_s - since_s, is_first=before is None)
 
-    def _look_at_others(self, claim: Claim, stood_s: float, *, is_first: bool) -> tuple[Standing, Claim]:
-        ask = Standing.ASKED, replace(claim, challenger=self.name)
+    def _observe_other_claim(
+        self, claim: OwnershipClaim, stood_s: float, *, is_first: bool
+    ) -> tuple[Ownership, OwnershipClaim]:
+        ask = Ownership.ASKED, replace(claim, challenger=self.name)
         if claim.challenger == self.name:
-            return (Standing.OURS, Claim(name=self.name)) if stood_s >= TAKEN_OVER_AFTER_S else ask
+            return (Ownership.OURS, OwnershipClaim(name=self.name)) if stood_s >= TAKEN_OVER_AFTER_S else ask
         if not claim.challenger:
-            return ask if is_first or stood_s >= ASKED_AGAIN_AFTER_S else (Standing.THEIRS, claim)
+            return ask if is_first or stood_s >= ASKED_AGAIN_AFTER_S else (Ownership.THEIRS, claim)
         # A third one asks; unless it is gone itself, it ends this.
-        return ask if stood_s >= 2 * TAKEN_OVER_AFTER_S else (Standing.THEIRS, claim)
+        return ask if stood_s >= 2 * TAKEN_OVER_AFTER_S else (Ownership.THEIRS, claim)
 
 
-def in_words(key: ObjectKey, claim: Claim, standing: Standing, name: str) -> str:
+def describe_ownership(key: ObjectKey, claim: OwnershipClaim, ownership: Ownership, name: str) -> str:
     """Say why the operator called ``name`` does nothing for a Cluster, and what to do."""
-    if standing is Standing.ASKED:
+    if ownership is Ownership.ASKED:
         return (
             f"{claim.name} looks after {key}; {name} asks whether it is still there, and takes over when nobody has "
             f"answered for {TAKEN_OVER_AFTER_S:.0f} s"

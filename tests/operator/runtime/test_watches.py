@@ -12,12 +12,12 @@ import kopf
 import pytest
 from http_api import Fault, HttpApi, until
 
-from ottla_operator import watches
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
-from ottla_operator.handlers.events import Marks
-from ottla_operator.watch_health import WatchHealth
-from ottla_operator.watches import Watches, kopf_settings, login, watch_targets
+from ottla_operator.runtime import watches
+from ottla_operator.runtime.handlers.events import Marks
+from ottla_operator.runtime.watch_health import WatchHealth
+from ottla_operator.runtime.watches import Watches, kopf_settings, login, watch_targets
 
 Document = dict[str, Any]
 
@@ -168,7 +168,11 @@ def test_definition_that_is_deleted_is_said_and_comes_back(world: World, caplog:
             assert not running.done()
 
     asyncio.run(run())
-    said = [it.message for it in caplog.records if it.name == "ottla_operator.watches" and "nothing is" in it.message]
+    said = [
+        it.message
+        for it in caplog.records
+        if it.name == "ottla_operator.runtime.watches" and "nothing is" in it.message
+    ]
     assert 1 <= len(said) <= 3
     assert len(world.gaps) == 1
 

@@ -8,7 +8,7 @@ import pytest
 from virtual_time import run
 
 from ottla_operator.model.manifest import ObjectKey
-from ottla_operator.reconcile.queue import TOGETHER_MAX, DirtyKeys
+from ottla_operator.runtime.work_queue import TOGETHER_MAX, WorkQueue
 
 
 def key(name: str, group: str = "") -> ObjectKey:
@@ -18,7 +18,7 @@ def key(name: str, group: str = "") -> ObjectKey:
 class Workers:
     """Workers on a queue, and a diary of what they did; ``hold`` keeps a key in work until it is set."""
 
-    def __init__(self, queue: DirtyKeys, count: int = 1) -> None:
+    def __init__(self, queue: WorkQueue, count: int = 1) -> None:
         self.done: list[tuple[str, float]] = []
         self.begun: list[str] = []
         self.batches: list[list[str]] = []
@@ -56,7 +56,7 @@ class Workers:
 
 def test_key_that_is_marked_often_is_reconciled_once() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         for _ in range(3):
             queue.add(key("a"))
         assert len(queue) == 1
@@ -71,7 +71,7 @@ def test_key_that_is_marked_often_is_reconciled_once() -> None:
 
 def test_key_marked_during_its_work_is_reconciled_again_afterwards() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue, count=2)
         workers.hold["a"] = asyncio.Event()
         queue.add(key("a"))
@@ -94,7 +94,7 @@ def test_key_marked_during_its_work_is_reconciled_again_afterwards() -> None:
 )
 def test_keys_of_one_cluster_take_turns(groups: tuple[str, str], begun: list[str]) -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue, count=2)
         workers.hold["a"] = asyncio.Event()
         queue.add(key("a", groups[0]))
@@ -110,7 +110,7 @@ def test_keys_of_one_cluster_take_turns(groups: tuple[str, str], begun: list[str
 
 def test_key_that_makes_progress_is_tried_again_as_soon_as_the_first_time() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 7
         queue.add(key("a"))
@@ -129,7 +129,7 @@ def test_key_that_makes_progress_is_tried_again_as_soon_as_the_first_time() -> N
 
 def test_failed_key_is_tried_later_and_later_up_to_a_minute() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 9
         queue.add(key("a"))
@@ -145,7 +145,7 @@ def test_failed_key_is_tried_later_and_later_up_to_a_minute() -> None:
 
 def test_key_that_fails_for_days_is_still_tried_every_minute() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 1_200
         queue.add(key("a"))
@@ -159,7 +159,7 @@ def test_key_that_fails_for_days_is_still_tried_every_minute() -> None:
 
 def test_success_forgets_the_failures() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 2
         queue.add(key("a"))
@@ -177,7 +177,7 @@ def test_success_forgets_the_failures() -> None:
 
 def test_mark_does_not_wait_for_a_later_try() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         workers = Workers(queue)
         workers.failures["a"] = 5
         queue.add(key("a"))
@@ -194,7 +194,7 @@ def test_mark_does_not_wait_for_a_later_try() -> None:
 
 def test_age_counts_only_keys_that_could_be_taken() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         assert queue.oldest_age_s() == 0
         queue.add(key("a", "x"))
         await asyncio.sleep(5)
@@ -212,7 +212,7 @@ def test_age_counts_only_keys_that_could_be_taken() -> None:
 
 def test_long_queue_that_moves_does_not_stand_still() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         for number in range(10):
             queue.add(key(f"k{number}"))
         await asyncio.sleep(100)
@@ -233,7 +233,7 @@ def test_long_queue_that_moves_does_not_stand_still() -> None:
 
 def test_empty_queue_does_not_stand_still() -> None:
     async def scenario() -> None:
-        queue = DirtyKeys(lambda it: it.namespace)
+        queue = WorkQueue(lambda it: it.namespace)
         await asyncio.sleep(100)
         assert queue.standstill_s() == 0
 
@@ -245,7 +245,7 @@ class TestTogether:
 
     def test_one_kind_and_cluster_at_a_time(self) -> None:
         async def scenario() -> None:
-            queue = DirtyKeys(lambda it: it.namespace)
+            queue = WorkQueue(lambda it: it.namespace)
             for kind, cluster, name in [
                 ("Topic", "x", "a"),
                 ("User", "x", "b"),
@@ -265,7 +265,7 @@ class TestTogether:
 
     def test_no_more_than_so_many(self) -> None:
         async def scenario() -> None:
-            queue = DirtyKeys(lambda it: it.namespace)
+            queue = WorkQueue(lambda it: it.namespace)
             for number in range(TOGETHER_MAX + 1):
                 queue.add(ObjectKey("Topic", "x", str(number)))
             workers = Workers(queue)
@@ -278,7 +278,7 @@ class TestTogether:
 
     def test_one_that_spoils_the_work_ends_up_alone(self) -> None:
         async def scenario() -> None:
-            queue = DirtyKeys(lambda it: it.namespace)
+            queue = WorkQueue(lambda it: it.namespace)
             done: set[str] = set()
             sizes = []
 
@@ -304,7 +304,7 @@ class TestTogether:
     def test_cluster_is_locked_while_one_of_its_objects_moves_to_another(self) -> None:
         async def scenario() -> None:
             clusters = {"a": "x", "b": "x"}
-            queue = DirtyKeys(lambda it: clusters[it.name])
+            queue = WorkQueue(lambda it: clusters[it.name])
             workers = Workers(queue, count=2)
             workers.hold["a"] = asyncio.Event()
             queue.add(ObjectKey("Topic", "", "a"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla_operator.election import Election, LeaseRecord, Terms
+from ottla_operator.runtime.election import Election, LeaseRecord, LeaseTimings
 
-TERMS = Terms()
+TIMINGS = LeaseTimings()
 
 
 def record(holder: str, version: str = "1", *, lease_s: float = 15, transitions: int = 0) -> LeaseRecord:
@@ -12,7 +12,7 @@ def record(holder: str, version: str = "1", *, lease_s: float = 15, transitions:
 
 
 def leader(sent_s: float = 100) -> Election:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(None, sent_s)
     assert election.bid(sent_s) is not None
     election.won(record("me"), sent_s=sent_s, now_s=sent_s + 1)
@@ -20,7 +20,7 @@ def leader(sent_s: float = 100) -> Election:
 
 
 def test_where_there_is_no_lease_a_candidate_bids() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(None, 0)
 
     assert election.bid(0) == record("me", version="")
@@ -29,7 +29,7 @@ def test_where_there_is_no_lease_a_candidate_bids() -> None:
 
 @pytest.mark.parametrize(("now_s", "bids"), [(114.9, False), (115, True)], ids=["inside", "at-the-end"])
 def test_a_lease_that_does_not_change_is_taken_over_after_its_duration(now_s: float, bids: bool) -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record("other"), 100)
     election.observe(record("other"), 110)
 
@@ -41,7 +41,7 @@ def test_a_lease_that_does_not_change_is_taken_over_after_its_duration(now_s: fl
 
 
 def test_every_change_of_the_lease_begins_the_wait_again() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record("other", "1"), 100)
     election.observe(record("other", "2"), 114)
 
@@ -50,7 +50,7 @@ def test_every_change_of_the_lease_begins_the_wait_again() -> None:
 
 
 def test_the_duration_that_the_holder_promised_counts() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record("other", lease_s=60), 100)
 
     assert election.bid(159) is None
@@ -58,7 +58,7 @@ def test_the_duration_that_the_holder_promised_counts() -> None:
 
 
 def test_a_released_lease_is_free_at_once() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record(""), 100)
 
     assert election.bid(100) is not None
@@ -86,7 +86,7 @@ def test_answer_after_the_deadline_brings_no_leadership_back() -> None:
 
 
 def test_acquisition_that_took_longer_than_the_deadline_is_none() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(None, 0)
     election.won(record("me"), sent_s=0, now_s=10)
 
@@ -102,7 +102,7 @@ def test_who_sees_another_holder_has_lost() -> None:
 
 
 def test_acquisition_whose_answer_was_lost_is_renewed_without_a_transition() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record("me", "7", transitions=3), 100)
 
     assert not election.may_write(100)
@@ -121,14 +121,14 @@ def test_release_names_nobody_and_is_final() -> None:
 
 
 def test_who_does_not_lead_has_nothing_to_release() -> None:
-    election = Election("me", TERMS)
+    election = Election("me", TIMINGS)
     election.observe(record("other"), 100)
 
     assert election.release() is None
 
 
 @pytest.mark.parametrize(
-    "terms",
+    "timings",
     [
         {"lease_s": 10.0},
         {"retry_s": 10.0},
@@ -136,6 +136,6 @@ def test_who_does_not_lead_has_nothing_to_release() -> None:
     ],
     ids=["deadline-as-long-as-the-lease", "retry-as-long-as-the-deadline", "no-pause"],
 )
-def test_terms_that_would_allow_two_leaders_or_none_are_refused(terms: dict[str, float]) -> None:
+def test_timings_that_would_allow_two_leaders_or_none_are_refused(timings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="longer than the one before"):
-        Terms(**terms)
+        LeaseTimings(**timings)

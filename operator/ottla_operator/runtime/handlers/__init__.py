@@ -5,8 +5,8 @@ They are event handlers, so kopf writes nothing of its own on objects; finalizer
 
 import kopf
 
-from ottla_operator.handlers import cluster, topic, user
-from ottla_operator.handlers.events import Marks
+from ottla_operator.runtime.handlers import cluster, topic, user
+from ottla_operator.runtime.handlers.events import Marks
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:

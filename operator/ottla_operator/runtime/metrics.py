@@ -5,8 +5,8 @@ from importlib import metadata
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
-from ottla_operator.cluster_metrics import ClusterMetrics
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.runtime.cluster_metrics import ClusterMetrics
 
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0)
 """Few, because there is a series for each of them and each verb and resource."""

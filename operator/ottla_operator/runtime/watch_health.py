@@ -1,8 +1,8 @@
-"""Whether the watches live, from what their requests came to: pure, by a monotonic clock.
+"""Liveness of the watches, from the results of their requests: pure, by a monotonic clock.
 
-A watch that is open says nothing for long, but ends and is opened again at least every few minutes (see
-`watches.WATCH_S`): for longer than that there is no silence unless what should open it is dead. An API server that
-refuses, or that nobody hears, is a sign of life all the same: ending this process would not mend it.
+An open watch may report nothing for long, but ends and is opened again at least every few minutes (`watches.WATCH_S`):
+a longer silence means that the task which should open it is dead. An API server that rejects the request, or cannot be
+reached, counts as a sign of life: a restart of this process would not repair it.
 """
 
 from collections.abc import Iterable

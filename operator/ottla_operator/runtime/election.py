@@ -2,8 +2,8 @@
 
 The leader's name stands in a Lease of coordination.k8s.io. Who leads rewrites it again and again; who does not, watches
 whether it changes. No time that somebody else wrote is ever read, so wall clocks may be as wrong as they like: a leader
-may write for `Terms.renew_deadline_s` from when it *sent* its last accepted renewal, and another may take over
-`Terms.lease_s` after it *saw* the last change. As long as clocks run equally fast, to within the difference of the two,
+may write for `LeaseTimings.renew_deadline_s` from when it *sent* its last accepted renewal, and another may take over
+`LeaseTimings.lease_s` after it *saw* the last change. As long as clocks run equally fast, to within the difference of the two,
 at most one candidate may write. Source: k8s.io/client-go/tools/leaderelection.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LeaseTimings:
     """How long things take, in seconds of a candidate's own clock."""
 
     lease_s: float = 15.0
@@ -46,9 +46,9 @@ class LeaseRecord:
 class Election:
     """One candidate: what it saw, whether it leads, and what it should write next."""
 
-    def __init__(self, identity: str, terms: Terms) -> None:
+    def __init__(self, identity: str, timings: LeaseTimings) -> None:
         self.identity = identity
-        self.terms = terms
+        self.timings = timings
         self.is_lost = False
         """It led, and does not any more; for ever."""
         self._seen: LeaseRecord | None = None
@@ -90,20 +90,20 @@ class Election:
         if self.is_lost:
             return None
         if seen is None:
-            return LeaseRecord(holder=self.identity, lease_s=self.terms.lease_s, transitions=0, version="")
+            return LeaseRecord(holder=self.identity, lease_s=self.timings.lease_s, transitions=0, version="")
         if seen.holder == self.identity:
             # A renewal; or an acquisition of ours whose answer was lost.
-            return replace(seen, lease_s=self.terms.lease_s)
+            return replace(seen, lease_s=self.timings.lease_s)
         if seen.holder and now_s < self._changed_s + seen.lease_s:
             return None
-        return replace(seen, holder=self.identity, lease_s=self.terms.lease_s, transitions=seen.transitions + 1)
+        return replace(seen, holder=self.identity, lease_s=self.timings.lease_s, transitions=seen.transitions + 1)
 
     def won(self, record: LeaseRecord, *, sent_s: float, now_s: float) -> None:
         """Take in that a bid was accepted as ``record``; it had been sent at ``sent_s``."""
         self._look_at_the_clock(now_s)
         self._seen, self._changed_s = record, now_s
         if not self.is_lost:
-            self._leads_until_s = sent_s + self.terms.renew_deadline_s
+            self._leads_until_s = sent_s + self.timings.renew_deadline_s
             self._look_at_the_clock(now_s)
 
     def release(self) -> LeaseRecord | None:

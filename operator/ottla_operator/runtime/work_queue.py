@@ -25,7 +25,7 @@ Work = Callable[[Sequence[ObjectKey]], Awaitable[Collection[ObjectKey]]]
 """Reconciles objects; returns those that need not be tried again later."""
 
 
-class DirtyKeys:
+class WorkQueue:
     """The queue; all of its methods belong to one event loop."""
 
     def __init__(self, group: Callable[[ObjectKey], Hashable]) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import kopf
 
-from ottla_operator.handlers.events import Marks, mark
 from ottla_operator.model.document import GROUP, VERSION
+from ottla_operator.runtime.handlers.events import Marks, mark
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:

@@ -10,12 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
-from ottla_operator.cluster_claims import ASKED_AGAIN_AFTER_S, TAKEN_OVER_AFTER_S, Claim, ClusterClaims, Standing
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
-from ottla_operator.upkeep import PASS_S_MAX
+from ottla_operator.runtime.cluster_ownership import (
+    ASKED_AGAIN_AFTER_S,
+    TAKEN_OVER_AFTER_S,
+    ClusterOwnership,
+    Ownership,
+    OwnershipClaim,
+)
+from ottla_operator.runtime.workers import PASS_S_MAX
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -28,14 +34,14 @@ class Hall:
     """One Cluster's claim, and operators that look at it; a look and its write are one, as by the object's version."""
 
     def __init__(self) -> None:
-        self.claim = Claim()
+        self.claim = OwnershipClaim()
         self.now_s = 0.0
-        self.operators = {name: ClusterClaims(name) for name in (FIRST, SECOND, THIRD)}
+        self.operators = {name: ClusterOwnership(name) for name in (FIRST, SECOND, THIRD)}
 
-    def look(self, name: str, after_s: float = 0.0) -> Standing:
+    def look(self, name: str, after_s: float = 0.0) -> Ownership:
         self.now_s += after_s
-        standing, self.claim = self.operators[name].look(CLUSTER, self.claim, now_s=self.now_s, now=NOW)
-        return standing
+        ownership, self.claim = self.operators[name].observe_claim(CLUSTER, self.claim, now_s=self.now_s, now=NOW)
+        return ownership
 
 
 def test_no_pass_outlasts_a_challenge() -> None:
@@ -44,14 +50,14 @@ def test_no_pass_outlasts_a_challenge() -> None:
 
 def test_the_first_has_it_and_others_keep_away() -> None:
     hall = Hall()
-    assert hall.look(FIRST) is Standing.OURS
-    assert hall.claim == Claim(name=FIRST)
+    assert hall.look(FIRST) is Ownership.OURS
+    assert hall.claim == OwnershipClaim(name=FIRST)
 
-    assert hall.look(SECOND) is Standing.ASKED
-    assert hall.claim == Claim(name=FIRST, challenger=SECOND)
-    assert hall.look(FIRST, 1) is Standing.OURS
-    assert hall.claim == Claim(name=FIRST, refused=SECOND, refused_at=NOW)
-    assert hall.look(SECOND, 1) is Standing.THEIRS
+    assert hall.look(SECOND) is Ownership.ASKED
+    assert hall.claim == OwnershipClaim(name=FIRST, challenger=SECOND)
+    assert hall.look(FIRST, 1) is Ownership.OURS
+    assert hall.claim == OwnershipClaim(name=FIRST, refused=SECOND, refused_at=NOW)
+    assert hall.look(SECOND, 1) is Ownership.THEIRS
 
 
 def test_nothing_is_written_while_nobody_asks() -> None:
@@ -63,8 +69,8 @@ def test_nothing_is_written_while_nobody_asks() -> None:
     quiet = hall.claim
 
     for _ in range(9):
-        assert hall.look(FIRST, ASKED_AGAIN_AFTER_S / 20) is Standing.OURS
-        assert hall.look(SECOND, ASKED_AGAIN_AFTER_S / 20) is Standing.THEIRS
+        assert hall.look(FIRST, ASKED_AGAIN_AFTER_S / 20) is Ownership.OURS
+        assert hall.look(SECOND, ASKED_AGAIN_AFTER_S / 20) is Ownership.THEIRS
         assert hall.claim == quiet
 
 
@@ -73,7 +79,7 @@ def test_it_asks_again_after_a_while() -> None:
     for name in (FIRST, SECOND, FIRST, SECOND):
         hall.look(name)
 
-    assert hall.look(SECOND, ASKED_AGAIN_AFTER_S) is Standing.ASKED
+    assert hall.look(SECOND, ASKED_AGAIN_AFTER_S) is Ownership.ASKED
     assert hall.claim.challenger == SECOND
 
 
@@ -83,39 +89,39 @@ def test_who_does_not_answer_loses_it() -> None:
     hall.look(SECOND)
 
     hall.look(SECOND, 1)
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S - 1) is Standing.ASKED
-    assert hall.look(SECOND, 1) is Standing.OURS
-    assert hall.claim == Claim(name=SECOND)
+    assert hall.look(SECOND, TAKEN_OVER_AFTER_S - 1) is Ownership.ASKED
+    assert hall.look(SECOND, 1) is Ownership.OURS
+    assert hall.claim == OwnershipClaim(name=SECOND)
     # The former owner is back.
-    assert hall.look(FIRST) is Standing.ASKED
-    assert hall.look(SECOND) is Standing.OURS
-    assert hall.look(FIRST) is Standing.THEIRS
+    assert hall.look(FIRST) is Ownership.ASKED
+    assert hall.look(SECOND) is Ownership.OURS
+    assert hall.look(FIRST) is Ownership.THEIRS
 
 
 def test_an_operator_that_begins_anew_waits_anew() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
-    hall.operators[SECOND] = ClusterClaims(SECOND)
+    hall.operators[SECOND] = ClusterOwnership(SECOND)
 
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Standing.ASKED
-    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Standing.OURS
+    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Ownership.ASKED
+    assert hall.look(SECOND, TAKEN_OVER_AFTER_S) is Ownership.OURS
 
 
 def test_a_third_one_waits_for_the_second_and_steps_in_where_that_is_gone() -> None:
     hall = Hall()
     hall.look(FIRST)
     hall.look(SECOND)
-    assert hall.look(THIRD) is Standing.THEIRS
+    assert hall.look(THIRD) is Ownership.THEIRS
 
-    assert hall.look(THIRD, 2 * TAKEN_OVER_AFTER_S) is Standing.ASKED
+    assert hall.look(THIRD, 2 * TAKEN_OVER_AFTER_S) is Ownership.ASKED
     assert hall.claim.challenger == THIRD
 
 
 def test_without_a_name_there_are_no_others() -> None:
-    claim = Claim(name=FIRST, challenger=SECOND)
+    claim = OwnershipClaim(name=FIRST, challenger=SECOND)
 
-    assert ClusterClaims("").look(CLUSTER, claim, now_s=0, now=NOW) == (Standing.OURS, claim)
+    assert ClusterOwnership("").observe_claim(CLUSTER, claim, now_s=0, now=NOW) == (Ownership.OURS, claim)
 
 
 @given(
@@ -123,7 +129,7 @@ def test_without_a_name_there_are_no_others() -> None:
         st.tuples(
             st.sampled_from([FIRST, SECOND, THIRD]),
             st.sampled_from([0.0, 1.0, ASKED_AGAIN_AFTER_S, PASS_S_MAX, TAKEN_OVER_AFTER_S]),
-            st.sampled_from(["look", "look", "look", "begin anew"]),
+            st.sampled_from(["observe_claim", "look", "look", "begin anew"]),
         ),
         max_size=60,
     )
@@ -134,18 +140,18 @@ def test_no_two_passes_overlap(moves: list[tuple[str, float, str]]) -> None:
     for name, after_s, what in moves:
         if what == "begin anew":
             hall.now_s += after_s
-            hall.operators[name], works_until_s[name] = ClusterClaims(name), -1.0
-        elif hall.look(name, after_s) is Standing.OURS:
+            hall.operators[name], works_until_s[name] = ClusterOwnership(name), -1.0
+        elif hall.look(name, after_s) is Ownership.OURS:
             assert all(until_s <= hall.now_s for other, until_s in works_until_s.items() if other != name)
             works_until_s[name] = hall.now_s + PASS_S_MAX
 
 
 def test_claim_survives_the_api() -> None:
-    claim = Claim(name=FIRST, challenger=SECOND, refused=THIRD, refused_at=NOW)
+    claim = OwnershipClaim(name=FIRST, challenger=SECOND, refused=THIRD, refused_at=NOW)
 
-    assert Claim.of({"status": claim.to_patch()}) == claim
+    assert OwnershipClaim.of({"status": claim.to_patch()}) == claim
     assert replace(claim, challenger="").to_patch()["operator"]["challenger"] is None
-    assert Claim.of({}) == Claim.of({"status": None}) == Claim()
+    assert OwnershipClaim.of({}) == OwnershipClaim.of({"status": None}) == OwnershipClaim()
 
 
 class TestController:

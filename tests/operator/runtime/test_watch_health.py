@@ -3,7 +3,7 @@
 import pytest
 
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
-from ottla_operator.watch_health import WatchHealth
+from ottla_operator.runtime.watch_health import WatchHealth
 
 
 def call(resource: str = "topics", verb: str = "watch", *, namespace: str = "", words: str = "") -> ApiCall:

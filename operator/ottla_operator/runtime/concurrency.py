@@ -6,13 +6,13 @@ from typing import TypeVar
 
 ResultT = TypeVar("ResultT")
 
-AT_ONCE_MAX = 16
+CONCURRENT_CALLS_MAX = 16
 """Calls under way: enough to hide how long the API server takes, and few enough not to be a burden to it."""
 
 
-async def together(calls: Iterable[Awaitable[ResultT]]) -> list[ResultT | Exception]:
+async def gather_limited(calls: Iterable[Awaitable[ResultT]]) -> list[ResultT | Exception]:
     """Make all ``calls``; return, in their order, what each returned or raised."""
-    room = asyncio.Semaphore(AT_ONCE_MAX)
+    room = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
 
     async def make(call: Awaitable[ResultT]) -> ResultT | Exception:
         async with room:

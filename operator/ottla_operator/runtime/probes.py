@@ -7,10 +7,10 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from ottla_operator.leadership import Leadership
-from ottla_operator.metrics import OperatorMetrics
-from ottla_operator.reconcile.queue import DirtyKeys
-from ottla_operator.watch_health import WatchHealth
+from ottla_operator.runtime.leadership import Leadership
+from ottla_operator.runtime.metrics import OperatorMetrics
+from ottla_operator.runtime.watch_health import WatchHealth
+from ottla_operator.runtime.work_queue import WorkQueue
 
 
 class Probes:
@@ -18,7 +18,7 @@ class Probes:
 
     def __init__(
         self,
-        queue: DirtyKeys,
+        queue: WorkQueue,
         watches: WatchHealth,
         metrics: OperatorMetrics,
         *,

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall
-from ottla_operator.metrics import OperatorMetrics
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.runtime.metrics import OperatorMetrics
 
 KEY = ObjectKey("Cluster", "kafka", "demo")
 STATUS: dict[str, Any] = {

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from virtual_time import run
 
-from ottla_operator.election import Terms
 from ottla_operator.errors import ApiError, LeadershipLostError
-from ottla_operator.leadership import Leadership
+from ottla_operator.runtime.election import LeaseTimings
+from ottla_operator.runtime.leadership import Leadership
 
 Document = dict[str, Any]
 
@@ -338,8 +338,11 @@ def test_at_most_one_writes_whatever_happens(seed: int) -> None:
 
 def test_two_would_write_if_a_leader_went_on_for_as_long_as_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would notice: a deadline past the lease has two leaders."""
-    monkeypatch.setattr("ottla_operator.election.Terms.__post_init__", lambda self: None)
-    monkeypatch.setattr("ottla_operator.leadership.Terms", lambda: Terms(lease_s=5, renew_deadline_s=12, retry_s=2))
+    monkeypatch.setattr("ottla_operator.runtime.election.LeaseTimings.__post_init__", lambda self: None)
+    monkeypatch.setattr(
+        "ottla_operator.runtime.leadership.LeaseTimings",
+        lambda: LeaseTimings(lease_s=5, renew_deadline_s=12, retry_s=2),
+    )
 
     with pytest.raises(AssertionError, match="may write at"):
         _several_seeds()

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ottla_operator.election import Election, LeaseRecord, Terms
 from ottla_operator.errors import ApiError, LeadershipLostError
 from ottla_operator.model.document import Document
+from ottla_operator.runtime.election import Election, LeaseRecord, LeaseTimings
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ class Leadership:
         namespace: str,
         name: str,
         identity: str,
-        terms: Terms | None = None,
+        timings: LeaseTimings | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._namespace = namespace
         self._name = name
-        self._terms = terms or Terms()
+        self._timings = timings or LeaseTimings()
         self._now_s = now_s
-        self._election = Election(identity, self._terms)
+        self._election = Election(identity, self._timings)
         self._document: Document | None = None
         """The Lease as it was seen last."""
         self._looked_s: float | None = None
@@ -65,7 +65,7 @@ class Leadership:
     @property
     def problem(self) -> str | None:
         """Why this process would not take over if it had to; None when it would: it has read the Lease just now."""
-        if self._looked_s is not None and self._now_s() < self._looked_s + self._terms.lease_s:
+        if self._looked_s is not None and self._now_s() < self._looked_s + self._timings.lease_s:
             return None
         return self._problem
 
@@ -105,7 +105,7 @@ class Leadership:
         if record is None:
             return
         try:
-            async with asyncio.timeout(self._terms.renew_deadline_s / 2):
+            async with asyncio.timeout(self._timings.renew_deadline_s / 2):
                 document = document or await self._store.get("Lease", self._namespace, self._name)
                 if document is None or _record(document).holder != self.identity:
                     return
@@ -119,7 +119,7 @@ class Leadership:
         """Look, or bid where that makes sense; what fails is tried again, and only told."""
         try:
             # Neither longer than what is left of the leadership, which ends whether an answer comes or not.
-            limit_s = min(self._terms.renew_deadline_s / 2, self._left_s())
+            limit_s = min(self._timings.renew_deadline_s / 2, self._left_s())
             async with asyncio.timeout(limit_s):
                 await self._look_or_bid()
         except (ApiError, OSError, TimeoutError) as error:
@@ -169,7 +169,7 @@ class Leadership:
         return max(until_s - self._now_s(), 0.0) if until_s is not None else float("inf")
 
     def _wait_s(self) -> float:
-        return self._terms.retry_s * random.uniform(1 - _JITTER, 1)  # noqa: S311
+        return self._timings.retry_s * random.uniform(1 - _JITTER, 1)  # noqa: S311
 
     def _raise_lost(self) -> None:
         who = f"{self.holder} leads" if self.holder not in ("", self.identity) else self._problem

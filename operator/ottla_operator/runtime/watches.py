@@ -15,13 +15,13 @@ from typing import Any
 import aiohttp
 import kopf
 
-from ottla_operator import handlers
 from ottla_operator.adapters.kubernetes.api import RESOURCES, KubernetesApi
 from ottla_operator.adapters.kubernetes.api_calls import ApiCall, Told, trace
 from ottla_operator.errors import ApiError
-from ottla_operator.handlers.events import Marks
 from ottla_operator.model.document import GROUP, KINDS, Document
-from ottla_operator.watch_health import WatchHealth
+from ottla_operator.runtime import handlers
+from ottla_operator.runtime.handlers.events import Marks
+from ottla_operator.runtime.watch_health import WatchHealth
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from typing import Any, cast
 import pytest
 from virtual_time import run as run_in_no_time
 
-from ottla_operator import upkeep
 from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.user import USER_FINALIZER
-from ottla_operator.reconcile.queue import DirtyKeys
+from ottla_operator.runtime import workers
+from ottla_operator.runtime.work_queue import WorkQueue
 
 YOUNGER, OLDER = ObjectKey("User", "kafka", "alice"), ObjectKey("User", "kafka", "older")
 
@@ -37,10 +37,10 @@ def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch:
         if len(waits) == 3:
             raise Done
 
-    monkeypatch.setattr(upkeep, "_pause", pause)
-    events = upkeep.Events()
+    monkeypatch.setattr(workers, "_pause", pause)
+    events = workers.ListingState()
     with pytest.raises(Done):
-        asyncio.run(upkeep.resync(cast(Any, Lists()), events, every_s=300))
+        asyncio.run(workers.resync(cast(Any, Lists()), events, every_s=300))
 
     assert events.listed.is_set()
     assert events.is_complete
@@ -54,12 +54,12 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
     api.put(user_manifest("older", userName="alice"))
 
     async def run() -> bool:
-        events = upkeep.Events()
+        events = workers.ListingState()
         controller.seen(younger)
-        parts = [asyncio.ensure_future(upkeep.work(controller, events.listed))]
+        parts = [asyncio.ensure_future(workers.work(controller, events.listed))]
         await asyncio.sleep(60)
         is_untouched = not api.writes
-        parts.append(asyncio.ensure_future(upkeep.resync(controller, events, every_s=300)))
+        parts.append(asyncio.ensure_future(workers.resync(controller, events, every_s=300)))
         await asyncio.sleep(60)
         for part in parts:
             part.cancel()
@@ -77,12 +77,12 @@ def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
     user = user_manifest()
     user["status"] = {"principal": "User:alice"}
     going = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [USER_FINALIZER]}
-    events = upkeep.Events()
+    events = workers.ListingState()
 
     async def run() -> None:
         parts = [
-            asyncio.ensure_future(upkeep.resync(controller, events, every_s=300)),
-            asyncio.ensure_future(upkeep.work(controller, events.listed)),
+            asyncio.ensure_future(workers.resync(controller, events, every_s=300)),
+            asyncio.ensure_future(workers.work(controller, events.listed)),
         ]
         await asyncio.sleep(60)
         # No watch is open either.
@@ -100,14 +100,14 @@ def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
 
 
 def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    queue = DirtyKeys(lambda it: it)
+    queue = WorkQueue(lambda it: it)
     begun = []
 
     class Hangs:
         def __init__(self) -> None:
             self.queue = queue
 
-        async def reconcile_together(self, keys: list[ObjectKey]) -> set[ObjectKey]:
+        async def reconcile_batch(self, keys: list[ObjectKey]) -> set[ObjectKey]:
             begun.extend(keys)
             await asyncio.Event().wait()
             return set(keys)
@@ -116,7 +116,7 @@ def test_pass_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: py
         listed = asyncio.Event()
         listed.set()
         queue.add(OLDER)
-        working = asyncio.ensure_future(upkeep.work(cast(Any, Hangs()), listed))
+        working = asyncio.ensure_future(workers.work(cast(Any, Hangs()), listed))
         await asyncio.sleep(700)
         working.cancel()
 
@@ -130,7 +130,7 @@ def test_gap_is_listed_over_at_once() -> None:
         loop, gap = asyncio.get_running_loop(), asyncio.Event()
         began_s = loop.time()
         loop.call_later(3, gap.set)
-        await upkeep._pause(300, gap)
+        await workers._pause(300, gap)
         return loop.time() - began_s
 
     assert run_in_no_time(scenario) == 3

@@ -6,7 +6,7 @@ import pytest
 
 from ottla_operator.errors import OperatorError
 from ottla_operator.model.objects.network_policy import OperatorPods
-from ottla_operator.settings import Settings
+from ottla_operator.runtime.settings import Settings
 
 
 def test_empty_environment_gives_the_defaults() -> None:

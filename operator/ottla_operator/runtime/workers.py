@@ -1,14 +1,15 @@
-"""What an operator does for as long as it runs: passes over what is dirty, and listings of all that there is."""
+"""Tasks that run for as long as an operator leads: workers that reconcile dirty keys, and the periodic resync."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from ottla_operator.controller import Controller
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
+from ottla_operator.runtime.work_queue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
@@ -19,26 +20,35 @@ _RETRY_S = 5.0
 """After a listing that failed."""
 
 
+class Reconcilers(Protocol):
+    """The calls of `controllers.manager.ControllerManager` that workers and the resync make."""
+
+    @property
+    def queue(self) -> WorkQueue: ...
+    async def resync(self) -> None: ...
+    async def reconcile_batch(self, keys: Sequence[ObjectKey]) -> set[ObjectKey]: ...
+
+
 @dataclass(slots=True)
-class Events:
-    """What parts of the process tell each other."""
+class ListingState:
+    """Shared by the watches, the workers and the resync of one process."""
 
     listed: asyncio.Event = field(default_factory=asyncio.Event)
     """Every object is known, of the kinds that are defined."""
     is_complete: bool = False
     """Every kind is defined, and was listed."""
     gap: asyncio.Event = field(default_factory=asyncio.Event)
-    """Events may have been missed: list again soon."""
+    """ListingState may have been missed: list again soon."""
 
 
-async def work(controller: Controller, listed: asyncio.Event) -> None:
+async def work(controller: Reconcilers, listed: asyncio.Event) -> None:
     """Reconcile for ever, from when every object is known: before, an older one of the same claim may be unseen."""
     await listed.wait()
 
     async def reconcile(keys: Sequence[ObjectKey]) -> set[ObjectKey]:
         try:
             async with asyncio.timeout(PASS_S_MAX):
-                return await controller.reconcile_together(keys)
+                return await controller.reconcile_batch(keys)
         except TimeoutError:
             more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
             logger.error("%s%s: a pass took more than %.0f s and was given up", keys[0], more, PASS_S_MAX)
@@ -47,7 +57,7 @@ async def work(controller: Controller, listed: asyncio.Event) -> None:
     await controller.queue.work(reconcile)
 
 
-async def resync(controller: Controller, events: Events, *, every_s: float) -> None:
+async def resync(controller: Reconcilers, events: ListingState, *, every_s: float) -> None:
     """List all objects for ever, at once after a gap; ``events.listed`` is set after the first time.
 
     Where every kind is defined, ``events.is_complete`` is set, too.

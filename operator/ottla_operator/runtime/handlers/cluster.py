@@ -4,9 +4,9 @@ from typing import Any
 
 import kopf
 
-from ottla_operator.handlers.events import Marks, mark
 from ottla_operator.model.document import GROUP, VERSION
 from ottla_operator.model.objects.metadata import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+from ottla_operator.runtime.handlers.events import Marks, mark
 
 
 def register(registry: kopf.OperatorRegistry, marks: Marks) -> None:
