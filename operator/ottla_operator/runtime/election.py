@@ -3,8 +3,8 @@
 The leader's name stands in a Lease of coordination.k8s.io. Who leads rewrites it again and again; who does not, watches
 whether it changes. No time that somebody else wrote is ever read, so wall clocks may be as wrong as they like: a leader
 may write for `LeaseTimings.renew_deadline_s` from when it *sent* its last accepted renewal, and another may take over
-`LeaseTimings.lease_s` after it *saw* the last change. As long as clocks run equally fast, to within the difference of the two,
-at most one candidate may write. Source: k8s.io/client-go/tools/leaderelection.
+`LeaseTimings.lease_s` after it *saw* the last change. As long as clocks run equally fast, to within the difference of
+the two, at most one candidate may write. Source: k8s.io/client-go/tools/leaderelection.
 """
 
 from dataclasses import dataclass, replace
