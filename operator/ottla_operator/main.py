@@ -22,7 +22,7 @@ from aiohttp import web
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.api import KubernetesApi
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import LeadershipLostError, OperatorError
 from ottla_operator.ports.broker_admin import BrokerAdmin, Connect
 from ottla_operator.runtime.leadership import Leadership
@@ -81,7 +81,7 @@ async def run(settings: Settings, connect: Connect) -> None:
             )
         may_write: Callable[[], bool] = leadership.may_write if leadership is not None else lambda: True
         api = await stack.enter_async_context(KubernetesApi(_login, told=metrics.called, may_write=may_write))
-        controller = Controller(
+        controller = ControllerManager(
             api,
             lambda namespace: KubernetesHost(api, namespace, settings.default_image, settings.pods),
             leaders_only(connect, may_write),

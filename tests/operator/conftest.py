@@ -16,7 +16,7 @@ from ottla.sasl.scram import ScramMechanism, salted_password
 from ottla.types import Endpoint, TopicPartition
 from ottla.wire.acl_codes import Acl
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import ApiError, BrokerUnreachableError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.ports.broker_admin import BrokerAdmin, NewTopic, TopicDescription
@@ -493,8 +493,8 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def controller(api: FakeApi, brokers: FakeBrokers) -> Controller:
-    return Controller(
+def controller(api: FakeApi, brokers: FakeBrokers) -> ControllerManager:
+    return ControllerManager(
         api,
         lambda namespace: KubernetesHost(api, namespace, "ottla/broker:1"),
         brokers.connect,

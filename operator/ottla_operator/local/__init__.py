@@ -14,6 +14,7 @@ from pathlib import Path
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.local.host import DEFAULT_PORT, PORT_ANNOTATION, LocalHost
 from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.error_results import EXPECTED_ERRORS
 from ottla_operator.local.manifests import canonical_kind, cluster_manifest, desired_by_user, read_manifests, with_nodes
 from ottla_operator.local.outcome import Action, ClusterStatus, ExitCode, NodeStatus, Outcome
 from ottla_operator.local.session import Session
@@ -27,7 +28,6 @@ from ottla_operator.ports.cluster_view import ClusterView
 from ottla_operator.ports.nodes import NodeState
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
-from ottla_operator.reconcile.verdicts import EXPECTED_ERRORS
 
 __all__ = [
     "DEFAULT_CLUSTER_NAME",

@@ -7,7 +7,7 @@ it must not keep a namespace that is going: whoever deleted that may have nothin
 import shlex
 from datetime import datetime
 
-from ottla_operator.model.conditions import Verdict
+from ottla_operator.model.conditions import Readiness
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
@@ -24,12 +24,12 @@ def is_overdue(deleted_at: str, now: str) -> bool:
     return (datetime.fromisoformat(now) - datetime.fromisoformat(deleted_at)).total_seconds() >= GIVEN_UP_AFTER_S
 
 
-def what_stays(member: Topic | User, verdict: Verdict, heir: ObjectKey | None) -> str:
+def what_stays(member: Topic | User, readiness: Readiness, heir: ObjectKey | None) -> str:
     """Return in words what ``member`` leaves on its brokers, how to remove it, and why it is left.
 
     Args:
         member: the object that is let go.
-        verdict: why its brokers could not be asked.
+        readiness: why its brokers could not be asked.
         heir: another object that claims the same, and for which it stays.
     """
     if isinstance(member, User):
@@ -45,4 +45,4 @@ def what_stays(member: Topic | User, verdict: Verdict, heir: ObjectKey | None) -
         if heir is None
         else f"{heir} has it now"
     )
-    return f"{member.metadata.key} was let go with its namespace; {left} in {cluster}; {way} ({verdict.message})"
+    return f"{member.metadata.key} was let go with its namespace; {left} in {cluster}; {way} ({readiness.message})"

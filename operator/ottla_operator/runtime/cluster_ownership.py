@@ -17,7 +17,7 @@ from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import ObjectKey
 
 OWNERSHIP_FIELD = "operator"
-"""In the status of a Cluster. Not part of what a pass writes: see `statuses.Statuses`."""
+"""In the status of a Cluster. Not part of what a pass writes: see `controllers.status.StatusWriter`."""
 
 TAKEN_OVER_AFTER_S = 360.0
 """How long a challenge is not answered; more than `workers.PASS_S_MAX`, so the last pass of the other has ended."""

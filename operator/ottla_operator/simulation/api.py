@@ -15,7 +15,7 @@ ResultT = TypeVar("ResultT")
 
 
 class SimulatedApi:
-    """See the module; the calls of `statuses.StatusStore`.
+    """See the module; the calls of `controllers.status.StatusStore`.
 
     Every method raises as those of `adapters.kubernetes.api.KubernetesApi` do.
     """

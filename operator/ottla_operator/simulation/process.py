@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.model.document import Document
 from ottla_operator.runtime.workers import ListingState, resync, work
 from ottla_operator.simulation.api import SimulatedApi
@@ -43,7 +43,7 @@ class OperatorProcess:
         self._held: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         api = SimulatedApi(around.store, around.faults)
         host = HostBehindApi(WatchedHost(SimulatedHost(around.state), steps), api, around.state)
-        self._controller = Controller(
+        self._controller = ControllerManager(
             api,
             lambda _: host,
             watched(ottla_admin.connector(), steps),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.topic import TOPIC_FINALIZER
@@ -162,9 +162,9 @@ class TestController:
         return [0.0]
 
     @pytest.fixture
-    def operator(self, api: Any, brokers: Any, clock: list[float]) -> Callable[[str], Controller]:
-        def make(name: str) -> Controller:
-            return Controller(
+    def operator(self, api: Any, brokers: Any, clock: list[float]) -> Callable[[str], ControllerManager]:
+        def make(name: str) -> ControllerManager:
+            return ControllerManager(
                 api,
                 lambda namespace: KubernetesHost(api, namespace, "ottla/broker:test"),
                 brokers.connect,
@@ -177,7 +177,7 @@ class TestController:
 
     def test_the_other_one_writes_nothing_but_its_question(
         self,
-        operator: Callable[[str], Controller],
+        operator: Callable[[str], ControllerManager],
         api: Any,
         brokers: Any,
         cluster_manifest: Builder,
@@ -209,7 +209,7 @@ class TestController:
     @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": NOW, "finalizers": [TOPIC_FINALIZER]}])
     def test_finalizers_in_a_cluster_are_those_of_who_looks_after_it(
         self,
-        operator: Callable[[str], Controller],
+        operator: Callable[[str], ControllerManager],
         api: Any,
         cluster_manifest: Builder,
         topic_manifest: Builder,
@@ -230,7 +230,7 @@ class TestController:
 
     def test_members_follow_a_cluster_that_is_taken_over(
         self,
-        operator: Callable[[str], Controller],
+        operator: Callable[[str], ControllerManager],
         api: Any,
         brokers: Any,
         with_cluster: Document,
@@ -262,7 +262,7 @@ class TestController:
         assert brokers.topics["flights"].partitions == 6
 
     def test_who_has_lost_a_cluster_tells_prometheus_nothing_of_it_any_more(
-        self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
+        self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
         first = operator(FIRST)
@@ -277,7 +277,7 @@ class TestController:
         assert told() == 0
 
     def test_a_question_wakes_who_is_asked_and_an_answer_who_has_asked(
-        self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
+        self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
         first, second = operator(FIRST), operator(SECOND)
@@ -295,7 +295,7 @@ class TestController:
         assert asyncio.run(scenario()) == [True, True, True]
 
     def test_of_two_that_take_it_at_once_one_does(
-        self, operator: Callable[[str], Controller], api: Any, cluster_manifest: Builder
+        self, operator: Callable[[str], ControllerManager], api: Any, cluster_manifest: Builder
     ) -> None:
         api.put(cluster_manifest())
         read = asyncio.run(api.get(*CLUSTER))

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from virtual_time import run as run_in_no_time
 
-from ottla_operator.controller import Controller
+from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.errors import ApiError
 from ottla_operator.model.manifest import ObjectKey
 from ottla_operator.model.user import USER_FINALIZER
@@ -48,7 +48,7 @@ def test_listing_that_fails_is_tried_again_soon(failure: Exception, monkeypatch:
 
 
 def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
-    controller: Controller, api: Any, brokers: Any, user_manifest: Any, with_cluster: Any
+    controller: ControllerManager, api: Any, brokers: Any, user_manifest: Any, with_cluster: Any
 ) -> None:
     younger = api.put(user_manifest(), creationTimestamp="2026-01-01T00:00:01Z")
     api.put(user_manifest("older", userName="alice"))
@@ -72,7 +72,7 @@ def test_younger_user_that_a_watch_shows_first_waits_for_the_first_listing(
 
 
 def test_object_without_a_cluster_is_let_go_where_clusters_are_not_defined(
-    controller: Controller, api: Any, user_manifest: Any
+    controller: ControllerManager, api: Any, user_manifest: Any
 ) -> None:
     user = user_manifest()
     user["status"] = {"principal": "User:alice"}

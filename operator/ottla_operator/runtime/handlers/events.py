@@ -8,7 +8,7 @@ from ottla_operator.model.document import API_VERSION, Document
 
 
 class Marks(Protocol):
-    """The calls of `controller.Controller` that handlers make."""
+    """The calls of `controllers.manager.ControllerManager` that handlers make."""
 
     def seen(self, document: Document) -> None: ...
     def gone(self, document: Document) -> None: ...

@@ -11,10 +11,11 @@ from fake_kubernetes import FakeKubernetes
 from kills import KilledError
 
 from ottla_operator.adapters.kubernetes.host import KubernetesHost
+from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
+from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.model.conditions import Reached, Refused, Underway, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.ports.cluster_view import QuorumMember
-from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -36,12 +37,12 @@ class Operator:
         """Change the pool, as a user does."""
         self.manifest["spec"]["pools"][0].update(copy.deepcopy(pool))
 
-    def one_pass(self) -> Pass:
+    def one_pass(self) -> ReconcileResult:
         cluster = Cluster.parse(self.manifest)
         host = KubernetesHost(self.world, "kafka", "ottla/broker:1")
         return asyncio.run(reconcile_cluster(cluster, host, self.brokers.connect))
 
-    def until_done(self) -> Pass:
+    def until_done(self) -> ReconcileResult:
         """Make passes, with time between them, until nothing is waited for."""
         said = []
         for _ in range(PASSES_MAX):
@@ -50,8 +51,8 @@ class Operator:
             except KilledError:
                 self.world.kill_at = None
             else:
-                said.append(f"{result.verdict.reason}: {result.verdict.message}")
-                if not isinstance(result.verdict, Waiting | Underway):
+                said.append(f"{result.readiness.reason}: {result.readiness.message}")
+                if not isinstance(result.readiness, Waiting | Underway):
                     return result
             self.world.tick()
         pytest.fail(f"not done after {PASSES_MAX} passes: {said[-4:]}")
@@ -82,7 +83,7 @@ DISKS: Document = {"size": "2Gi", "volumes": [{"name": "d1", "size": "5Gi"}]}
 def assert_all_have_two_disks(operator: Operator) -> None:
     assert operator.world.disks() == {f"demo-main-{number}": ["data", "d1"] for number in range(3)}
     assert set(operator.world.sizes()) == {f"{disk}-demo-main-{n}" for disk in ("data", "d1") for n in range(3)}
-    assert isinstance(operator.one_pass().verdict, Reached)
+    assert isinstance(operator.one_pass().readiness, Reached)
 
 
 def test_volumes_grow_and_no_pod_is_touched(three: Callable[..., Operator]) -> None:
@@ -92,7 +93,7 @@ def test_volumes_grow_and_no_pod_is_touched(three: Callable[..., Operator]) -> N
 
     result = operator.until_done()
 
-    assert isinstance(result.verdict, Reached)
+    assert isinstance(result.readiness, Reached)
     assert operator.world.sizes() == {f"data-demo-main-{number}": "2Gi" for number in range(3)}
     assert operator.world.uids("Pod") == pods
     # New nodes get as much: the list of claims is another one's.
@@ -100,7 +101,7 @@ def test_volumes_grow_and_no_pod_is_touched(three: Callable[..., Operator]) -> N
     (template,) = operator.world.stored["StatefulSet", "demo-main"]["spec"]["volumeClaimTemplates"]
     assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
     done = len(operator.world.writes)
-    assert isinstance(operator.one_pass().verdict, Reached)
+    assert isinstance(operator.one_pass().readiness, Reached)
     assert len(operator.world.writes) == done
 
 
@@ -114,7 +115,7 @@ def killed_everywhere(three: Callable[..., Operator], storage: Document) -> list
         operator = three()
         operator.ask(storage=storage)
         operator.world.kill_at = moment
-        assert isinstance(operator.until_done().verdict, Reached)
+        assert isinstance(operator.until_done().readiness, Reached)
         assert operator.world.kill_at is None, "nobody was killed"
         others.append(operator)
     assert others, "there is nothing to be killed at"
@@ -137,14 +138,14 @@ def test_class_that_cannot_grow_is_a_reason_and_stops_nothing_else(three: Callab
     operator.world.can_grow = False
     operator.ask(storage={"size": "2Gi"}, resources={"limits": {"memory": "1Gi"}})
 
-    verdict = operator.until_done().verdict
+    readiness = operator.until_done().readiness
 
-    assert isinstance(verdict, Refused)
-    assert verdict.reason == "VolumeCannotGrow"
-    assert verdict.message.startswith("claim data-demo-main-0 and 2 more could not be changed: 403 Forbidden: only")
+    assert isinstance(readiness, Refused)
+    assert readiness.reason == "VolumeCannotGrow"
+    assert readiness.message.startswith("claim data-demo-main-0 and 2 more could not be changed: 403 Forbidden: only")
     assert sorted(operator.world.restarts) == [f"demo-main-{number}" for number in range(3)]
     operator.world.can_grow = True
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
 
 def test_growth_that_takes_time_is_told_while_the_cluster_serves(three: Callable[..., Operator]) -> None:
@@ -156,9 +157,9 @@ def test_growth_that_takes_time_is_told_while_the_cluster_serves(three: Callable
     claim = operator.world.stored["PersistentVolumeClaim", "data-demo-main-2"]
     claim["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}, "conditions": [waits]}
 
-    verdict = operator.one_pass().verdict
+    readiness = operator.one_pass().readiness
 
-    assert verdict == Underway(
+    assert readiness == Underway(
         "VolumesGrowing",
         "waiting for 1 volumes to grow, first data-demo-main-2: 1Gi of 2Gi "
         "(FileSystemResizePending: waiting for the pod)",
@@ -171,12 +172,12 @@ def test_set_that_waits_for_the_garbage_collector_is_waited_for(three: Callable[
     operator.world.orphaning = False
     operator.ask(storage={"size": "2Gi"})
     for _ in range(3):
-        verdict = operator.one_pass().verdict
+        readiness = operator.one_pass().readiness
         operator.world.tick()
     operator.world.orphaning = True
 
-    assert isinstance(verdict, Waiting)
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(readiness, Waiting)
+    assert isinstance(operator.until_done().readiness, Reached)
     assert operator.world.uids("Pod") == pods
 
 
@@ -199,7 +200,7 @@ def test_disk_is_added_node_by_node_in_their_order(three: Callable[..., Operator
     # The active controller, 0, would be the last; pods of higher numbers could not be made before it has the disk.
     operator.ask(storage=DISKS)
 
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
     assert_all_have_two_disks(operator)
     assert operator.world.restarts == ["demo-main-0", "demo-main-1", "demo-main-2"]
@@ -223,7 +224,7 @@ def test_pod_that_is_lost_while_disks_are_added_comes_back(
         operator.world.tick()
     operator.world.stored.pop(("Pod", f"demo-main-{lost}"), None)
 
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
     assert_all_have_two_disks(operator)
     assert len(operator.world.restarts) <= 6
@@ -236,7 +237,7 @@ def test_missing_pod_of_a_pool_whose_name_begins_the_same_is_another_pools(three
     operator.brokers.broker_ids = (0, 1, 2, 100)
     operator.ask(storage=DISKS)
 
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
     assert operator.world.disks().pop("demo-main-b-0") == ["data"]
     assert operator.world.restarts == ["demo-main-0", "demo-main-1", "demo-main-2"]
@@ -247,7 +248,7 @@ def test_node_that_comes_with_the_disk_does_not_wait_for_the_others(three: Calla
     operator.ask(storage=DISKS, nodes=5)
     operator.brokers.broker_ids, operator.brokers.voters = tuple(range(5)), voters(5)
 
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
     assert set(operator.world.disks()) == {f"demo-main-{number}" for number in range(5)}
     assert all(disks == ["data", "d1"] for disks in operator.world.disks().values())
@@ -315,10 +316,10 @@ def test_volume_that_is_gone_is_the_reason_of_its_node(three: Callable[..., Oper
     claim["status"]["phase"], claim["spec"]["volumeName"] = "Lost", "pv-7"
     operator.world.stored["Pod", "demo-main-1"]["status"] = {"conditions": []}
 
-    verdict = operator.one_pass().verdict
+    readiness = operator.one_pass().readiness
 
-    assert verdict.reason == "VolumeLost"
-    assert "the volume pv-7 of its claim data-demo-main-1 is gone" in verdict.message
+    assert readiness.reason == "VolumeLost"
+    assert "the volume pv-7 of its claim data-demo-main-1 is gone" in readiness.message
 
 
 ZONE = "topology.kubernetes.io/zone"
@@ -335,7 +336,7 @@ def test_pods_are_told_their_racks_and_become_ready(three: Callable[..., Operato
     with_machines(operator, ZONE)
     operator.manifest["spec"]["rack"] = {"topologyKey": ZONE}
 
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)
 
     pods = {name: it for (kind, name), it in operator.world.stored.items() if kind == "Pod"}
     assert {name: it["metadata"]["annotations"]["ottla.dev/rack"] for name, it in pods.items()} == {
@@ -348,16 +349,16 @@ def test_machine_without_the_label_is_named(three: Callable[..., Operator]) -> N
     with_machines(operator, "other")
     operator.manifest["spec"]["rack"] = {"topologyKey": ZONE}
     for _ in range(4):
-        verdict = operator.one_pass().verdict
+        readiness = operator.one_pass().readiness
         operator.world.tick()
 
-    assert isinstance(verdict, Waiting)
-    assert verdict.reason == "RackMissing"
-    assert verdict.message == (
+    assert isinstance(readiness, Waiting)
+    assert readiness.reason == "RackMissing"
+    assert readiness.message == (
         "node demo-main-1: its machine m-1 has no label topology.kubernetes.io/zone, which names the rack; "
         "kubectl label node m-1 topology.kubernetes.io/zone=..."
     )
     # Only one node was restarted: the others serve on, as they are.
     assert operator.world.restarts == ["demo-main-1"]
     with_machines(operator, ZONE)
-    assert isinstance(operator.until_done().verdict, Reached)
+    assert isinstance(operator.until_done().readiness, Reached)

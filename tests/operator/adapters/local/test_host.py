@@ -19,11 +19,12 @@ import pytest
 from ottla_operator.adapters.local import host as local
 from ottla_operator.adapters.local.host import PORT_ANNOTATION, LocalHost
 from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
+from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.errors import HostError
 from ottla_operator.model.conditions import Reached, Refused, Waiting
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.ports.nodes import NodeState, ObservedNode
-from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -103,13 +104,13 @@ def cluster(cluster_manifest: Builder, brokers: Any, free_ports: Callable[..., i
     return build
 
 
-def settle(cluster: Cluster, host: LocalHost, brokers: Any) -> Pass:
+def settle(cluster: Cluster, host: LocalHost, brokers: Any) -> ReconcileResult:
     """Make passes until the cluster is no longer waited for."""
 
-    async def run() -> Pass:
+    async def run() -> ReconcileResult:
         while True:
             result = await reconcile_cluster(cluster, host, brokers.connect)
-            if not isinstance(result.verdict, Waiting):
+            if not isinstance(result.readiness, Waiting):
                 return result
             await asyncio.sleep(0.01)
 
@@ -135,7 +136,7 @@ def test_cluster_comes_up(
 ) -> None:
     result = settle(cluster(), host, brokers)
 
-    assert isinstance(result.verdict, Reached)
+    assert isinstance(result.readiness, Reached)
     assert result.facts["readyNodes"] == 1
     data = directory.node_directory("demo-main-0") / "data"
     assert (data / "meta.properties").read_text() == f"cluster.id={brokers.cluster_id}"
@@ -149,7 +150,7 @@ def test_next_command_finds_it_and_changes_nothing(
 
     result = settle(cluster(), another_command(tmp_path, directory), brokers)
 
-    assert isinstance(result.verdict, Reached)
+    assert isinstance(result.readiness, Reached)
     assert pid(host) == before
 
 
@@ -174,9 +175,9 @@ def test_configuration_that_cannot_be_used_is_refused_and_the_node_runs_on(
 
     result = settle(cluster(unknown_key="1"), host, brokers)
 
-    assert isinstance(result.verdict, Refused)
-    assert result.verdict.reason == "FormatFailed"
-    assert "Unknown configuration 'unknown.key'." in result.verdict.message
+    assert isinstance(result.readiness, Refused)
+    assert result.readiness.reason == "FormatFailed"
+    assert "Unknown configuration 'unknown.key'." in result.readiness.message
     assert pid(host) == before
 
 
@@ -201,9 +202,9 @@ def test_node_that_ends_at_once_leaves_its_last_words(
 ) -> None:
     result = settle(cluster(die="1"), host, brokers)
 
-    assert isinstance(result.verdict, Refused)
-    assert result.verdict.reason == "NodeExited"
-    assert "first line | the disk is on fire" in result.verdict.message
+    assert isinstance(result.readiness, Refused)
+    assert result.readiness.reason == "NodeExited"
+    assert "first line | the disk is on fire" in result.readiness.message
 
 
 def test_node_that_was_killed_is_started_again(
@@ -216,7 +217,7 @@ def test_node_that_was_killed_is_started_again(
 
     result = settle(cluster(), another_command(tmp_path, directory), brokers)
 
-    assert isinstance(result.verdict, Reached)
+    assert isinstance(result.readiness, Reached)
     assert pid(host) != before
 
 
@@ -235,7 +236,7 @@ def test_node_that_is_not_ready_says_why(
 ) -> None:
     result = asyncio.run(reconcile_cluster(cluster(never_ready=body), host, brokers.connect))
 
-    assert result.verdict == Waiting("NodeNotReady", f"node demo-main-0: {why}")
+    assert result.readiness == Waiting("NodeNotReady", f"node demo-main-0: {why}")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ def test_removed_node_is_seen_no_more_and_comes_back_with_its_data(
 
     assert look(host, cluster()) == {}
     assert (directory.node_directory("demo-main-0") / "data" / "meta.properties").exists()
-    assert isinstance(settle(cluster(), another_command(tmp_path, directory), brokers).verdict, Reached)
+    assert isinstance(settle(cluster(), another_command(tmp_path, directory), brokers).readiness, Reached)
 
 
 def test_stopped_node_is_still_seen(host: LocalHost, cluster: Callable[..., Cluster], brokers: Any) -> None:
@@ -296,9 +297,9 @@ def test_taken_port_is_named(host: LocalHost, cluster: Callable[..., Cluster], b
         other.listen()
         result = settle(demo, host, brokers)
 
-    assert isinstance(result.verdict, Refused)
-    assert result.verdict.reason == "PortInUse"
-    assert f"port {demo.annotations[PORT_ANNOTATION]} is taken" in result.verdict.message
+    assert isinstance(result.readiness, Refused)
+    assert result.readiness.reason == "PortInUse"
+    assert f"port {demo.annotations[PORT_ANNOTATION]} is taken" in result.readiness.message
 
 
 def test_stopped_node_leaves_its_data(
@@ -320,7 +321,7 @@ def test_lost_data_directory_is_formatted_again(
     (directory.node_directory("demo-main-0") / "data" / "meta.properties").unlink()
     host._started.clear()
 
-    assert isinstance(settle(cluster(), host, brokers).verdict, Reached)
+    assert isinstance(settle(cluster(), host, brokers).readiness, Reached)
 
 
 def test_stopping_what_does_not_run_is_fine(host: LocalHost, directory: StateDirectory) -> None:
@@ -364,8 +365,8 @@ def test_port_annotation_that_is_no_port_is_refused(
 
     result = asyncio.run(reconcile_cluster(Cluster.parse(manifest), host, brokers.connect))
 
-    assert isinstance(result.verdict, Refused)
-    assert result.verdict.reason == "InvalidPort"
+    assert isinstance(result.readiness, Refused)
+    assert result.readiness.reason == "InvalidPort"
 
 
 def test_node_ids_that_leave_no_port_are_what_has_to_change(host: LocalHost, cluster_manifest: Builder) -> None:

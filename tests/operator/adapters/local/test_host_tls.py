@@ -23,13 +23,14 @@ from ottla.wire.acl_filter import AclFilter
 from ottla_operator.adapters.kafka.ottla_admin import connector
 from ottla_operator.adapters.local.host import PORT_ANNOTATION, LocalHost
 from ottla_operator.adapters.local.state_directory import StateDirectory
+from ottla_operator.controllers.cluster.reconcile import reconcile_cluster
+from ottla_operator.controllers.result import ReconcileResult
 from ottla_operator.errors import BrokerUnreachableError
 from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.listeners import NODE_PORT, IssuerRef, Listener, ListenerCertificate
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import render_properties
 from ottla_operator.ports.nodes import ObservedNode
-from ottla_operator.reconcile.reconciler import Pass, reconcile_cluster
 
 Document = dict[str, Any]
 Builder = Callable[..., Document]
@@ -110,11 +111,11 @@ class World:
         security = ClientSecurity.from_properties(properties)
         return AdminClient(f"localhost:{self._port + 10 + door}", security=security, request_timeout_s=10)
 
-    def settle(self) -> Pass:
-        async def run() -> Pass:
+    def settle(self) -> ReconcileResult:
+        async def run() -> ReconcileResult:
             while True:
                 result = await reconcile_cluster(self.cluster, self.host, connector())
-                if not isinstance(result.verdict, Waiting):
+                if not isinstance(result.readiness, Waiting):
                     return result
                 await asyncio.sleep(0.05)
 
@@ -157,7 +158,7 @@ def ask(client: AdminClient) -> None:
 def test_nodes_find_each_other_and_the_operator_is_let_in(world: World) -> None:
     result = world.settle()
 
-    assert str(result.verdict.reason) == "Ready", result.verdict
+    assert str(result.readiness.reason) == "Ready", result.readiness
     names = {it["name"]: (it["securityProtocol"], it["bootstrapServers"]) for it in result.facts["listeners"]}
     first = int(world.cluster.annotations[PORT_ANNOTATION]) + 10
     assert names == {

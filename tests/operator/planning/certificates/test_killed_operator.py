@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from kills import KilledError
 
+from ottla_operator.controllers.cluster.certificates import CertificateKeeper, Kept, keep_certificates
 from ottla_operator.model.certificates import CertificateIssuer, facts
 from ottla_operator.model.cluster_secrets import NODE_PEM
 from ottla_operator.model.cluster_tls import Authority
@@ -27,7 +28,6 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.nodes import NodeState, ObservedNode
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.secret_store import SecretStore
-from ottla_operator.reconcile.certificate_pass import CertificateKeeper, Kept, keep_certificates
 
 Worlds = Callable[..., Any]
 ROUNDS_MAX = 30
