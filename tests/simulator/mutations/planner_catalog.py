@@ -1,6 +1,6 @@
-"""Mutations of the planner: each breaks one promise on purpose, by replacing one function of the operator.
+"""Mutations of the planner: each breaks one invariant on purpose, by replacing one function of the operator.
 
-The runs of `ottla_operator.simulation` have to find every one of them; how soon is measured
+The runs of `operator_simulation` have to find every one of them; how soon is measured
 (`python tests/simulator/mutations/planner_catalog.py`) and written into docs/simulator.md.
 """
 
@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hunting import Apply, SetAttribute, measure
+from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.scenarios import BY_NAME
 from ottla.wire.acl_codes import Operation
 from ottla_operator.controllers import manager
 from ottla_operator.controllers.cluster import observation, reconcile
@@ -23,8 +25,6 @@ from ottla_operator.planning.steps.cluster import RemoveVolumes, RestartNode, Un
 from ottla_operator.planning.user import plan as user_plan
 from ottla_operator.runtime import cluster_ownership
 from ottla_operator.runtime.cluster_ownership import ClusterOwnership, Ownership
-from ottla_operator.simulation.run import Order, Outcome, PlannerRun
-from ottla_operator.simulation.scenarios import BY_NAME
 
 
 class Mutation(NamedTuple):

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
+from operator_simulation.__main__ import main
+from operator_simulation.host import SimulatedHost
+from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.scenarios import BY_NAME, SCENARIOS, Scenario
+from operator_simulation.steps import Kind, Moment
 from ottla_operator.model.nodes import DesiredNode
 from ottla_operator.ports.nodes import ObservedNode
-from ottla_operator.simulation.__main__ import main
-from ottla_operator.simulation.host import SimulatedHost
-from ottla_operator.simulation.run import Order, Outcome, PlannerRun
-from ottla_operator.simulation.scenarios import BY_NAME, SCENARIOS, Scenario
-from ottla_operator.simulation.steps import Kind, Moment
 
 LAGGING_SEED = 2
 """Nodes hear from each other later than from anybody else."""
@@ -218,7 +218,7 @@ def test_a_broker_that_leaves_is_cordoned_drained_stopped_and_unregistered() -> 
 
 def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     code = (
-        "from ottla_operator.simulation.run import *; from ottla_operator.simulation.scenarios import BY_NAME; "
+        "from operator_simulation.run import *; from operator_simulation.scenarios import BY_NAME; "
         "o = PlannerRun(BY_NAME['roll'], 3, Order(troubles=True, api_faults=True)).run(); "
         "print(o.digest, o.simulated_ms, o.steps)"
     )
@@ -239,7 +239,7 @@ def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
 def test_the_command_repeats_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run(BY_NAME["more-replicas"], 5, Order(kill_at=(0, Moment.DURING)))
 
-    assert outcome.replay_command == "python -m ottla_operator.simulation more-replicas --seed 5 --kill 0:during"
+    assert outcome.replay_command == "python -m operator_simulation more-replicas --seed 5 --kill 0:during"
     assert main(outcome.replay_command.split()[3:]) == 0
     assert f"digest {outcome.digest:08x}" in capsys.readouterr().out
 

@@ -6,18 +6,18 @@ from typing import Any, TypeAlias
 import aiohttp
 import pytest
 
+from operator_simulation import api_faults
+from operator_simulation.api import SimulatedApi
+from operator_simulation.api_faults import ALL, LATE_MS_MAX, ApiFault, ApiFaults
+from operator_simulation.run import Order, PlannerRun
+from operator_simulation.scenarios import BY_NAME
+from operator_simulation.store import Store
 from ottla.simulator.chance import SeededRandom
 from ottla.simulator.cluster import Cluster
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.adapters.kubernetes.api import REQUEST_TIMEOUT_S
 from ottla_operator.errors import ApiError
 from ottla_operator.model.document import Document
-from ottla_operator.simulation import api_faults
-from ottla_operator.simulation.api import SimulatedApi
-from ottla_operator.simulation.api_faults import ALL, LATE_MS_MAX, ApiFault, ApiFaults
-from ottla_operator.simulation.run import Order, PlannerRun
-from ottla_operator.simulation.scenarios import BY_NAME
-from ottla_operator.simulation.store import Store
 
 SECRET: Document = {"kind": "Secret", "metadata": {"name": "alice"}}
 A_LONG_TIME_MS = 100_000

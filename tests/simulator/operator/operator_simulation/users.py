@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from operator_simulation.scenarios import Scenario
+from operator_simulation.store import Store
 from ottla.metadata.image import MetadataImage
 from ottla.sasl.scram import ScramCredential, credential, salted_password
 from ottla_operator.adapters.kubernetes.secret_store import secret_of
 from ottla_operator.model.user_secret import credential_of
-from ottla_operator.simulation.scenarios import Scenario
-from ottla_operator.simulation.store import Store
 
 
 def user_differences(scenario: Scenario, image: MetadataImage, store: Store) -> Iterator[str]:

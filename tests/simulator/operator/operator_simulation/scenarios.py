@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from operator_simulation.api_faults import SPELLS, ApiFault
+from operator_simulation.host import BROKEN_IMAGE
+from operator_simulation.steps import Kind
 from ottla_operator.model.document import API_VERSION, Document, Json
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.node_doors import STANDARD_AUTHORIZER
@@ -11,9 +14,6 @@ from ottla_operator.model.storage import DELETE
 from ottla_operator.model.topic import Topic
 from ottla_operator.model.user import User
 from ottla_operator.planning.cluster.rolling import ROLL_HALTED
-from ottla_operator.simulation.api_faults import SPELLS, ApiFault
-from ottla_operator.simulation.host import BROKEN_IMAGE
-from ottla_operator.simulation.steps import Kind
 
 CLUSTER = "c"
 

@@ -10,6 +10,8 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from operator_simulation.host import node_id_of
+from operator_simulation.host_wrapper import HostWrapper
 from ottla.client.admin_security import ScramSecret
 from ottla.errors import KafkaError
 from ottla.types import Endpoint, NodeId, TopicPartition
@@ -24,8 +26,6 @@ from ottla_operator.ports.host import Host
 from ottla_operator.ports.secret_store import SecretStore
 from ottla_operator.ports.user_admin import UserDescription
 from ottla_operator.ports.volume_claims import ObservedClaim
-from ottla_operator.simulation.host import node_id_of
-from ottla_operator.simulation.host_around import HostAround
 
 
 class Kind(Enum):
@@ -46,7 +46,7 @@ class Kind(Enum):
     FEATURES = "features"
     TOPIC = "topic"
     USER = "user"
-    SECRET = "secret"  # noqa: S105 - a kind of step
+    SECRET = "secret"  # a kind of step
 
 
 class StepTaken(NamedTuple):
@@ -131,7 +131,7 @@ class StepsOfAnother:
         await self._steps.take(step, call)
 
 
-class WatchedHost(HostAround):
+class WatchedHost(HostWrapper):
     """A `Host` whose changes are steps."""
 
     def __init__(self, host: Host, steps: StepTaker) -> None:

@@ -4,18 +4,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from operator_simulation.api import SimulatedApi
+from operator_simulation.host import HostState
+from operator_simulation.host_wrapper import HostWrapper
 from ottla_operator.adapters.kubernetes.retries import APPLY
 from ottla_operator.errors import ApiError
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
 from ottla_operator.ports.host import Host
 from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.volume_claims import ObservedClaim
-from ottla_operator.simulation.api import SimulatedApi
-from ottla_operator.simulation.host import HostState
-from ottla_operator.simulation.host_around import HostAround
 
 
-class HostBehindApi(HostAround):
+class HostBehindApi(HostWrapper):
     """See the module. What reaches the server is done by ``host``, unless ``state`` shows another uid by then."""
 
     def __init__(self, host: Host, api: SimulatedApi, state: HostState) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from operator_simulation.api_faults import ApiFaults
+from operator_simulation.store import Store
 from ottla_operator.adapters.kubernetes.retries import APPLY, JSON, MERGE, repeated
 from ottla_operator.model.document import Document
-from ottla_operator.simulation.api_faults import ApiFaults
-from ottla_operator.simulation.store import Store
 
 CALL_S = 0.002
 

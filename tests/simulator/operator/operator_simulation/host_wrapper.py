@@ -1,4 +1,4 @@
-"""`HostAround`: what a host that is put around another one leaves to it: all but changes of nodes and volumes."""
+"""`HostWrapper`: what a host that is put around another one leaves to it: all but changes of nodes and volumes."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from ottla_operator.ports.observed_cluster import ObservedCluster
 from ottla_operator.ports.operator_access import OperatorAccess
 
 
-class HostAround:
+class HostWrapper:
     """See the module."""
 
     def __init__(self, host: Host) -> None:

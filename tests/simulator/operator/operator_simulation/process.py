@@ -4,19 +4,19 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from operator_simulation.api import SimulatedApi
+from operator_simulation.api_faults import ApiFaults
+from operator_simulation.calendar import shown
+from operator_simulation.host import HostState, SimulatedHost
+from operator_simulation.host_behind_api import HostBehindApi
+from operator_simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
+from operator_simulation.store import Store
 from ottla.simulator.event_loop import SimulatedEventLoop
 from ottla_operator.adapters.kafka import ottla_admin
 from ottla_operator.adapters.kubernetes.secret_store import KubernetesSecrets
 from ottla_operator.controllers.manager import ControllerManager
 from ottla_operator.model.document import Document
 from ottla_operator.runtime.workers import ListingState, resync, work
-from ottla_operator.simulation.api import SimulatedApi
-from ottla_operator.simulation.api_faults import ApiFaults
-from ottla_operator.simulation.calendar import shown
-from ottla_operator.simulation.host import HostState, SimulatedHost
-from ottla_operator.simulation.host_behind_api import HostBehindApi
-from ottla_operator.simulation.steps import StepTaker, WatchedHost, WatchedSecrets, watched
-from ottla_operator.simulation.store import Store
 
 WORKERS = 2
 RESYNC_S = 30.0

@@ -1,21 +1,21 @@
-"""`Troubles`: what strikes while the operator works: nodes crash or hang, the network fails, operators end.
+"""`ClusterFaults`: what strikes while the operator works: nodes crash or hang, the network fails, operators end.
 
 What a node's process loses by a crash is nothing; whoever has crashed is started again by nobody but the operator.
 """
 
 from collections.abc import Callable
 
-from ottla.simulator.faults.network_chaos import NetworkChaos
-from ottla.simulator.world.node import SimulatedNode
-from ottla.simulator.world.random_source import SeededRandom
-from ottla_operator.simulation.promises import Situation
+from operator_simulation.invariants import Situation
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.cluster import SimulatedNode
+from ottla.simulator.weather import Storm
 
 PAUSE_MS = 3_000
 LAST_MS_MAX = 8_000
 SLOW_MS_MAX = 300
 
 
-class Troubles:
+class ClusterFaults:
     """See the module; one trouble each `PAUSE_MS` on average, from `start` to `stop`."""
 
     def __init__(

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from ottla.security.distinguished_name import format_name, subject_of
+from ottla.tls.distinguished_name import format_name, subject_of
 
 UID = NameOID.USER_ID
 VALUES = (

@@ -11,7 +11,7 @@ from ottla_operator.runtime.cluster_ownership import OWNERSHIP_FIELD
 
 
 class Store:
-    """See the module; operators call it by `simulation.api`.
+    """See the module; operators call it by `operator_simulation.api`.
 
     ``on_status`` is called with each status that is new, ``on_claim`` with each Cluster that an operator has claimed or
     asks for, ``on_gone`` with each object that goes.

@@ -1,4 +1,4 @@
-"""What must hold of every change that the operator makes, whatever fails: one small class per promise.
+"""What must hold of every change that the operator makes, whatever fails: one small class per invariant.
 
 They look at the truth (processes, the newest metadata, the quorum's leader), not at what the operator was told. Where
 something else has just disturbed the cluster, the operator cannot know of it yet: then only those are strict that need
@@ -8,6 +8,9 @@ no news.
 from collections.abc import Set
 from dataclasses import dataclass, field
 
+from operator_simulation.calendar import shown
+from operator_simulation.host import BROKEN_IMAGE, HostState
+from operator_simulation.steps import Kind, StepTaken
 from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.image import MetadataImage
 from ottla.simulator.invariants.ledger import InvariantViolation
@@ -24,9 +27,6 @@ from ottla_operator.model.rolling_policy import RollingPolicy
 from ottla_operator.model.scaling import OnScaleUp
 from ottla_operator.planning.cluster.cordons import CORDONED
 from ottla_operator.planning.cluster.rolling import ROLL_HALTED
-from ottla_operator.simulation.calendar import shown
-from ottla_operator.simulation.host import BROKEN_IMAGE, HostState
-from ottla_operator.simulation.steps import Kind, StepTaken
 
 QUIET_MS = 20_000
 """So long after a fault the operator may have looked before it, and replicas may not have caught up yet."""
@@ -34,7 +34,7 @@ QUIET_MS = 20_000
 
 @dataclass
 class Situation:
-    """What the promises look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for.
+    """What the invariants look at. ``min_in_sync`` and ``replicas`` are the least that each topic ever asks for.
 
     ``entries`` are the access control entries that anybody ever asks for.
     """
@@ -131,8 +131,8 @@ class Situation:
         return min(self.min_in_sync.get(topic, 1), replicas - 1)
 
 
-class PlannerPromise(Invariant):
-    """A promise of the planner's; raises `InvariantViolation`."""
+class PlannerInvariant(Invariant):
+    """An invariant of the planner's; raises `InvariantViolation`."""
 
     def __init__(self, situation: Situation) -> None:
         super().__init__(situation.state_observer)
@@ -157,7 +157,7 @@ class PlannerPromise(Invariant):
         return InvariantViolation(f"{type(self).__name__}: {what}")
 
 
-class OneNodeAtATime(PlannerPromise):
+class OneNodeAtATime(PlannerInvariant):
     """While a node is down by the planner's doing, or has not caught up again, no other one is stopped.
 
     Only brokers of its rack may be, where the Cluster says so and no partition misses all of them.
@@ -211,7 +211,7 @@ class OneNodeAtATime(PlannerPromise):
         return self.situation.is_whole(node_id) and not is_old
 
 
-class ABrokenVersionStopsThere(PlannerPromise):
+class ABrokenVersionStopsThere(PlannerInvariant):
     """Who does not come up with what is asked is the last node that is restarted, and the status says so throughout.
 
     It names the version that is known to work. Strict at all times but for what is said while nobody may answer.
@@ -244,7 +244,7 @@ class ABrokenVersionStopsThere(PlannerPromise):
             raise self.fail(f"nobody asks for anything else, and the status says {ready['reason']}")
 
 
-class StepsAreRecordedFirst(PlannerPromise):
+class StepsAreRecordedFirst(PlannerInvariant):
     """Who is restarted is named by ``status.operation`` before: whoever follows knows of it. Strict at all times."""
 
     def __init__(self, situation: Situation) -> None:
@@ -261,7 +261,7 @@ class StepsAreRecordedFirst(PlannerPromise):
             raise self.fail(f"{step}, and the record of what goes on names {', '.join(self._at) or 'nobody'}")
 
 
-class NothingIsDoneWhilePaused(PlannerPromise):
+class NothingIsDoneWhilePaused(PlannerInvariant):
     """From when a Cluster says that it is paused until somebody asks for something else, it is left as it is."""
 
     def __init__(self, situation: Situation) -> None:
@@ -282,7 +282,7 @@ class NothingIsDoneWhilePaused(PlannerPromise):
             raise self.fail(f"{step}, and the Cluster is paused")
 
 
-class RestartsInTheirWindow(PlannerPromise):
+class RestartsInTheirWindow(PlannerInvariant):
     """Who serves is restarted only while a maintenance window is open, where there are any."""
 
     def on_step(self, step: StepTaken) -> None:
@@ -294,7 +294,7 @@ class RestartsInTheirWindow(PlannerPromise):
             raise self.fail(f"{step} at {now}; {why}")
 
 
-class EnoughInSync(PlannerPromise):
+class EnoughInSync(PlannerInvariant):
     """No partition is below its ``min.insync.replicas`` by the planner's doing."""
 
     def on_step(self, step: StepTaken) -> None:
@@ -317,7 +317,7 @@ class EnoughInSync(PlannerPromise):
                     raise self.fail(f"{topic.name}-{index} has {partition.isr} in sync, and needs {needed}")
 
 
-class NoReplicaIsGivenUp(PlannerPromise):
+class NoReplicaIsGivenUp(PlannerInvariant):
     """No partition has fewer replicas than its topic ever asks for; strict at all times."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
@@ -329,7 +329,7 @@ class NoReplicaIsGivenUp(PlannerPromise):
                     raise self.fail(f"{topic.name}-{index} is on {partition.replicas} only")
 
 
-class QuorumKeepsItsMajority(PlannerPromise):
+class QuorumKeepsItsMajority(PlannerInvariant):
     """No voter is stopped or taken out while the others are not enough."""
 
     def on_step(self, step: StepTaken) -> None:
@@ -345,7 +345,7 @@ class QuorumKeepsItsMajority(PlannerPromise):
             raise self.fail(f"{step}: of the voters {voters} only {left} would run, and {needed} are needed")
 
 
-class RollInOrder(PlannerPromise):
+class RollInOrder(PlannerInvariant):
     """Controllers are restarted first and the active one last of them, then brokers; each once for one change."""
 
     def on_step(self, step: StepTaken) -> None:
@@ -366,7 +366,7 @@ class RollInOrder(PlannerPromise):
             raise self.fail(f"{step}, which runs with what is published")
 
 
-class DrainedFirst(PlannerPromise):
+class DrainedFirst(PlannerInvariant):
     """Who is stopped for good, unregistered, or loses its volumes holds no replica and does not vote; at all times."""
 
     def on_step(self, step: StepTaken) -> None:
@@ -385,7 +385,7 @@ class DrainedFirst(PlannerPromise):
             raise self.fail(f"{step}, and it serves")
 
 
-class WhoIsToWaitGetsNothing(PlannerPromise):
+class WhoIsToWaitGetsNothing(PlannerInvariant):
     """Brokers that come and are to wait for somebody to move something there hold nothing; nobody moves anything."""
 
     def on_image(self, before: MetadataImage, now: MetadataImage) -> None:
@@ -398,7 +398,7 @@ class WhoIsToWaitGetsNothing(PlannerPromise):
                 raise self.fail(f"broker {node} has got {', '.join(partitions)}")
 
 
-class LeadershipMovedAway(PlannerPromise):
+class LeadershipMovedAway(PlannerInvariant):
     """Who is stopped in order leads nothing any more that somebody else could lead."""
 
     def on_stopped(self, place: SimulatedNode) -> None:
@@ -414,7 +414,7 @@ class LeadershipMovedAway(PlannerPromise):
             raise self.fail(f"node {place.node_id} has stopped, and leads {', '.join(led)}")
 
 
-class NobodyIsGivenMore(PlannerPromise):
+class NobodyIsGivenMore(PlannerInvariant):
     """An entry that nobody has asked for is never there."""
 
     def __init__(self, situation: Situation) -> None:
@@ -431,7 +431,7 @@ class NobodyIsGivenMore(PlannerPromise):
             raise self.fail(", ".join(map(str, sorted(more))))
 
 
-class StatusSaysWhatItWaitsFor(PlannerPromise):
+class StatusSaysWhatItWaitsFor(PlannerInvariant):
     """Whoever is not ready says in words for whom or what it waits."""
 
     def on_status(self, document: Document) -> None:
@@ -444,7 +444,7 @@ class StatusSaysWhatItWaitsFor(PlannerPromise):
             raise self.fail(f"{document['metadata']['name']} is not ready: {ready['reason']!r}: {ready['message']!r}")
 
 
-class NothingIsLeftBehind(PlannerPromise):
+class NothingIsLeftBehind(PlannerInvariant):
     """A Cluster that is Ready, and nothing goes on, has no throttle left on topics, nor on brokers that are there.
 
     Those have no cordon either, unless new ones are to wait. In the end no operation is said to go on.
@@ -481,7 +481,7 @@ class NothingIsLeftBehind(PlannerPromise):
                 raise self.fail(f"{resource.name} has {dict(values)}")
 
 
-class NothingIsRefused(PlannerPromise):
+class NothingIsRefused(PlannerInvariant):
     """What can be done is never refused: a spec that works does not need another one."""
 
     def on_status(self, document: Document) -> None:
@@ -491,7 +491,7 @@ class NothingIsRefused(PlannerPromise):
                 raise self.fail(f"{document['metadata']['name']}: {condition['reason']}: {condition['message']}")
 
 
-PROMISES: tuple[type[PlannerPromise], ...] = (
+PLANNER_INVARIANTS: tuple[type[PlannerInvariant], ...] = (
     ABrokenVersionStopsThere,
     OneNodeAtATime,
     StepsAreRecordedFirst,

@@ -2,7 +2,7 @@
 
 First the cluster becomes what the scenario begins with. Then its users ask for the change, and whatever was ordered
 strikes: the operator is killed at a step, a node crashes at a step, or troubles come from everywhere for a while.
-After every event the promises of the cluster and those of the planner are checked. Then everything has to become as
+After every event the invariants of the cluster and those of the planner are checked. Then everything has to become as
 asked, in bounded time, and stay so: one more operator finds nothing to do.
 """
 
@@ -12,34 +12,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ottla.simulator.clients.client_host import ClientHost
-from ottla.simulator.clients.consumer import Consumer
-from ottla.simulator.clients.producer import Producer
-from ottla.simulator.faults.network_chaos import NetworkChaos
-from ottla.simulator.invariants.cluster_invariants import INVARIANTS
-from ottla.simulator.invariants.ledger import InvariantViolation
-from ottla.simulator.invariants.state_observer import StateObserver
-from ottla.simulator.runs.trace import Trace
-from ottla.simulator.world.cluster import Cluster as SimulatedCluster
-from ottla.simulator.world.event_loop import SimulatedEventLoop
-from ottla.simulator.world.hosts import Hosts
-from ottla.simulator.world.node import CLIENT_PORT, SimulatedNode
-from ottla.simulator.world.random_source import SeededRandom
+from operator_simulation.api_faults import ALL, ApiFaults
+from operator_simulation.cluster_faults import ClusterFaults
+from operator_simulation.host import HostState, place_of
+from operator_simulation.invariants import PLANNER_INVARIANTS, PlannerInvariant, Situation
+from operator_simulation.orphaned_settings import orphaned_settings
+from operator_simulation.process import OperatorProcess, Surroundings
+from operator_simulation.scenarios import CLUSTER, Scenario, Second, Stage
+from operator_simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
+from operator_simulation.store import Store
+from operator_simulation.users import user_differences
+from ottla.simulator.chance import SeededRandom
+from ottla.simulator.client_host import ClientHost
+from ottla.simulator.cluster import CLIENT_PORT, SimulatedNode
+from ottla.simulator.cluster import Cluster as SimulatedCluster
+from ottla.simulator.consumer import Consumer
+from ottla.simulator.event_loop import SimulatedEventLoop
+from ottla.simulator.invariants import INVARIANTS
+from ottla.simulator.ledger import InvariantViolation
+from ottla.simulator.machines import Machines
+from ottla.simulator.producer import Producer
+from ottla.simulator.trace import Trace
+from ottla.simulator.weather import Storm
+from ottla.simulator.witness import Witness
 from ottla.types import Endpoint
 from ottla_operator.model.document import Document
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.nodes import desired_cluster
 from ottla_operator.runtime.cluster_ownership import OwnershipClaim
-from ottla_operator.simulation.api_faults import ALL, ApiFaults
-from ottla_operator.simulation.host import HostState, place_of
-from ottla_operator.simulation.leftovers import leftovers
-from ottla_operator.simulation.process import OperatorProcess, Surroundings
-from ottla_operator.simulation.promises import PROMISES, PlannerPromise, Situation
-from ottla_operator.simulation.scenarios import CLUSTER, Scenario, Second, Stage
-from ottla_operator.simulation.steps import Moment, Steps, StepsOfAnother, StepTaken, StepTaker
-from ottla_operator.simulation.store import Store
-from ottla_operator.simulation.troubles import Troubles
-from ottla_operator.simulation.users import user_differences
 
 API_SEEDS = 1 << 32
 """Far from those of all other chance."""
@@ -101,7 +101,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. ``failure`` is None when every promise held."""
+    """How a run ended. ``failure`` is None when every invariant held."""
 
     scenario: str
     seed: int
@@ -121,7 +121,7 @@ class Outcome:
 
     @property
     def replay_command(self) -> str:
-        return f"python -m ottla_operator.simulation {self.scenario} --seed {self.seed} {self.order}".rstrip()
+        return f"python -m operator_simulation {self.scenario} --seed {self.seed} {self.order}".rstrip()
 
     def report(self) -> str:
         """Return what a person needs to know of a run that failed."""
@@ -152,16 +152,18 @@ class PlannerRun:
             entries=frozenset(acl for user in scenario.users_asked for acl in user.acls),
             newcomers=scenario.newcomers,
         )
-        self.promises: list[PlannerPromise] = [promise(self.situation) for promise in PROMISES]
-        self.state_observer.invariants = [*(invariant(self.state_observer) for invariant in INVARIANTS), *self.promises]
-        self.cluster.before_start = self.state_observer.before_start
+        self.planner_invariants: list[PlannerInvariant] = [
+            invariant(self.situation) for invariant in PLANNER_INVARIANTS
+        ]
+        self.witness.invariants = [*(invariant(self.witness) for invariant in INVARIANTS), *self.planner_invariants]
+        self.cluster.before_start = self.witness.before_start
         self.cluster.on_event = self._on_event
         self.cluster.on_stopped = self._on_stopped
         self.store = Store(self._on_status, self._on_claim, self._on_gone)
         self.steps = Steps(self.cluster.events.after)
         self.steps.on_step = self._on_step
         self.steps.kill = self.replace_operator
-        self.troubles = Troubles(
+        self.troubles = ClusterFaults(
             self.situation,
             self._network_chaos,
             SeededRandom(seed * 4 + 3),
@@ -205,7 +207,7 @@ class PlannerRun:
         return OperatorProcess(loop, self._surroundings, steps, name=name)
 
     def _start_other(self) -> None:
-        """Start the operator of another installation, whose steps are a broken promise until it is the only one."""
+        """Start the operator of another installation, whose steps are a broken invariant until it is the only one."""
 
         def look(step: StepTaken) -> None:
             if self._other is not None:
@@ -273,7 +275,7 @@ class PlannerRun:
             self._crashes_at = None
             self._is_crash_due = True
             self.cluster.events.after(self._random.randrange(CRASH_DELAY_MS_MAX), self._crash)
-        self._check(lambda promise: promise.on_step(step))
+        self._check(lambda invariant: invariant.on_step(step))
 
     def _crash(self) -> None:
         self._is_crash_due = False
@@ -282,13 +284,13 @@ class PlannerRun:
     def _on_status(self, document: Document) -> None:
         ready = next(it for it in document["status"]["conditions"] if it["type"] == "Ready")
         self.trace.note("operator", f"{document['metadata']['name']}: {ready['reason']}: {ready['message']}")
-        self._check(lambda promise: promise.on_status(document))
+        self._check(lambda invariant: invariant.on_status(document))
 
-    def _check(self, look: Callable[[PlannerPromise], object]) -> None:
-        """Look at every promise. Who calls this may be the operator, which would catch what is raised: it is kept."""
-        for promise in self.promises:
+    def _check(self, look: Callable[[PlannerInvariant], object]) -> None:
+        """Look at every invariant. Who calls this may be the operator, which would catch what is raised: it is kept."""
+        for invariant in self.planner_invariants:
             try:
-                look(promise)
+                look(invariant)
             except InvariantViolation as violation:
                 self._failure = self._failure or violation
 
@@ -305,14 +307,14 @@ class PlannerRun:
     def _on_event(self, place: SimulatedNode) -> None:
         self.state_observer.observe_node(place)
         self._look(place)
-        for promise in self.promises:
-            promise.on_node(place)
+        for invariant in self.planner_invariants:
+            invariant.on_node(place)
 
     def _on_stopped(self, place: SimulatedNode, reason: str | None) -> None:
         self.trace.note(place.host, f"has stopped: {reason or 'in order'}")
         self._look(place)
-        for promise in self.promises if reason is None else ():
-            promise.on_stopped(place)
+        for invariant in self.planner_invariants if reason is None else ():
+            invariant.on_stopped(place)
 
     def _look(self, place: SimulatedNode) -> None:
         """Tell the operator's watch of nodes that came or went."""
@@ -337,7 +339,7 @@ class PlannerRun:
                 self._change()
                 self._end()
             except InvariantViolation as violation:
-                # What follows from a broken promise may be noticed before the operator lets go.
+                # What follows from a broken invariant may be noticed before the operator lets go.
                 failure = str(self._failure or violation)
             except Exception as error:
                 failure = f"NothingRaises: {self.cluster.now_at}: {type(error).__name__}: {error}"
@@ -465,8 +467,8 @@ class PlannerRun:
         if len(self.steps.taken) > count or not self._is_as_asked():
             more = "; ".join(map(str, self.steps.taken[count:])) or self._differences()
             raise InvariantViolation(f"NothingIsLeftToDo: all was as asked, and one more operator did: {more}")
-        for promise in self.promises:
-            promise.on_end()
+        for invariant in self.planner_invariants:
+            invariant.on_end()
 
     def _is_as_asked(self) -> bool:
         return self.store.is_settled() and not self._is_crash_due and not self._differences()
@@ -499,8 +501,8 @@ class PlannerRun:
             (
                 *said,
                 *self._misplaced(set(ids)),
-                *user_differences(self.scenario, self.state_observer.image, self.store),
-                *leftovers(self.scenario, self.situation.newcomers, self.state_observer.image, self.store),
+                *user_differences(self.scenario, self.witness.image, self.store),
+                *orphaned_settings(self.scenario, self.situation.newcomers, self.witness.image, self.store),
             )
         )
 
@@ -521,7 +523,7 @@ class PlannerRun:
         """Let time pass until ``condition`` holds.
 
         Raises:
-            InvariantViolation: it does not in time, or a promise was broken.
+            InvariantViolation: it does not in time, or an invariant was broken.
         """
         end_ms = self.cluster.clock.monotonic_ms() + limit_ms
         while not condition():

@@ -9,17 +9,17 @@ nothing, and are cordoned.
 from collections import Counter
 from collections.abc import Iterator, Set
 
+from operator_simulation.scenarios import Scenario
+from operator_simulation.store import Store
 from ottla.config.resource_type import ConfigResourceType
 from ottla.metadata.image import MetadataImage
 from ottla.types import NodeId
 from ottla_operator.model.manifest import Cluster
 from ottla_operator.model.scaling import OnScaleUp
 from ottla_operator.planning.cluster.cordons import CORDONED
-from ottla_operator.simulation.scenarios import Scenario
-from ottla_operator.simulation.store import Store
 
 
-def leftovers(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage, store: Store) -> Iterator[str]:
+def orphaned_settings(scenario: Scenario, newcomers: Set[NodeId], image: MetadataImage, store: Store) -> Iterator[str]:
     """Yield, in words, what is left over or not shared out; those of ``newcomers`` that are to wait have to."""
     remembered = set(map(str, _remembered(store))) - set(map(str, image.cluster.brokers))
     wanted, policy = scenario.wanted, scenario.wanted.scaling.policy.on_scale_up

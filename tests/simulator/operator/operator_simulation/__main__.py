@@ -1,18 +1,18 @@
-"""``python -m ottla_operator.simulation roll --seed 7 --kill 3:during``: run a scenario as a report says."""
+"""``python -m operator_simulation roll --seed 7 --kill 3:during``: run a scenario as a report says."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from ottla_operator.simulation.run import Order, Outcome, PlannerRun
-from ottla_operator.simulation.scenarios import BY_NAME
-from ottla_operator.simulation.steps import Moment
+from operator_simulation.run import Order, Outcome, PlannerRun
+from operator_simulation.scenarios import BY_NAME
+from operator_simulation.steps import Moment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code: 1 when a promise was broken."""
+    """Run the command line; return its exit code: 1 when an invariant was broken."""
     parser = argparse.ArgumentParser(
-        prog="python -m ottla_operator.simulation", description="Simulate the operator on simulated clusters."
+        prog="python -m operator_simulation", description="Simulate the operator on simulated clusters."
     )
     parser.add_argument("scenario", choices=[*BY_NAME, "all"], help="what the users ask for")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
