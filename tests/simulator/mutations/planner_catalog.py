@@ -162,7 +162,7 @@ def _brokers_first(set_attribute: SetAttribute) -> None:
 
 @mutation("leaders are not moved back", "roll")
 def _leave_leaders(set_attribute: SetAttribute) -> None:
-    set_attribute(cluster_plan, "_preferred_leaders", lambda desired, view: None)
+    set_attribute(cluster_plan, "next_election", lambda desired, view: None)
 
 
 @mutation("a leaving broker is stopped before it is drained", "shrink")

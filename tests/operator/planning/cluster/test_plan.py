@@ -11,9 +11,11 @@ from ottla_operator.model.conditions import Waiting
 from ottla_operator.model.manifest import Cluster, Metadata, Pool
 from ottla_operator.model.node_doors import Place
 from ottla_operator.model.nodes import DesiredCluster, DesiredNode
+from ottla_operator.model.operation import Operation, OperationKind, follow
 from ottla_operator.model.storage import Storage
+from ottla_operator.planning.cluster import plan as cluster_plan
 from ottla_operator.planning.cluster.draining import leaving_nodes
-from ottla_operator.planning.cluster.plan import plan_cluster
+from ottla_operator.planning.cluster.plan import SUB_PLANNERS, PartialPlan, plan_cluster
 from ottla_operator.planning.cluster.rolling import Wait, next_restarts
 from ottla_operator.planning.plan import Plan
 from ottla_operator.planning.steps.cluster import Publish, RestartNode, StartNode, StopNode
@@ -260,3 +262,81 @@ def test_steps_print_as_what_they_do(topic_manifest: Callable[..., dict[str, Any
     assert str(StartNode(node(0))) == "start node demo-main-0"
     assert str(RestartNode(node(0), "why")) == "restart node demo-main-0: why"
     assert str(StopNode("demo-main-0")) == "stop node demo-main-0"
+
+
+def test_order_of_sub_planners_is_the_priority() -> None:
+    assert [name for name, _ in SUB_PLANNERS] == [
+        "publish configuration",
+        "wait for nodes",
+        "stop surplus nodes",
+        "start missing nodes",
+        "remove volumes",
+        "change voters",
+        "scale and reassign",
+        "unregister brokers",
+        "elect preferred leaders",
+        "alter broker configs",
+        "restart nodes",
+        "finalize features",
+    ]
+
+
+def operation_to(target: str, **more: Any) -> Operation:
+    return Operation(kind=OperationKind.ROLL, target=target, step="Moving", message="", **more)
+
+
+@pytest.fixture
+def plan_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """Return a function from what sub-planners say, in their order, to the plan."""
+
+    def plan(*parts: PartialPlan, **given: Any) -> Plan:
+        planners = tuple((str(number), lambda *_, part=part: part) for number, part in enumerate(parts))
+        monkeypatch.setattr(cluster_plan, "SUB_PLANNERS", planners)
+        return plan_cluster(cluster_of(1), observed(seen(0)), **given)
+
+    return plan
+
+
+def test_steps_are_taken_and_obstacles_reported_in_the_order_of_sub_planners(plan_by: Callable[..., Plan]) -> None:
+    one, two, three = (StopNode(f"demo-main-{number}") for number in range(3))
+    first, second = Waiting("First", ""), Waiting("Second", "")
+
+    found = plan_by(
+        PartialPlan(steps=(two,)),
+        PartialPlan(steps=(one,), obstacles=(second,)),
+        PartialPlan(steps=(three,), obstacles=(first,)),
+    )
+
+    assert found.steps == (two, one, three)
+    assert found.obstacle == second
+
+
+def test_obstacle_that_overrides_others_is_reported(plan_by: Callable[..., Plan]) -> None:
+    usual, roll_obstacle = Waiting("StartingNode", ""), Waiting("RestartingNode", "")
+
+    found = plan_by(PartialPlan(obstacles=(usual,)), PartialPlan(obstacles=(roll_obstacle,), overrides_obstacles=True))
+
+    assert found.obstacle == roll_obstacle
+
+
+def test_recorded_operation_continues_before_one_that_acts_and_that_before_the_first(
+    plan_by: Callable[..., Plan],
+) -> None:
+    first, acting, known = operation_to("a"), operation_to("b", takes_step=True), operation_to("c")
+    parts = [PartialPlan(operations=(it,)) for it in (first, acting, known)]
+    record = follow(None, known, now="2026-01-01T00:00:00Z")
+
+    assert plan_by(*parts, record=record).operation == known
+    assert plan_by(*parts).operation == acting
+    assert plan_by(parts[0], parts[2]).operation == first
+
+
+def test_operation_of_nodes_that_are_restarted_is_recorded_whatever_was_recorded(plan_by: Callable[..., Plan]) -> None:
+    known, restarts = operation_to("a"), operation_to("b", takes_step=True)
+    record = follow(None, known, now="2026-01-01T00:00:00Z")
+
+    found = plan_by(
+        PartialPlan(operations=(known,)), PartialPlan(operations=(restarts,), overrides_operations=True), record=record
+    )
+
+    assert found.operation == restarts
